@@ -1,0 +1,73 @@
+//! keylatch: an in-memory key-value server that speaks RESP, the Redis protocol.
+//!
+//! It is a drop-in for string workloads, a test double for CI and a lock server for small
+//! deployments. This crate is the server as a library; the binary is a thin caller.
+//!
+//! # Data flow
+//!
+//! ```text
+//! bytes -> resp::Codec -> Batch -> connection -> command::dispatch -> handler -> store::View -> table
+//!                                      ^                                 |
+//!                                      +------------- Output <- Reply ---+
+//! ```
+//!
+//! # Invariants
+//!
+//! - **Architecture Invariant:** `resp` is pure: the same bytes in any split give the same requests; no input panics
+//!   or allocates beyond its limits.
+//! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, read once per
+//!   batch of requests.
+//! - **Architecture Invariant:** a key changes only through a [`store::View`], and every change passes
+//!   `Shard::changed`.
+//! - **Architecture Invariant:** every command passes `dispatch`, also inside EXEC: there is no second implementation.
+//! - **Architecture Invariant:** an expired key is invisible, swept or not. Relative times to live follow the monotonic
+//!   clock, absolute ones the wall clock.
+//! - **Architecture Invariant:** no globals: everything hangs off a [`namespace::Namespace`].
+//! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
+//! - **Architecture Invariant:** a session is touched only by its own task.
+//! - **Architecture Invariant:** `unsafe` lives in `store/entry.rs` and `store/table.rs` and nowhere else.
+//!
+//! # Example
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! use std::time::Duration;
+//! use keylatch::{Clock, Server};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! let server = Server::builder().clock(Clock::manual()).start().await?;
+//! let mut client = tokio::net::TcpStream::connect(server.addr()).await?;
+//! let mut reply = [0; 5];
+//! client.write_all(b"SET lock.foo me PX 100\r\n").await?;
+//! client.read_exact(&mut reply).await?;
+//! assert_eq!(&reply, b"+OK\r\n");
+//!
+//! server.advance(Duration::from_millis(100)); // nobody slept
+//! client.write_all(b"GET lock.foo\r\n").await?;
+//! client.read_exact(&mut reply).await?;
+//! assert_eq!(&reply, b"$-1\r\n");
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod cli;
+pub mod clients;
+pub mod clock;
+pub mod command;
+pub mod config;
+pub mod connection;
+pub mod error;
+pub mod glob;
+pub mod logging;
+pub mod namespace;
+pub mod process;
+pub mod resp;
+pub mod server;
+pub mod session;
+pub mod store;
+pub mod worker;
+
+pub use clock::Clock;
+pub use config::Config;
+pub use server::{Builder, Server};
