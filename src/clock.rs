@@ -1,0 +1,198 @@
+//! Time as a parameter: the only file that reads the operating system's clocks.
+//!
+//! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic one, which relative
+//! times to live follow, and the wall clock, which absolute ones (`EXPIREAT`, `PXAT`) follow. A
+//! manual clock stands still until it is advanced, so that tests and test doubles move time instead
+//! of waiting for it.
+//!
+//! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two
+//! clocks are read one after the other and would otherwise drift apart by a rounded millisecond
+//! from one reading to the next, and `PEXPIRETIME` of an untouched key would flicker.
+
+#![allow(clippy::disallowed_methods)] // this is the one place that reads OS time
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How far the wall clock may stray from its last known offset before that counts as an adjustment.
+const WALL_TOLERANCE_MS: i64 = 1;
+
+/// Holds one reading of both clocks, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since the clock was made; never goes back.
+    pub mono_ms: u64,
+    /// Milliseconds since 1970, as the operating system believes.
+    pub wall_ms: i64,
+}
+
+impl Now {
+    /// Returns what must be added to monotonic time to get wall time, in milliseconds.
+    pub fn wall_offset_ms(self) -> i64 {
+        self.wall_ms.wrapping_sub_unsigned(self.mono_ms)
+    }
+}
+
+/// Tells the time: the system's, or one that a test moves by hand. Clones share the same time.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<Source>);
+
+#[derive(Debug)]
+enum Source {
+    System { origin: Instant, wall_offset_ms: AtomicI64 },
+    Manual { mono_us: AtomicU64, wall_us: AtomicI64 },
+}
+
+impl Clock {
+    /// Creates a clock that follows the operating system.
+    pub fn system() -> Self {
+        Clock(Arc::new(Source::System { origin: Instant::now(), wall_offset_ms: AtomicI64::new(unix_us() / 1000) }))
+    }
+
+    /// Creates a clock that stands still, at today's date, until [`Clock::advance`] moves it.
+    pub fn manual() -> Self {
+        Clock(Arc::new(Source::Manual { mono_us: AtomicU64::new(0), wall_us: AtomicI64::new(unix_us()) }))
+    }
+
+    /// Returns whether time moves only by hand.
+    pub fn is_manual(&self) -> bool {
+        matches!(*self.0, Source::Manual { .. })
+    }
+
+    /// Reads both clocks once.
+    pub fn now(&self) -> Now {
+        match &*self.0 {
+            Source::Manual { mono_us, wall_us } => Now {
+                mono_ms: mono_us.load(Ordering::Relaxed) / 1000,
+                wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
+            },
+            Source::System { origin, wall_offset_ms } => {
+                let mono_ms = origin.elapsed().as_millis() as u64;
+                let seen = (unix_us() / 1000).wrapping_sub_unsigned(mono_ms);
+                let mut offset = wall_offset_ms.load(Ordering::Relaxed);
+                if seen.abs_diff(offset) > WALL_TOLERANCE_MS as u64 {
+                    wall_offset_ms.store(seen, Ordering::Relaxed);
+                    offset = seen;
+                }
+                Now { mono_ms, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
+            }
+        }
+    }
+
+    /// Returns the wall clock in microseconds since 1970, for `TIME`.
+    pub fn wall_us(&self) -> i64 {
+        match &*self.0 {
+            Source::Manual { wall_us, .. } => wall_us.load(Ordering::Relaxed),
+            Source::System { .. } => unix_us(),
+        }
+    }
+
+    /// Moves a manual clock forward, both of its clocks together; a system clock is left alone.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual { mono_us, wall_us } = &*self.0 {
+            mono_us.fetch_add(by.as_micros() as u64, Ordering::Relaxed);
+            wall_us.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets only the wall clock of a manual clock, as an administrator's `date` does, in milliseconds since 1970.
+    pub fn set_wall_ms(&self, unix_ms: i64) {
+        if let Source::Manual { wall_us, .. } = &*self.0 {
+            wall_us.store(unix_ms.saturating_mul(1000), Ordering::Relaxed);
+        }
+    }
+}
+
+fn unix_us() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_micros() as i64,
+        Err(before) => -(before.duration().as_micros() as i64),
+    }
+}
+
+/// Says when a key ends, and by which clock.
+///
+/// Packed into eight bytes, because every key with a time to live carries one: the lowest bit tells
+/// the clock, the rest are milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock.
+    pub fn after(now: Now, ttl_ms: u64) -> Self {
+        Deadline(now.mono_ms.saturating_add(ttl_ms).min(u64::MAX >> 1) << 1)
+    }
+
+    /// Returns the deadline at a wall-clock time in milliseconds since 1970; before 1970 counts as 1970.
+    pub fn at_wall_ms(unix_ms: i64) -> Self {
+        Deadline((unix_ms.max(0) as u64) << 1 | 1)
+    }
+
+    /// Returns whether the key has ended.
+    pub fn is_due(self, now: Now) -> bool {
+        self.remaining_ms(now) <= 0
+    }
+
+    /// Returns the milliseconds left; zero or less when the key has ended.
+    pub fn remaining_ms(self, now: Now) -> i64 {
+        let at_ms = (self.0 >> 1) as i64;
+        if self.is_wall() { at_ms.saturating_sub(now.wall_ms) } else { at_ms.saturating_sub_unsigned(now.mono_ms) }
+    }
+
+    /// Returns the wall-clock time of the deadline, in milliseconds since 1970, as seen from now.
+    pub fn wall_ms(self, now: Now) -> i64 {
+        if self.is_wall() { (self.0 >> 1) as i64 } else { now.wall_ms.saturating_add(self.remaining_ms(now)) }
+    }
+
+    /// Returns the monotonic time at which the deadline falls if the wall clock is not adjusted.
+    pub fn mono_ms(self, now: Now) -> u64 {
+        now.mono_ms.saturating_add_signed(self.remaining_ms(now))
+    }
+
+    /// Returns the eight bytes that an entry stores.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// Restores what [`Deadline::to_bits`] gave.
+    pub fn from_bits(bits: u64) -> Self {
+        Deadline(bits)
+    }
+
+    fn is_wall(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_deadline_ignores_a_jump_of_the_wall_clock() {
+        let clock = Clock::manual();
+        let deadline = Deadline::after(clock.now(), 1000);
+        clock.set_wall_ms(clock.now().wall_ms + 3_600_000);
+        assert!(!deadline.is_due(clock.now()));
+        clock.advance(Duration::from_millis(1000));
+        assert!(deadline.is_due(clock.now()));
+    }
+
+    #[test]
+    fn an_absolute_deadline_follows_the_wall_clock() {
+        let clock = Clock::manual();
+        let at = clock.now().wall_ms + 1000;
+        let deadline = Deadline::at_wall_ms(at);
+        assert_eq!(deadline.wall_ms(clock.now()), at);
+        clock.set_wall_ms(at);
+        assert!(deadline.is_due(clock.now()));
+    }
+
+    #[test]
+    fn the_system_clock_keeps_its_wall_offset_between_readings() {
+        let clock = Clock::system();
+        let first = clock.now().wall_offset_ms();
+        assert!((0..10_000).all(|_| clock.now().wall_offset_ms().abs_diff(first) <= 1));
+    }
+}

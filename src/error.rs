@@ -1,0 +1,187 @@
+//! Every error a client can be told, with its text, once.
+//!
+//! The text is what goes on the wire between `-` and the line end: an upper-case prefix that clients
+//! match on, then a sentence for people. Wording is Redis' own wherever Redis has the error.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Names the result of a command handler.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Says why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The options of a command do not fit together.
+    Syntax,
+    /// An argument is not a signed 64-bit integer.
+    NotInteger,
+    /// An argument or value is not a floating-point number.
+    NotFloat,
+    /// An argument that must not be negative is, or is no integer.
+    NotPositive,
+    /// The key holds another data type.
+    WrongType,
+    /// Adding would leave the range of a signed 64-bit integer.
+    Overflow,
+    /// The decrement cannot be negated.
+    DecrementOverflow,
+    /// Adding would give NaN or infinity.
+    NotFinite,
+    /// The string would be longer than `proto-max-bulk-len`.
+    StringTooLong,
+    /// An offset is negative.
+    OffsetOutOfRange,
+    /// A time to live is zero, negative or too large; holds the command's name.
+    InvalidExpire(&'static str),
+    /// The source key of a RENAME does not exist.
+    NoSuchKey,
+    /// A cursor is not an unsigned integer.
+    InvalidCursor,
+    /// No such command; holds the name and the arguments as far as they are quoted.
+    UnknownCommand(Vec<u8>),
+    /// No such subcommand; holds the word and the container's name.
+    UnknownSubcommand(Vec<u8>, &'static str),
+    /// Too few or too many arguments; holds the command's full name.
+    WrongArity(Cow<'static, str>),
+    /// The client must authenticate first.
+    NoAuth,
+    /// HELLO needs authentication and did not bring any.
+    NoAuthHello,
+    /// User name or password are wrong.
+    WrongPass,
+    /// AUTH was given a password though none is set.
+    NoPasswordSet,
+    /// HELLO asked for a protocol other than 2 and 3.
+    NoProto,
+    /// HELLO's version is not an integer.
+    ProtoNotInteger,
+    /// HELLO met a word it does not know; holds the word.
+    HelloOption(Vec<u8>),
+    /// A database number is out of range.
+    DbOutOfRange,
+    /// MULTI inside MULTI.
+    NestedMulti,
+    /// WATCH inside MULTI.
+    WatchInsideMulti,
+    /// EXEC without MULTI, DISCARD without MULTI; holds the command's name.
+    WithoutMulti(&'static str),
+    /// A queued command was refused, so the transaction is off.
+    ExecAborted,
+    /// EXEC itself was refused; holds the reason without its `ERR` prefix.
+    ExecRefused(Vec<u8>),
+    /// The command must not be queued.
+    NotInMulti,
+    /// A client name has bytes outside `!`..`~`.
+    ClientName,
+    /// CLIENT SETINFO met an attribute it does not know; holds the word.
+    SetInfoOption(Vec<u8>),
+    /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
+    SetInfoValue(&'static str),
+    /// EXPIRE and its kin met an option they do not know; holds the word.
+    UnsupportedOption(Vec<u8>),
+    /// CLIENT LIST TYPE met a type it does not know; holds the word.
+    UnknownClientType(Vec<u8>),
+    /// CONFIG SET refused; holds the reason.
+    Config(String),
+    /// The server has as many clients as it may have.
+    MaxClients,
+    /// A stranger's address met protected mode.
+    ProtectedMode,
+    /// LCS over values too large for its table.
+    LcsTooLong,
+    /// A text that only one command knows, without the `ERR` prefix.
+    Other(Cow<'static, str>),
+}
+
+const PROTECTED_MODE: &str = "DENIED keylatch is running in protected mode because it accepts connections from other \
+hosts and no password is set. Only connections from the loopback interface are served. Either set a password \
+(requirepass), or bind to trusted addresses only (bind), or turn the protection off (protected-mode no) if no stranger \
+can reach this port.";
+
+impl Error {
+    /// Returns an error with the prefix `ERR` and a text of its own.
+    pub fn other(text: impl Into<Cow<'static, str>>) -> Self {
+        Error::Other(text.into())
+    }
+
+    /// Returns the line that goes on the wire, without `-` and line end.
+    pub fn wire_text(&self) -> Vec<u8> {
+        // What a client sent is quoted byte by byte, whether it is text or not.
+        match self {
+            Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
+            Error::UnknownCommand(quoted) => quoting("ERR unknown command ", quoted, ""),
+            Error::UnknownSubcommand(word, container) => {
+                quoting("ERR unknown subcommand '", word, &format!("'. Try {container} HELP."))
+            }
+            Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
+            Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
+            Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
+            Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
+            other => other.to_string().into_bytes(),
+        }
+    }
+}
+
+fn quoting(before: &str, quoted: &[u8], after: &str) -> Vec<u8> {
+    [before.as_bytes(), quoted, after.as_bytes()].concat()
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Error::Syntax => "ERR syntax error",
+            Error::NotInteger => "ERR value is not an integer or out of range",
+            Error::NotFloat => "ERR value is not a valid float",
+            Error::NotPositive => "ERR value is out of range, must be positive",
+            Error::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
+            Error::Overflow => "ERR increment or decrement would overflow",
+            Error::DecrementOverflow => "ERR decrement would overflow",
+            Error::NotFinite => "ERR increment would produce NaN or Infinity",
+            Error::StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            Error::OffsetOutOfRange => "ERR offset is out of range",
+            Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
+            Error::NoSuchKey => "ERR no such key",
+            Error::InvalidCursor => "ERR invalid cursor",
+            Error::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
+            Error::NoAuth => "NOAUTH Authentication required.",
+            Error::NoAuthHello => {
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+                 <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
+                 the same time"
+            }
+            Error::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.",
+            Error::NoPasswordSet => {
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+                 configuration is correct?"
+            }
+            Error::NoProto => "NOPROTO unsupported protocol version",
+            Error::ProtoNotInteger => "ERR Protocol version is not an integer or out of range",
+            Error::HelloOption(_)
+            | Error::UnknownCommand(_)
+            | Error::UnknownSubcommand(..)
+            | Error::ExecRefused(_)
+            | Error::UnsupportedOption(_)
+            | Error::UnknownClientType(_)
+            | Error::SetInfoOption(_) => return f.write_str(&String::from_utf8_lossy(&self.wire_text())),
+            Error::DbOutOfRange => "ERR DB index is out of range",
+            Error::NestedMulti => "ERR MULTI calls can not be nested",
+            Error::WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",
+            Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
+            Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
+            Error::NotInMulti => "ERR Command not allowed inside a transaction",
+            Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
+            Error::SetInfoValue(attribute) => {
+                return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
+            }
+            Error::Config(reason) => return write!(f, "ERR {reason}"),
+            Error::MaxClients => "ERR max number of clients reached",
+            Error::ProtectedMode => PROTECTED_MODE,
+            Error::LcsTooLong => "ERR String too long for LCS",
+            Error::Other(text) => return write!(f, "ERR {text}"),
+        };
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,478 @@
+//! The incremental decoder of client requests: multibulk (`*2\r\n$3\r\nGET\r\n...`) and inline lines.
+//!
+//! It finds where arguments lie and enforces the limits of the wire; it does not know any command and
+//! never looks into an argument. Behaviour and texts follow Redis 7.0, quirks included: the byte after
+//! a header's `\r` and the two bytes after a bulk are skipped unchecked, and a NUL hides the rest of a
+//! line (Redis searches with `strchr`), so the line never ends and fails once it is too long.
+//!
+//! Invariant: what has been parsed is remembered in positions relative to the start of the buffer, so
+//! every byte is looked at once however small the pieces are, and the pieces do not change the outcome.
+//! Redis itself accepts an over-long line when its end happens to arrive in the same read; here 64 KiB
+//! is the limit in every split.
+
+use std::{error, fmt, io};
+
+use bytes::{Buf, BytesMut};
+use memchr::memchr2;
+use tokio_util::codec::Decoder;
+
+use super::inline;
+use super::request::{Batch, Span};
+
+/// The most requests one batch holds: enough to amortize a batch, few enough to keep clients fair.
+pub const BATCH_REQUESTS_MAX: usize = 128;
+
+/// The longest inline request or header line, its terminator not counted.
+const LINE_MAX: usize = 64 * 1024;
+/// The largest argument count a client may claim.
+const ARGS_MAX: i64 = i32::MAX as i64;
+/// The largest argument count before authentication, so that strangers cannot make us buffer much.
+const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+/// The longest argument before authentication.
+const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
+/// How far ahead of the bytes received the buffer grows for a claimed bulk; above this it doubles.
+const RESERVE_AHEAD_MIN: usize = 64 * 1024;
+/// Lists with more capacity than this are freed, not recycled: one huge request must not stay paid for.
+const RECYCLED_SPANS_MAX: usize = 4096;
+
+/// What a client may send, as its session and the configuration stand now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest argument in bytes (`proto-max-bulk-len`).
+    pub bulk_len_max: usize,
+    /// Whether the client has authenticated, or need not.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    /// Returns the limits of a server without a password: bulks of up to 512 MiB.
+    fn default() -> Self {
+        Self { bulk_len_max: 512 * 1024 * 1024, authenticated: true }
+    }
+}
+
+/// How a client broke the protocol; the connection answers with the text and closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// The line with the argument count does not end within 64 KiB.
+    TooBigMultibulkCount,
+    /// The argument count is not a number or too large.
+    InvalidMultibulkLength,
+    /// More than 10 arguments from a client that has not authenticated.
+    UnauthenticatedMultibulkLength,
+    /// The line with an argument's length does not end within 64 KiB.
+    TooBigBulkCount,
+    /// This byte stands where an argument should begin.
+    ExpectedBulk(u8),
+    /// The argument's length is not a number, negative or above the limit.
+    InvalidBulkLength,
+    /// An argument above 16 KiB from a client that has not authenticated.
+    UnauthenticatedBulkLength,
+    /// The inline request does not end within 64 KiB.
+    TooBigInline,
+    /// The quotes of the inline request do not match.
+    UnbalancedQuotes,
+}
+
+impl ProtocolError {
+    /// Returns the error line as [`super::Reply::error`] takes it, the offending byte raw as in Redis.
+    pub fn wire_text(self) -> Vec<u8> {
+        let mut line = format!("ERR Protocol error: {}", self.reason()).into_bytes();
+        if let Self::ExpectedBulk(got) = self {
+            line.extend_from_slice(&[b'\'', got, b'\'']);
+        }
+        line
+    }
+
+    /// Returns the text after "Protocol error: ", up to the offending byte where there is one.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::TooBigMultibulkCount => "too big mbulk count string",
+            Self::InvalidMultibulkLength => "invalid multibulk length",
+            Self::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
+            Self::TooBigBulkCount => "too big bulk count string",
+            Self::ExpectedBulk(_) => "expected '$', got ",
+            Self::InvalidBulkLength => "invalid bulk length",
+            Self::UnauthenticatedBulkLength => "unauthenticated bulk length",
+            Self::TooBigInline => "too big inline request",
+            Self::UnbalancedQuotes => "unbalanced quotes in request",
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    /// Writes the text after "ERR ", fit for a log: an unprintable byte is escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Protocol error: {}", self.reason())?;
+        match self {
+            Self::ExpectedBulk(got) => write!(f, "'{}'", got.escape_ascii()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl error::Error for ProtocolError {}
+
+/// Why no more requests can be decoded from a connection.
+#[derive(Debug)]
+pub enum DecodeError {
+    /// The client broke the protocol.
+    Protocol(ProtocolError),
+    /// The stream failed; only framed transports produce this.
+    Io(io::Error),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(err) => err.fmt(f),
+            Self::Io(err) => err.fmt(f),
+        }
+    }
+}
+
+impl error::Error for DecodeError {}
+
+impl From<io::Error> for DecodeError {
+    fn from(err: io::Error) -> Self {
+        Self::Io(err)
+    }
+}
+
+impl From<ProtocolError> for DecodeError {
+    fn from(err: ProtocolError) -> Self {
+        Self::Protocol(err)
+    }
+}
+
+/// Decodes requests from a buffer that fills piece by piece.
+#[derive(Debug, Default)]
+pub struct RequestDecoder {
+    limits: Limits,
+    /// Where the current request begins; everything before belongs to complete requests.
+    start: usize,
+    /// The next byte to parse.
+    pos: usize,
+    /// Up to here the current line is known not to end.
+    scanned: usize,
+    /// Arguments the current multibulk request still lacks; 0 between requests.
+    args_left: usize,
+    /// The length of the argument being received, once its header has been read.
+    bulk_len: Option<usize>,
+    /// Arguments of the complete requests, then of the current one.
+    spans: Vec<Span>,
+    /// For each complete request, the end of its spans.
+    ends: Vec<usize>,
+    /// Whether the last call of `decode` stopped inside a request.
+    mid_request: bool,
+    /// A protocol error is final: it is reported after the requests before it, and ever after.
+    failure: Option<ProtocolError>,
+    /// Emptied lists of a recycled batch.
+    spare_spans: Vec<Span>,
+    spare_ends: Vec<usize>,
+}
+
+/// The outcome of one parsing step: `true` when the item is complete, `false` when bytes are missing.
+type Step = Result<bool, ProtocolError>;
+
+impl RequestDecoder {
+    /// Creates a decoder that enforces `limits`.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Replaces the limits; they hold for every header read from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Takes back the lists of an executed batch, so that a steady connection allocates nothing.
+    pub fn recycle(&mut self, batch: Batch) {
+        let Batch { spans, ends, .. } = batch;
+        if spans.capacity() <= RECYCLED_SPANS_MAX {
+            self.spare_spans = spans;
+            self.spare_spans.clear();
+        }
+        self.spare_ends = ends;
+        self.spare_ends.clear();
+    }
+
+    /// Tells whether `decode` last asked for more bytes because a request was cut short.
+    pub fn is_mid_request(&self) -> bool {
+        self.mid_request
+    }
+
+    /// Parses the current request as far as the bytes go.
+    fn read_request(&mut self, src: &mut [u8]) -> Step {
+        if self.args_left == 0 {
+            match src.get(self.pos) {
+                None => return Ok(false),
+                Some(b'*') => {
+                    if !self.read_count(src)? {
+                        return Ok(false);
+                    }
+                }
+                Some(_) => return self.read_inline(src),
+            }
+        }
+        while self.args_left > 0 {
+            if !self.read_argument(src)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_count(&mut self, src: &[u8]) -> Step {
+        let count = match short_header(&src[self.pos..]) {
+            Some((count, width)) => {
+                self.move_to(self.pos + width);
+                i64::from(count)
+            }
+            None => {
+                let Some(end) = self.header_end(src, ProtocolError::TooBigMultibulkCount)? else {
+                    return Ok(false);
+                };
+                let count = parse_int(&src[self.pos + 1..end]);
+                self.move_to(end + 2);
+                count.ok_or(ProtocolError::InvalidMultibulkLength)?
+            }
+        };
+        if count > ARGS_MAX {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        }
+        if count > UNAUTHENTICATED_ARGS_MAX && !self.limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+        }
+        // A count of zero or below is an empty request, which is skipped.
+        self.args_left = usize::try_from(count).unwrap_or(0);
+        Ok(true)
+    }
+
+    fn read_argument(&mut self, src: &[u8]) -> Step {
+        let len = match self.bulk_len {
+            Some(len) => len,
+            None => match self.read_bulk_len(src)? {
+                Some(len) => len,
+                None => return Ok(false),
+            },
+        };
+        // The two bytes after the bulk are CRLF by convention only: Redis skips them unseen.
+        let received = src.len() - self.pos;
+        if received < 2 || received - 2 < len {
+            self.bulk_len = Some(len);
+            return Ok(false);
+        }
+        self.spans.push(Span { start: self.pos, len });
+        self.move_to(self.pos + len + 2);
+        self.bulk_len = None;
+        self.args_left -= 1;
+        Ok(true)
+    }
+
+    fn read_bulk_len(&mut self, src: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        let len = match short_header(&src[self.pos..]) {
+            Some((len, width)) if src[self.pos] == b'$' => {
+                self.move_to(self.pos + width);
+                i64::from(len)
+            }
+            _ => {
+                let Some(end) = self.header_end(src, ProtocolError::TooBigBulkCount)? else {
+                    return Ok(None);
+                };
+                if src[self.pos] != b'$' {
+                    return Err(ProtocolError::ExpectedBulk(src[self.pos]));
+                }
+                let len = parse_int(&src[self.pos + 1..end]);
+                self.move_to(end + 2);
+                len.ok_or(ProtocolError::InvalidBulkLength)?
+            }
+        };
+        let within_limit = usize::try_from(len).ok().filter(|&len| len <= self.limits.bulk_len_max);
+        if within_limit.is_some() && len > UNAUTHENTICATED_BULK_LEN_MAX && !self.limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedBulkLength);
+        }
+        match within_limit {
+            Some(len) => Ok(Some(len)),
+            None => Err(ProtocolError::InvalidBulkLength),
+        }
+    }
+
+    fn read_inline(&mut self, src: &mut [u8]) -> Step {
+        let Some(newline) = self.line_end(src, b'\n', ProtocolError::TooBigInline)? else {
+            return Ok(false);
+        };
+        let line = &mut src[self.pos..newline];
+        let len = line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
+        if !inline::split_in_place(&mut line[..len], self.pos, &mut self.spans) {
+            return Err(ProtocolError::UnbalancedQuotes);
+        }
+        self.move_to(newline + 1);
+        Ok(true)
+    }
+
+    /// Finds the `\r` that ends a header, once the byte after it is there too.
+    fn header_end(&mut self, src: &[u8], too_long: ProtocolError) -> Result<Option<usize>, ProtocolError> {
+        let end = self.line_end(src, b'\r', too_long)?;
+        Ok(end.filter(|end| end + 1 < src.len()))
+    }
+
+    /// Finds the terminator of the line at `pos`, or fails with `too_long`.
+    fn line_end(
+        &mut self,
+        src: &[u8],
+        terminator: u8,
+        too_long: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let window = src.len().min(self.pos + LINE_MAX + 1);
+        let hit = memchr2(terminator, 0, &src[self.scanned..window]);
+        // A NUL is never passed: the search stops there again, however many bytes follow.
+        self.scanned = hit.map_or(window, |offset| self.scanned + offset);
+        if hit.is_some() && src[self.scanned] == terminator {
+            return Ok(Some(self.scanned));
+        }
+        if src.len() - self.pos > LINE_MAX {
+            return Err(too_long);
+        }
+        Ok(None)
+    }
+
+    fn move_to(&mut self, pos: usize) {
+        self.pos = pos;
+        self.scanned = pos;
+    }
+
+    /// Closes the current request; one without arguments leaves no trace.
+    fn finish_request(&mut self) {
+        self.start = self.pos;
+        if self.spans.len() > self.ends.last().copied().unwrap_or(0) {
+            self.ends.push(self.spans.len());
+        }
+    }
+
+    /// Cuts the complete requests out of `src`; the current one stays and its positions move along.
+    fn cut(&mut self, src: &mut BytesMut) -> Batch {
+        let cut = self.start;
+        let bytes = src.split_to(cut);
+        let complete = self.ends.last().copied().unwrap_or(0);
+        let mut current = std::mem::take(&mut self.spare_spans);
+        current.extend(self.spans.drain(complete..).map(|span| Span { start: span.start - cut, len: span.len }));
+        self.rebase(cut);
+        Batch {
+            bytes,
+            spans: std::mem::replace(&mut self.spans, current),
+            ends: std::mem::replace(&mut self.ends, std::mem::take(&mut self.spare_ends)),
+        }
+    }
+
+    fn rebase(&mut self, cut: usize) {
+        self.start -= cut;
+        self.pos -= cut;
+        self.scanned -= cut;
+    }
+
+    /// Drops empty requests from the front, so that a stream of bare newlines does not pile up.
+    fn skip_empty_requests(&mut self, src: &mut BytesMut) {
+        let cut = self.start;
+        if cut == 0 {
+            return;
+        }
+        src.advance(cut);
+        for span in &mut self.spans {
+            span.start -= cut;
+        }
+        self.rebase(cut);
+    }
+
+    /// Makes room for the argument being received, never far beyond what has really arrived.
+    fn reserve(&self, src: &mut BytesMut) {
+        if let Some(len) = self.bulk_len {
+            let missing = len.saturating_add(2) - (src.len() - self.pos);
+            src.reserve(missing.min(src.len().max(RESERVE_AHEAD_MIN)));
+        }
+    }
+}
+
+impl Decoder for RequestDecoder {
+    type Item = Batch;
+    type Error = DecodeError;
+
+    /// Returns the complete requests of `src`, or `None` when more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the client broke the protocol, after every request before that has been returned.
+    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
+        // AUTH changes the limits of the request behind it, so strangers get one request at a time.
+        let requests_max = match self.limits.authenticated {
+            true => BATCH_REQUESTS_MAX,
+            false => 1,
+        };
+        self.mid_request = false;
+        while self.failure.is_none() && self.ends.len() < requests_max {
+            match self.read_request(src) {
+                Ok(true) => self.finish_request(),
+                Ok(false) => break,
+                Err(err) => self.failure = Some(err),
+            }
+        }
+        if !self.ends.is_empty() {
+            return Ok(Some(self.cut(src)));
+        }
+        if let Some(err) = self.failure {
+            return Err(err.into());
+        }
+        self.skip_empty_requests(src);
+        self.reserve(src);
+        self.mid_request = !src.is_empty();
+        Ok(None)
+    }
+
+    /// Decodes what is left when the client has closed; a request cut short is dropped, as in Redis.
+    fn decode_eof(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
+        let batch = self.decode(src)?;
+        if batch.is_none() {
+            src.clear();
+            *self = Self::new(self.limits);
+        }
+        Ok(batch)
+    }
+}
+
+/// Reads a header of one to three digits, as nearly all are: the number and the header's width.
+///
+/// The first byte is the type and the byte after `\r` is skipped; neither is looked at here. Anything
+/// else, a leading zero included, is left to the strict and slower way.
+fn short_header(src: &[u8]) -> Option<(u32, usize)> {
+    let digit = |byte: u8| u32::from(byte - b'0');
+    match *src {
+        [_, a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _, ..] => {
+            Some((digit(a) * 100 + digit(b) * 10 + digit(c), 6))
+        }
+        _ => None,
+    }
+}
+
+/// Parses a decimal 64-bit integer as strictly as Redis: no sign but `-`, no leading zero, no blank.
+pub fn parse_int(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    // Summing below zero reaches i64::MIN, which has no positive counterpart.
+    let below_zero = digits.iter().try_fold(0i64, |sum, &byte| {
+        let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_sub(digit)
+    })?;
+    match negative {
+        true => Some(below_zero),
+        false => below_zero.checked_neg(),
+    }
+}

@@ -1,0 +1,346 @@
+//! Replies as owned values, for those who would rather hold one than stream it: the embedding API,
+//! clients in tests, pushes. Handlers do not use it; they write through [`Reply`].
+//!
+//! [`FrameDecoder`] reads the server's side of the wire. It keeps the open aggregates on a stack of
+//! its own instead of recursing, so it resumes where the bytes ended and scans each byte once.
+//!
+//! Invariant: a claimed length or count allocates nothing; nesting deeper than [`FRAME_DEPTH_MAX`] is
+//! refused.
+
+use std::{error, fmt, io};
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
+use tokio_util::codec::Decoder;
+
+use super::decode::parse_int;
+use super::output::Output;
+use super::reply::{Protocol, Reply};
+
+/// The deepest nesting of aggregates [`FrameDecoder`] accepts.
+pub const FRAME_DEPTH_MAX: usize = 32;
+
+/// The longest string [`FrameDecoder`] accepts: what a server's default limits let a value be.
+const FRAME_BULK_LEN_MAX: usize = 512 * 1024 * 1024;
+
+/// A value of RESP2 or RESP3.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// A short status such as `OK`.
+    Simple(Bytes),
+    /// An error line, code first.
+    Error(Bytes),
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A string of any bytes.
+    Bulk(Bytes),
+    /// The absent value.
+    Null,
+    /// The absent array of RESP2; RESP3 has [`Frame::Null`] only.
+    NullArray,
+    /// A truth value.
+    Boolean(bool),
+    /// A double-precision number.
+    Double(f64),
+    /// An integer of any size, as decimal digits.
+    BigNumber(Bytes),
+    /// Text for people: its three-byte kind, such as `txt`, and the text.
+    Verbatim([u8; 3], Bytes),
+    /// Values in order.
+    Array(Vec<Frame>),
+    /// Pairs of key and value, in the order sent.
+    Map(Vec<(Frame, Frame)>),
+    /// Values in no order.
+    Set(Vec<Frame>),
+    /// A message the client did not ask for.
+    Push(Vec<Frame>),
+}
+
+impl Frame {
+    /// Makes a bulk string by copying `bytes`.
+    pub fn bulk(bytes: impl AsRef<[u8]>) -> Self {
+        Self::Bulk(Bytes::copy_from_slice(bytes.as_ref()))
+    }
+
+    /// Makes a simple string by copying `text`.
+    pub fn simple(text: &str) -> Self {
+        Self::Simple(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    /// Makes an error from its full line, code first.
+    pub fn error(line: impl AsRef<[u8]>) -> Self {
+        Self::Error(Bytes::copy_from_slice(line.as_ref()))
+    }
+
+    /// Returns the bytes of a frame that is text: simple, error, bulk, big number or verbatim.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Simple(bytes)
+            | Self::Error(bytes)
+            | Self::Bulk(bytes)
+            | Self::BigNumber(bytes)
+            | Self::Verbatim(_, bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Writes the frame as `reply`'s protocol spells it; large strings are shared, not copied.
+    pub fn write(&self, reply: &mut Reply<'_>) {
+        match self {
+            Self::Simple(text) => reply.line(b'+', text),
+            Self::Error(line) => reply.error(line),
+            Self::Integer(value) => reply.int(*value),
+            Self::Bulk(bytes) => reply.bulk_shared(bytes.clone()),
+            Self::Null => reply.null(),
+            Self::NullArray => reply.null_array(),
+            Self::Boolean(value) => reply.bool(*value),
+            Self::Double(value) => reply.double(*value),
+            Self::BigNumber(digits) => match reply.protocol() {
+                Protocol::Resp2 => reply.bulk(digits),
+                Protocol::Resp3 => reply.line(b'(', digits),
+            },
+            // A kind that is not text is no kind anyone could read; blanks take its place.
+            Self::Verbatim(kind, text) => {
+                reply.verbatim(std::str::from_utf8(kind).unwrap_or_default(), text);
+            }
+            Self::Array(items) => {
+                reply.array(items.len());
+                write_all(items, reply);
+            }
+            Self::Set(items) => {
+                reply.set(items.len());
+                write_all(items, reply);
+            }
+            Self::Push(items) => {
+                reply.push(items.len());
+                write_all(items, reply);
+            }
+            Self::Map(pairs) => {
+                reply.map(pairs.len());
+                for (key, value) in pairs {
+                    key.write(reply);
+                    value.write(reply);
+                }
+            }
+        }
+    }
+
+    /// Appends the frame to `dst` as `protocol` spells it.
+    pub fn encode(&self, protocol: Protocol, dst: &mut BytesMut) {
+        let mut out = Output::append_to(std::mem::take(dst));
+        self.write(&mut Reply::new(&mut out, protocol));
+        *dst = out.into_bytes();
+    }
+}
+
+fn write_all(items: &[Frame], reply: &mut Reply<'_>) {
+    for item in items {
+        item.write(reply);
+    }
+}
+
+/// Why bytes from a server are not frames.
+#[derive(Debug)]
+pub enum FrameError {
+    /// The bytes are not RESP; the text says what is wrong with them.
+    Invalid(&'static str),
+    /// Aggregates are nested deeper than [`FRAME_DEPTH_MAX`].
+    TooDeep,
+    /// The stream failed.
+    Io(io::Error),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(what) => write!(f, "invalid reply: {what}"),
+            Self::TooDeep => write!(f, "invalid reply: nested deeper than {FRAME_DEPTH_MAX}"),
+            Self::Io(err) => err.fmt(f),
+        }
+    }
+}
+
+impl error::Error for FrameError {}
+
+impl From<io::Error> for FrameError {
+    fn from(err: io::Error) -> Self {
+        Self::Io(err)
+    }
+}
+
+/// Decodes frames a server sent, in RESP2 or RESP3.
+#[derive(Debug, Default)]
+pub struct FrameDecoder {
+    /// Aggregates that still lack items, outermost first.
+    open: Vec<Aggregate>,
+    /// A string whose header has been read.
+    string: Option<(u8, usize)>,
+    /// Up to here the current line is known not to end.
+    scanned: usize,
+}
+
+/// An aggregate being received.
+#[derive(Debug)]
+struct Aggregate {
+    kind: u8,
+    items_left: usize,
+    items: Vec<Frame>,
+}
+
+impl Aggregate {
+    fn into_frame(self) -> Frame {
+        match self.kind {
+            b'%' => {
+                let mut items = self.items.into_iter();
+                let pair = || Some((items.next()?, items.next()?));
+                Frame::Map(std::iter::from_fn(pair).collect())
+            }
+            b'~' => Frame::Set(self.items),
+            b'>' => Frame::Push(self.items),
+            _ => Frame::Array(self.items),
+        }
+    }
+}
+
+/// What one line or string turned out to be.
+enum Token {
+    Value(Frame),
+    /// A header whose items or bytes follow.
+    Header,
+}
+
+impl FrameDecoder {
+    /// Creates a decoder at the start of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn next_token(&mut self, src: &mut BytesMut) -> Result<Option<Token>, FrameError> {
+        if let Some((kind, len)) = self.string {
+            if src.len() < len + 2 {
+                return Ok(None);
+            }
+            self.string = None;
+            return string_frame(kind, len, src).map(|frame| Some(Token::Value(frame)));
+        }
+        match self.take_line(src)? {
+            Some(line) => self.read_line(line).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the next line off `src`, its CRLF removed.
+    fn take_line(&mut self, src: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        match memchr(b'\n', &src[self.scanned..]) {
+            Some(offset) => {
+                let line = src.split_to(self.scanned + offset + 1).freeze();
+                self.scanned = 0;
+                match line.strip_suffix(b"\r\n") {
+                    Some(text) if !text.is_empty() => Ok(Some(line.slice(..text.len()))),
+                    _ => Err(FrameError::Invalid("a line is empty or ends without CR")),
+                }
+            }
+            None if src.len() > FRAME_BULK_LEN_MAX => Err(FrameError::Invalid("endless line")),
+            None => {
+                self.scanned = src.len();
+                Ok(None)
+            }
+        }
+    }
+
+    fn read_line(&mut self, line: Bytes) -> Result<Token, FrameError> {
+        let kind = line[0];
+        let text = line.slice(1..);
+        let frame = match kind {
+            b'+' => Frame::Simple(text),
+            b'-' => Frame::Error(text),
+            b'(' => Frame::BigNumber(text),
+            b':' => Frame::Integer(parse_int(&text).ok_or(FrameError::Invalid("integer"))?),
+            b',' => Frame::Double(parse_double(&text).ok_or(FrameError::Invalid("double"))?),
+            b'_' if text.is_empty() => Frame::Null,
+            b'#' if *text == *b"t" => Frame::Boolean(true),
+            b'#' if *text == *b"f" => Frame::Boolean(false),
+            b'$' if *text == *b"-1" => Frame::Null,
+            b'*' if *text == *b"-1" => Frame::NullArray,
+            b'$' | b'!' | b'=' => {
+                self.string = Some((kind, parse_len(&text, FRAME_BULK_LEN_MAX)?));
+                return Ok(Token::Header);
+            }
+            b'*' | b'%' | b'~' | b'>' => return self.open_aggregate(kind, &text),
+            _ => return Err(FrameError::Invalid("unknown type")),
+        };
+        Ok(Token::Value(frame))
+    }
+
+    fn open_aggregate(&mut self, kind: u8, text: &[u8]) -> Result<Token, FrameError> {
+        let len = parse_len(text, i32::MAX as usize)?;
+        if self.open.len() == FRAME_DEPTH_MAX {
+            return Err(FrameError::TooDeep);
+        }
+        let aggregate = Aggregate { kind, items_left: if kind == b'%' { len * 2 } else { len }, items: Vec::new() };
+        if len == 0 {
+            return Ok(Token::Value(aggregate.into_frame()));
+        }
+        self.open.push(aggregate);
+        Ok(Token::Header)
+    }
+
+    /// Adds a value to the innermost open aggregate, and returns the outermost one it completes.
+    fn add(&mut self, mut frame: Frame) -> Option<Frame> {
+        while let Some(mut aggregate) = self.open.pop() {
+            aggregate.items.push(frame);
+            aggregate.items_left -= 1;
+            if aggregate.items_left > 0 {
+                self.open.push(aggregate);
+                return None;
+            }
+            frame = aggregate.into_frame();
+        }
+        Some(frame)
+    }
+}
+
+impl Decoder for FrameDecoder {
+    type Item = Frame;
+    type Error = FrameError;
+
+    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
+        while let Some(token) = self.next_token(src)? {
+            if let Token::Value(value) = token
+                && let Some(frame) = self.add(value)
+            {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Takes a string of `len` bytes and its CRLF off `src`.
+fn string_frame(kind: u8, len: usize, src: &mut BytesMut) -> Result<Frame, FrameError> {
+    let mut bytes = src.split_to(len).freeze();
+    if !src.starts_with(b"\r\n") {
+        return Err(FrameError::Invalid("a string does not end with CRLF"));
+    }
+    src.advance(2);
+    match (kind, bytes.get(..4)) {
+        (b'=', Some(&[a, b, c, b':'])) => {
+            bytes.advance(4);
+            Ok(Frame::Verbatim([a, b, c], bytes))
+        }
+        (b'=', _) => Err(FrameError::Invalid("verbatim string without a kind")),
+        (b'!', _) => Ok(Frame::Error(bytes)),
+        _ => Ok(Frame::Bulk(bytes)),
+    }
+}
+
+fn parse_len(text: &[u8], max: usize) -> Result<usize, FrameError> {
+    parse_int(text)
+        .and_then(|len| usize::try_from(len).ok())
+        .filter(|&len| len <= max)
+        .ok_or(FrameError::Invalid("length"))
+}
+
+fn parse_double(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

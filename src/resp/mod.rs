@@ -1,0 +1,66 @@
+//! The Redis wire protocol: requests in, replies out.
+//!
+//! This module turns bytes into requests ([`RequestDecoder`]) and values into bytes ([`Reply`] on the
+//! hot path, [`Frame`] where an owned value is handier). It is not a connection: it does no IO, reads
+//! no clock and knows no command.
+//!
+//! Architecture Invariant: the same bytes, split anywhere, give the same requests followed by the same
+//! error, and no input panics or allocates more than a small multiple of what has really arrived.
+
+mod decode;
+mod frame;
+mod inline;
+mod output;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio_util::codec::{Decoder, Encoder};
+
+pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int};
+pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
+pub use output::{Mark, Output, SHARED_MIN};
+pub use reply::{Protocol, Reply};
+pub use request::{Batch, OwnedRequest, Request};
+
+/// Speaks the server's side of the wire: decodes batches of requests, encodes frames as replies.
+#[derive(Debug, Default)]
+pub struct Codec {
+    /// The decoder of the client's requests.
+    pub requests: RequestDecoder,
+    /// The protocol replies are written in.
+    pub protocol: Protocol,
+}
+
+impl Codec {
+    /// Creates a codec that enforces `limits` and answers in RESP2 until told otherwise.
+    pub fn new(limits: Limits) -> Self {
+        Self { requests: RequestDecoder::new(limits), protocol: Protocol::default() }
+    }
+}
+
+impl Decoder for Codec {
+    type Item = Batch;
+    type Error = DecodeError;
+
+    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
+        self.requests.decode(src)
+    }
+
+    fn decode_eof(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
+        self.requests.decode_eof(src)
+    }
+}
+
+impl Encoder<Frame> for Codec {
+    type Error = io::Error;
+
+    fn encode(&mut self, frame: Frame, dst: &mut BytesMut) -> io::Result<()> {
+        frame.encode(self.protocol, dst);
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Bytes waiting to be written to a client.
+//!
+//! Replies are appended to a growing tail. A large shared value is not copied: the tail is sealed into
+//! a chunk and the value queued behind it, so one vectored write sends both.
+//!
+//! ```text
+//! chunks  ["...$65536\r\n"] [64 KiB, shared with the store]      tail  "\r\n+OK\r\n"
+//! ```
+//!
+//! This is not a socket and sets no limit: whoever fills it watches [`Output::len`].
+//!
+//! Invariant: the chunks in order, then the tail, are the stream; no chunk is empty.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// From this size on, in bytes, a shared value is queued as it is; below, copying is cheaper.
+pub const SHARED_MIN: usize = 16 * 1024;
+
+/// An idle output keeps this much capacity for the next reply.
+const IDLE_CAPACITY_MAX: usize = 16 * 1024;
+
+/// A position in the stream of an [`Output`], to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// Replies that have been made but not yet written; reads as a [`Buf`].
+#[derive(Debug, Default)]
+pub struct Output {
+    chunks: VecDeque<Bytes>,
+    chunks_len: usize,
+    tail: BytesMut,
+    /// Bytes already handed to the socket, which makes marks independent of writing.
+    written: u64,
+}
+
+impl Output {
+    /// Creates an empty output, which owns no memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Creates an output that appends to `tail`.
+    pub fn append_to(tail: BytesMut) -> Self {
+        Self { tail, ..Self::default() }
+    }
+
+    /// Returns everything as one buffer, copying only when shared values are queued.
+    pub fn into_bytes(mut self) -> BytesMut {
+        if self.chunks.is_empty() {
+            return self.tail;
+        }
+        let mut bytes = BytesMut::with_capacity(self.len());
+        while self.has_remaining() {
+            let chunk = self.chunk();
+            bytes.extend_from_slice(chunk);
+            let len = chunk.len();
+            self.advance(len);
+        }
+        bytes
+    }
+
+    /// Returns the number of bytes waiting.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.chunks_len + self.tail.len()
+    }
+
+    /// Tells whether nothing waits to be written.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for `additional` bytes in one step.
+    #[inline]
+    pub fn reserve(&mut self, additional: usize) {
+        self.tail.reserve(additional);
+    }
+
+    /// Appends a copy of `bytes`.
+    #[inline]
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+    }
+
+    /// Appends `bytes`, without copying them when they are large.
+    pub fn push_shared(&mut self, bytes: Bytes) {
+        if bytes.len() < SHARED_MIN {
+            return self.extend(&bytes);
+        }
+        if !self.tail.is_empty() {
+            let sealed = self.tail.split().freeze();
+            self.push_chunk(sealed);
+        }
+        self.push_chunk(bytes);
+    }
+
+    fn push_chunk(&mut self, chunk: Bytes) {
+        self.chunks_len += chunk.len();
+        self.chunks.push_back(chunk);
+    }
+
+    /// Remembers the end of the stream as it is now.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark(self.written + self.len() as u64)
+    }
+
+    /// Drops everything appended after `mark`, as far as it has not been written yet.
+    pub fn rollback(&mut self, mark: Mark) {
+        let keep = mark.0.saturating_sub(self.written);
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        if keep >= self.chunks_len {
+            return self.tail.truncate(keep - self.chunks_len);
+        }
+        self.tail.clear();
+        while self.chunks_len > keep {
+            let Some(mut last) = self.chunks.pop_back() else {
+                break;
+            };
+            self.chunks_len -= last.len();
+            if self.chunks_len < keep {
+                last.truncate(keep - self.chunks_len);
+                self.push_chunk(last);
+            }
+        }
+    }
+
+    /// Returns everything as one slice, unless shared values are queued.
+    #[inline]
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        self.chunks.is_empty().then_some(&*self.tail)
+    }
+
+    /// Releases the memory of a large reply once all of it has been written.
+    pub fn shrink(&mut self) {
+        if self.is_empty() && self.tail.capacity() > IDLE_CAPACITY_MAX {
+            self.tail = BytesMut::new();
+        }
+        if self.chunks.is_empty() {
+            self.chunks = VecDeque::new();
+        }
+    }
+}
+
+impl Buf for Output {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.chunks.front().map_or(&*self.tail, |chunk| chunk)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let tail = (!self.tail.is_empty()).then_some(&*self.tail);
+        let waiting = self.chunks.iter().map(|chunk| &**chunk).chain(tail);
+        let mut filled = 0;
+        for (slice, bytes) in slices.iter_mut().zip(waiting) {
+            *slice = IoSlice::new(bytes);
+            filled += 1;
+        }
+        filled
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.len(), "cannot write more than is waiting");
+        self.written += count as u64;
+        while let Some(front) = self.chunks.front_mut() {
+            if count < front.len() {
+                front.advance(count);
+                self.chunks_len -= count;
+                return;
+            }
+            count -= front.len();
+            self.chunks_len -= front.len();
+            self.chunks.pop_front();
+        }
+        if count == self.tail.len() {
+            // Clearing rather than advancing keeps the capacity at the front of the buffer.
+            self.tail.clear();
+        } else {
+            self.tail.advance(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large(byte: u8) -> Bytes {
+        Bytes::from(vec![byte; SHARED_MIN])
+    }
+
+    #[test]
+    fn large_values_are_queued_without_a_copy() {
+        let (mut out, value) = (Output::new(), large(b'v'));
+        out.extend(b"head");
+        out.push_shared(value.clone());
+        out.extend(b"tail");
+        assert_eq!(out.as_slice(), None);
+        let mut slices = [IoSlice::new(&[]); 4];
+        assert_eq!(out.chunks_vectored(&mut slices), 3);
+        assert_eq!(slices[1].as_ptr(), value.as_ptr());
+        assert_eq!(out.chunks_vectored(&mut slices[..2]), 2);
+        assert_eq!(out.len(), 8 + SHARED_MIN);
+        out.advance(6);
+        assert_eq!(out.chunk().len(), SHARED_MIN - 2);
+        out.advance(SHARED_MIN - 2);
+        assert_eq!(out.as_slice(), Some(&b"tail"[..]));
+        out.advance(4);
+        assert!(out.is_empty());
+        out.shrink();
+    }
+
+    #[test]
+    fn small_shared_values_are_copied_into_the_tail() {
+        let mut out = Output::new();
+        out.push_shared(Bytes::from_static(b"small"));
+        assert_eq!(out.as_slice(), Some(&b"small"[..]));
+    }
+
+    #[test]
+    fn rollback_drops_what_follows_the_mark_across_chunks_and_writes() {
+        let stream: Vec<Bytes> = vec![Bytes::from_static(b"ab"), large(b'1'), large(b'2'), Bytes::from_static(b"cd")];
+        let all = stream.concat();
+        for keep in [0, 1, 2, 3, SHARED_MIN + 2, SHARED_MIN + 3, all.len() - 1, all.len()] {
+            for written in [0, 1, 2, 3, SHARED_MIN + 2] {
+                let mut out = Output::new();
+                stream.iter().for_each(|part| out.push_shared(part.clone()));
+                out.advance(written);
+                out.rollback(Mark(keep as u64));
+                let start = written.min(keep);
+                assert_eq!(out.len(), keep - start, "keep {keep}, written {written}");
+                let rest = match start == keep {
+                    true => &[][..],
+                    false => &all[written..keep],
+                };
+                assert_eq!(out.into_bytes(), rest, "keep {keep}, written {written}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_is_where_the_next_byte_goes() {
+        let mut out = Output::new();
+        out.extend(b"kept");
+        let mark = out.mark();
+        out.push_shared(large(b'x'));
+        out.extend(b"dropped");
+        out.rollback(mark);
+        out.extend(b"!");
+        assert_eq!(out.into_bytes(), &b"kept!"[..]);
+    }
+}

@@ -1,0 +1,339 @@
+//! Writing replies straight into a client's output, in the protocol the client has chosen.
+//!
+//! There is no reply tree here (see [`super::Frame`] for one): each method appends its bytes, so a
+//! handler that announces `array(3)` must write three values. A handler that fails half-way is undone
+//! by rolling back to a mark.
+//!
+//! Invariant: types RESP2 does not know are written as Redis 7.0 writes them to RESP2 clients.
+
+use bytes::Bytes;
+
+use super::output::{Mark, Output};
+
+/// The version of the protocol replies are written in; HELLO changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The protocol every client speaks.
+    #[default]
+    Resp2,
+    /// The protocol with maps, sets, doubles, booleans and pushes.
+    Resp3,
+}
+
+/// Writes replies of one client to its output.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    out: &'a mut Output,
+    protocol: Protocol,
+}
+
+impl<'a> Reply<'a> {
+    /// Creates a writer that appends to `out`.
+    pub fn new(out: &'a mut Output, protocol: Protocol) -> Self {
+        Self { out, protocol }
+    }
+
+    /// Returns the protocol replies are written in.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes the protocol of the replies that follow.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// Returns where the replies go, for a nested call or for pieces that are encoded already.
+    pub fn output(&mut self) -> &mut Output {
+        self.out
+    }
+
+    /// Writes `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend(b"+OK\r\n");
+    }
+
+    /// Writes a simple string; line breaks in it become blanks.
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// Writes an error given as the full line, code first; line breaks in it become blanks.
+    pub fn error(&mut self, line: &[u8]) {
+        self.line(b'-', line);
+    }
+
+    /// Writes an integer.
+    #[inline]
+    pub fn int(&mut self, value: i64) {
+        match u64::try_from(value) {
+            Ok(value) => self.header(b':', value),
+            Err(_) => self.line(b':', itoa::Buffer::new().format(value).as_bytes()),
+        }
+    }
+
+    /// Writes a bulk string, copying it.
+    #[inline]
+    pub fn bulk(&mut self, value: &[u8]) {
+        // One reservation covers the header (at most 23 bytes), the value and the line end.
+        self.out.reserve(value.len() + 25);
+        self.header(b'$', value.len() as u64);
+        self.out.extend(value);
+        self.out.extend(b"\r\n");
+    }
+
+    /// Writes a bulk string, without copying it when it is large.
+    pub fn bulk_shared(&mut self, value: Bytes) {
+        self.header(b'$', value.len() as u64);
+        self.out.push_shared(value);
+        self.out.extend(b"\r\n");
+    }
+
+    /// Writes the absent value.
+    #[inline]
+    pub fn null(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.out.extend(b"$-1\r\n"),
+            Protocol::Resp3 => self.out.extend(b"_\r\n"),
+        }
+    }
+
+    /// Writes the absent array, which RESP3 does not tell from the absent value.
+    pub fn null_array(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.out.extend(b"*-1\r\n"),
+            Protocol::Resp3 => self.out.extend(b"_\r\n"),
+        }
+    }
+
+    /// Writes a boolean; to RESP2 clients the integer 1 or 0.
+    pub fn bool(&mut self, value: bool) {
+        self.out.extend(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// Writes a double with the 17 significant digits of Redis 7.0; to RESP2 clients as a bulk string.
+    pub fn double(&mut self, value: f64) {
+        let digits = format_double(value);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b',', digits.as_bytes()),
+        }
+    }
+
+    /// Writes an integer of any size, given as decimal digits; to RESP2 clients as a bulk string.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// Writes text for people, `kind` (`txt`, `mkd`) cut or padded to three bytes; RESP2: a bulk string.
+    pub fn verbatim(&mut self, kind: &str, text: &[u8]) {
+        if self.protocol == Protocol::Resp2 {
+            return self.bulk(text);
+        }
+        let mut prefix = *b"   :";
+        for (slot, byte) in prefix[..3].iter_mut().zip(kind.bytes()) {
+            *slot = byte;
+        }
+        self.header(b'=', text.len() as u64 + 4);
+        self.out.extend(&prefix);
+        self.out.extend(text);
+        self.out.extend(b"\r\n");
+    }
+
+    /// Announces an array of `len` values.
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len as u64);
+    }
+
+    /// Announces a map of `len` pairs, keys and values alternating; to RESP2 clients a flat array.
+    pub fn map(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len as u64 * 2),
+            Protocol::Resp3 => self.header(b'%', len as u64),
+        }
+    }
+
+    /// Announces a set of `len` values; to RESP2 clients an array.
+    pub fn set(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len as u64),
+            Protocol::Resp3 => self.header(b'~', len as u64),
+        }
+    }
+
+    /// Announces a push of `len` values, sent unasked; to RESP2 clients an array.
+    pub fn push(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len as u64),
+            Protocol::Resp3 => self.header(b'>', len as u64),
+        }
+    }
+
+    /// Writes bytes that are a reply already.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend(bytes);
+    }
+
+    /// Remembers where the next reply begins.
+    pub fn mark(&self) -> Mark {
+        self.out.mark()
+    }
+
+    /// Drops every reply written after `mark`.
+    pub fn rollback(&mut self, mark: Mark) {
+        self.out.rollback(mark);
+    }
+
+    /// Writes `kind`, a number and a line end. Numbers below 100 are nearly all there are, and writing
+    /// them as arrays of a fixed size compiles to one store instead of a call.
+    #[inline]
+    fn header(&mut self, kind: u8, number: u64) {
+        match number as u8 {
+            ones if number < 10 => self.out.extend(&[kind, b'0' + ones, b'\r', b'\n']),
+            two if number < 100 => {
+                let (tens, ones) = (b'0' + two / 10, b'0' + two % 10);
+                self.out.extend(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            _ => {
+                self.out.reserve(23);
+                self.out.extend(&[kind]);
+                self.out.extend(itoa::Buffer::new().format(number).as_bytes());
+                self.out.extend(b"\r\n");
+            }
+        }
+    }
+
+    /// Writes a line that must stay one: `\r` and `\n` inside it become blanks.
+    pub(super) fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.reserve(text.len() + 3);
+        self.out.extend(&[kind]);
+        let mut rest = text;
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
+            self.out.extend(&rest[..at]);
+            self.out.extend(b" ");
+            rest = &rest[at + 1..];
+        }
+        self.out.extend(rest);
+        self.out.extend(b"\r\n");
+    }
+}
+
+/// Formats a double as C's `%.17g`, which Redis 7.0 uses for every double it replies with.
+///
+/// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
+pub(super) fn format_double(value: f64) -> String {
+    const SIGNIFICANT: i32 = 17;
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    // "-d.dddddddddddddddde-xxx": seventeen digits and the decimal exponent, correctly rounded.
+    let scientific = format!("{value:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').expect("{:e} always writes an exponent");
+    let exponent: i32 = exponent.parse().expect("{:e} writes a decimal exponent");
+    if (-4..SIGNIFICANT).contains(&exponent) {
+        let decimals = SIGNIFICANT - 1 - exponent;
+        let fixed = format!("{value:.*}", decimals as usize);
+        return without_trailing_zeros(&fixed).to_owned();
+    }
+    let mantissa = without_trailing_zeros(mantissa);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+fn without_trailing_zeros(digits: &str) -> &str {
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, write: impl FnOnce(&mut Reply<'_>)) -> String {
+        let mut out = Output::new();
+        write(&mut Reply::new(&mut out, protocol));
+        String::from_utf8(out.into_bytes().to_vec()).expect("the test writes text")
+    }
+
+    /// Expectations come from C's printf.
+    #[test]
+    fn doubles_are_written_with_seventeen_digits() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (3.1, "3.1000000000000001"),
+            (-0.1, "-0.10000000000000001"),
+            (3.25, "3.25"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            // Exactly half-way between two 17-digit decimals: ties go to even.
+            (0.5 + 2f64.powi(-18), "0.50000381469726562"),
+            (0.5 + 3.0 * 2f64.powi(-18), "0.50001144409179688"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(format_double(value), expected);
+        }
+    }
+
+    #[test]
+    fn each_protocol_has_its_own_spelling() {
+        type Case = (fn(&mut Reply<'_>), &'static str, &'static str);
+        let cases: &[Case] = &[
+            (|r| r.null(), "$-1\r\n", "_\r\n"),
+            (|r| r.null_array(), "*-1\r\n", "_\r\n"),
+            (|r| r.bool(true), ":1\r\n", "#t\r\n"),
+            (|r| r.bool(false), ":0\r\n", "#f\r\n"),
+            (|r| r.double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
+            (|r| r.double(f64::INFINITY), "$3\r\ninf\r\n", ",inf\r\n"),
+            (|r| r.big_number("123"), "$3\r\n123\r\n", "(123\r\n"),
+            (|r| r.verbatim("txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (|r| r.verbatim("m", b""), "$0\r\n\r\n", "=4\r\nm  :\r\n"),
+            (|r| r.array(12), "*12\r\n", "*12\r\n"),
+            (|r| r.map(2), "*4\r\n", "%2\r\n"),
+            (|r| r.set(2), "*2\r\n", "~2\r\n"),
+            (|r| r.push(3), "*3\r\n", ">3\r\n"),
+            (|r| r.int(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
+            (|r| r.int(i64::MAX), ":9223372036854775807\r\n", ":9223372036854775807\r\n"),
+            (|r| r.int(10), ":10\r\n", ":10\r\n"),
+            (|r| r.int(99), ":99\r\n", ":99\r\n"),
+            (|r| r.int(256), ":256\r\n", ":256\r\n"),
+            (|r| r.error(b"ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+        ];
+        for (write, resp2, resp3) in cases {
+            assert_eq!(written(Protocol::Resp2, write), *resp2);
+            assert_eq!(written(Protocol::Resp3, write), *resp3);
+        }
+    }
+
+    #[test]
+    fn large_shared_bulks_carry_their_frame() {
+        let value = Bytes::from(vec![b'x'; super::super::SHARED_MIN]);
+        let text = written(Protocol::Resp2, |reply| reply.bulk_shared(value));
+        assert!(text.starts_with("$16384\r\nxxx") && text.ends_with("x\r\n"));
+    }
+}

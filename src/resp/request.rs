@@ -1,0 +1,145 @@
+//! Requests as the decoder hands them over: a batch owns its bytes, a request is a view into it.
+//!
+//! Nothing here parses; the decoder has already found every argument. A batch keeps one buffer and
+//! two flat lists, so a request costs no allocation of its own:
+//!
+//! ```text
+//! bytes  *2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n
+//! spans             GET        k    PING
+//! ends                         2       3      (request i owns spans[ends[i - 1]..ends[i]])
+//! ```
+//!
+//! Invariant: every span lies inside the bytes, and every request has at least one argument.
+
+use std::fmt;
+
+use bytes::BytesMut;
+
+/// Where one argument lies in the bytes of its batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// Complete requests in the order they arrived, with the bytes they point into.
+#[derive(Default)]
+pub struct Batch {
+    pub(super) bytes: BytesMut,
+    pub(super) spans: Vec<Span>,
+    pub(super) ends: Vec<usize>,
+}
+
+impl Batch {
+    /// Returns the number of requests.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Tells whether the batch holds no request; the decoder never returns such a batch.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Returns request `index`.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `index` is not below [`Batch::len`].
+    pub fn get(&self, index: usize) -> Request<'_> {
+        let start = match index {
+            0 => 0,
+            _ => self.ends[index - 1],
+        };
+        Request { bytes: &self.bytes, spans: &self.spans[start..self.ends[index]] }
+    }
+
+    /// Iterates over the requests in the order they arrived.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Request<'_>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// One request: a command name and its arguments, borrowed from a batch or an owned request.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+// Redis counts the name as an argument, so a request always has one: "empty" has no meaning here.
+#[allow(clippy::len_without_is_empty)]
+impl<'a> Request<'a> {
+    /// Returns the number of arguments, the name included.
+    pub fn len(self) -> usize {
+        self.spans.len()
+    }
+
+    /// Returns argument `index`; argument 0 is the name.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `index` is not below [`Request::len`].
+    pub fn arg(self, index: usize) -> &'a [u8] {
+        let span = self.spans[index];
+        &self.bytes[span.start..span.start + span.len]
+    }
+
+    /// Returns the command name as sent, in whatever case the client chose.
+    pub fn name(self) -> &'a [u8] {
+        self.arg(0)
+    }
+
+    /// Iterates over all arguments, the name first.
+    pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator {
+        self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])
+    }
+
+    /// Returns the bytes of all arguments together, wire headers not counted.
+    pub fn bytes_len(self) -> usize {
+        self.spans.iter().map(|span| span.len).sum()
+    }
+
+    /// Copies the request out of its batch, so that it may wait in a MULTI queue.
+    pub fn to_owned(self) -> OwnedRequest {
+        let mut bytes = Vec::with_capacity(self.bytes_len());
+        let mut spans = Vec::with_capacity(self.len());
+        for arg in self.args() {
+            spans.push(Span { start: bytes.len(), len: arg.len() });
+            bytes.extend_from_slice(arg);
+        }
+        OwnedRequest { bytes: bytes.into_boxed_slice(), spans: spans.into_boxed_slice() }
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.args().map(|arg| arg.escape_ascii().to_string())).finish()
+    }
+}
+
+/// A request that owns its arguments: one allocation for the bytes, one for the spans.
+#[derive(Clone)]
+pub struct OwnedRequest {
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl OwnedRequest {
+    /// Borrows the request, in the form handlers take.
+    pub fn as_request(&self) -> Request<'_> {
+        Request { bytes: &self.bytes, spans: &self.spans }
+    }
+}
+
+impl fmt::Debug for OwnedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_request().fmt(f)
+    }
+}
