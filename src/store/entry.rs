@@ -1,0 +1,390 @@
+//! One key and its value in one allocation, behind one pointer.
+//!
+//! ```text
+//!   header, 8 bytes            deadline   key          value        slack
+//! +------+-------+--------+---------+----------+------------+------------+-------+
+//! | kind | slack | val    | key len | 0 or 8   | key len    | val len    | slack |
+//! | u8   | u8    | len u16| u32     | bytes    | bytes      | bytes      | bytes |
+//! +------+-------+--------+---------+----------+------------+------------+-------+
+//! ```
+//!
+//! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`]
+//! whose pointer lies there. Slack is what rounding and growth left over: a new value that fits is
+//! written in place.
+//!
+//! Invariants, which every `unsafe` block below leans on:
+//! 1. `self.0` points to an allocation of exactly `self.size()` bytes, aligned to 8, whose header
+//!    describes the areas as drawn; it is owned by this entry alone.
+//! 2. All bytes of header, deadline, key and value are initialised; slack bytes need not be.
+//! 3. With the `BOXED` bit set the value area is 8 bytes: a pointer from `Box::into_raw`.
+
+#![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use super::value::{SHARED_MIN, Text, Type, Value};
+use crate::clock::Deadline;
+use bytes::{Bytes, BytesMut};
+
+const HEADER: usize = 8;
+const DEADLINE: usize = 8;
+const POINTER: usize = size_of::<*mut Value>();
+const ALIGN: usize = 8;
+/// What the one-byte slack field can express; a larger remainder means the entry is allocated anew.
+const SLACK_MAX: usize = u8::MAX as usize;
+
+/// The value area holds a pointer to a [`Value`].
+const BOXED: u8 = 1;
+/// A deadline lies between header and key.
+const TIMED: u8 = 1 << 1;
+
+#[repr(C)]
+struct Header {
+    kind: u8,
+    slack: u8,
+    value_len: u16,
+    key_len: u32,
+}
+
+/// Owns one key, its value and its optional deadline.
+pub struct Entry(NonNull<Header>);
+
+// SAFETY: an entry owns its allocation and the boxed value alone (invariants 1 and 3); both are plain
+// memory that may move to another thread.
+unsafe impl Send for Entry {}
+// SAFETY: through `&Entry` nothing is changed.
+unsafe impl Sync for Entry {}
+
+impl Entry {
+    /// Creates an entry that holds a string.
+    pub fn text(key: &[u8], value: &[u8], deadline: Option<Deadline>) -> Self {
+        if value.len() >= SHARED_MIN {
+            return Self::boxed(key, Box::new(Value::Text(Bytes::copy_from_slice(value))), deadline);
+        }
+        Self::build(key, value, deadline, 0, 0)
+    }
+
+    /// Creates an entry whose value lives in a box of its own.
+    pub fn boxed(key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
+        let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
+        Self::build(key, &pointer, deadline, BOXED, 0)
+    }
+
+    /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
+    fn build(key: &[u8], value: &[u8], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
+        let key_len =
+            u32::try_from(key.len()).expect("a key is shorter than proto-max-bulk-len, which is at most 4 GiB");
+        let value_len = u16::try_from(value.len()).expect("the value area is shorter than SHARED_MIN");
+        if deadline.is_some() {
+            kind |= TIMED;
+        }
+        let used = HEADER + if deadline.is_some() { DEADLINE } else { 0 } + key.len() + value.len();
+        let size = (used + spare.min(SLACK_MAX - ALIGN)).next_multiple_of(ALIGN);
+        let layout = Self::layout(size);
+        // SAFETY: `size` is at least HEADER, so the layout is not empty.
+        let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let header = Header { kind, slack: (size - used) as u8, value_len, key_len };
+        // SAFETY: the allocation is aligned to 8 and at least HEADER bytes long; the areas are written
+        // one after the other and end at `used <= size`.
+        unsafe {
+            pointer.cast::<Header>().write(header);
+            let mut at = pointer.as_ptr().add(HEADER);
+            if let Some(deadline) = deadline {
+                at.cast::<u64>().write(deadline.to_bits());
+                at = at.add(DEADLINE);
+            }
+            at.copy_from_nonoverlapping(key.as_ptr(), key.len());
+            at.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+        Entry(pointer.cast())
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &[u8] {
+        self.area(self.key_at(), self.header().key_len as usize)
+    }
+
+    /// Returns the data type of the value.
+    pub fn kind(&self) -> Type {
+        self.value().map_or(Type::String, Value::kind)
+    }
+
+    /// Returns the string, or `None` when the value is of another type.
+    pub fn as_text(&self) -> Option<Text<'_>> {
+        match self.value() {
+            None => Some(Text::Short(self.area(self.value_at(), self.header().value_len as usize))),
+            Some(Value::Text(bytes)) => Some(Text::Long(bytes)),
+        }
+    }
+
+    /// Returns when the key ends.
+    pub fn deadline(&self) -> Option<Deadline> {
+        if self.header().kind & TIMED == 0 {
+            return None;
+        }
+        // SAFETY: with TIMED set, 8 initialised bytes, aligned to 8, follow the header (invariants 1 and 2).
+        Some(Deadline::from_bits(unsafe { self.at(HEADER).cast::<u64>().read() }))
+    }
+
+    /// Sets or removes the deadline; the value stays.
+    pub fn set_deadline(&mut self, deadline: Option<Deadline>) {
+        match (self.deadline(), deadline) {
+            (None, None) => {}
+            // SAFETY: the deadline area exists, see `deadline`; `&mut self` makes the write exclusive.
+            (Some(_), Some(new)) => unsafe { self.at_mut(HEADER).cast::<u64>().write(new.to_bits()) },
+            _ => {
+                let value = self.area(self.value_at(), self.header().value_len as usize);
+                let rebuilt = Self::build(self.key(), value, deadline, self.header().kind & !TIMED, 0);
+                self.replace_moved(rebuilt);
+            }
+        }
+    }
+
+    /// Replaces the value by a string, and the deadline; in place when it fits.
+    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>) {
+        let fits = value.len() < SHARED_MIN
+            && self.header().kind & BOXED == 0
+            && self.deadline().is_some() == deadline.is_some()
+            && (value.len()..=value.len() + SLACK_MAX).contains(&self.room());
+        if !fits {
+            *self = Self::text(self.key(), value, deadline);
+            return;
+        }
+        let (value_at, slack) = (self.value_at(), (self.room() - value.len()) as u8);
+        if let Some(deadline) = deadline {
+            self.set_deadline(Some(deadline));
+        }
+        let header = self.header_mut();
+        header.slack = slack;
+        header.value_len = value.len() as u16;
+        // SAFETY: `room` bytes from `value_at` belong to the allocation and value.len() <= room; `value`
+        // is borrowed from elsewhere, because `&mut self` is exclusive.
+        unsafe { self.at_mut(value_at).copy_from_nonoverlapping(value.as_ptr(), value.len()) };
+    }
+
+    /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
+    ///
+    /// The caller has made sure that the value is a string.
+    pub fn write_range(&mut self, offset: usize, patch: &[u8]) {
+        let old_len = self.as_text().map_or(0, |text| text.as_slice().len());
+        let new_len = old_len.max(offset + patch.len());
+        if self.header().kind & BOXED == 0 && new_len < SHARED_MIN {
+            self.write_range_short(offset, patch, old_len, new_len);
+        } else {
+            self.write_range_long(offset, patch, new_len);
+        }
+    }
+
+    fn write_range_short(&mut self, offset: usize, patch: &[u8], old_len: usize, new_len: usize) {
+        let room = self.room();
+        if new_len > room {
+            let mut value = Vec::with_capacity(new_len);
+            value.extend_from_slice(self.area(self.value_at(), old_len));
+            value.resize(new_len, 0);
+            value[offset..offset + patch.len()].copy_from_slice(patch);
+            let rebuilt = Self::build(self.key(), &value, self.deadline(), self.header().kind & !TIMED, new_len);
+            self.replace_moved(rebuilt);
+            return;
+        }
+        let value_at = self.value_at();
+        // SAFETY: old_len, offset + patch.len() <= new_len <= room, and `room` bytes from `value_at`
+        // belong to the allocation; the gap is filled with zeros before the patch is written.
+        unsafe {
+            let value = self.at_mut(value_at);
+            value.add(old_len).write_bytes(0, new_len - old_len);
+            value.add(offset).copy_from_nonoverlapping(patch.as_ptr(), patch.len());
+        }
+        let header = self.header_mut();
+        header.slack = (room - new_len) as u8;
+        header.value_len = new_len as u16;
+    }
+
+    fn write_range_long(&mut self, offset: usize, patch: &[u8], new_len: usize) {
+        let shared = match self.value_mut() {
+            Some(Value::Text(bytes)) => std::mem::take(bytes),
+            None => Bytes::copy_from_slice(self.area(self.value_at(), self.header().value_len as usize)),
+        };
+        // A reply may still hold the bytes; only then are they copied.
+        let mut text = shared.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        text.resize(new_len.max(text.len()), 0);
+        text[offset..offset + patch.len()].copy_from_slice(patch);
+        match self.value_mut() {
+            Some(Value::Text(bytes)) => *bytes = text.freeze(),
+            None => *self = Self::boxed(self.key(), Box::new(Value::Text(text.freeze())), self.deadline()),
+        }
+    }
+
+    /// Returns the same value and deadline under another key.
+    pub fn with_key(mut self, key: &[u8]) -> Self {
+        let value = self.area(self.value_at(), self.header().value_len as usize);
+        let renamed = Self::build(key, value, self.deadline(), self.header().kind & !TIMED, 0);
+        self.header_mut().kind &= !BOXED; // the box, if any, has moved
+        renamed
+    }
+
+    /// Returns the bytes this entry takes from the allocator, boxed value included.
+    pub fn memory(&self) -> usize {
+        let boxed = self.value().map_or(0, |Value::Text(bytes)| size_of::<Value>() + bytes.len());
+        self.size() + boxed
+    }
+
+    /// Returns where the entry lies, for prefetching and nothing else.
+    pub fn address(&self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+
+    /// Takes the place of `self`, whose boxed value, if any, has been carried over bit by bit.
+    fn replace_moved(&mut self, rebuilt: Entry) {
+        self.header_mut().kind &= !BOXED;
+        *self = rebuilt;
+    }
+
+    fn value(&self) -> Option<&Value> {
+        // SAFETY: the pointer came from Box::into_raw and is owned by this entry (invariant 3).
+        self.value_pointer().map(|pointer| unsafe { &*pointer })
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Value> {
+        // SAFETY: as in `value`, and `&mut self` makes the borrow exclusive.
+        self.value_pointer().map(|pointer| unsafe { &mut *pointer })
+    }
+
+    fn value_pointer(&self) -> Option<*mut Value> {
+        if self.header().kind & BOXED == 0 {
+            return None;
+        }
+        let bytes = self.area(self.value_at(), POINTER).try_into().expect("a boxed value area is one pointer long");
+        Some(std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes)))
+    }
+
+    /// Bytes available for the value without allocating.
+    fn room(&self) -> usize {
+        self.header().value_len as usize + self.header().slack as usize
+    }
+
+    fn key_at(&self) -> usize {
+        if self.header().kind & TIMED == 0 { HEADER } else { HEADER + DEADLINE }
+    }
+
+    fn value_at(&self) -> usize {
+        self.key_at() + self.header().key_len as usize
+    }
+
+    fn size(&self) -> usize {
+        self.value_at() + self.room()
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: invariants 1 and 2.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: invariants 1 and 2; `&mut self` is exclusive.
+        unsafe { self.0.as_mut() }
+    }
+
+    fn area(&self, at: usize, len: usize) -> &[u8] {
+        debug_assert!(at + len <= self.size());
+        // SAFETY: callers pass the key or value area, which lie inside the allocation and are initialised.
+        unsafe { std::slice::from_raw_parts(self.at(at), len) }
+    }
+
+    /// # Safety
+    /// `offset` must not pass the end of the allocation.
+    unsafe fn at(&self, offset: usize) -> *const u8 {
+        // SAFETY: promised by the caller.
+        unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
+    }
+
+    /// # Safety
+    /// `offset` must not pass the end of the allocation.
+    unsafe fn at_mut(&mut self, offset: usize) -> *mut u8 {
+        // SAFETY: promised by the caller.
+        unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
+    }
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, ALIGN).expect("an entry is far smaller than isize::MAX")
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(value) = self.value_pointer() {
+            // SAFETY: the pointer came from Box::into_raw, and nobody uses it after the entry (invariant 3).
+            drop(unsafe { Box::from_raw(value) });
+        }
+        let layout = Self::layout(self.size());
+        // SAFETY: allocated in `build` with this very size and alignment (invariant 1).
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Deadline;
+
+    fn text(entry: &Entry) -> &[u8] {
+        entry.as_text().expect("a string").as_slice()
+    }
+
+    #[test]
+    fn every_size_of_key_and_value_comes_back() {
+        for key_len in [0, 1, 7, 8, 9, 300, 70_000] {
+            for value_len in [0, 1, 8, 255, 256, SHARED_MIN - 1, SHARED_MIN, 100_000] {
+                for deadline in [None, Some(Deadline::at_wall_ms(5))] {
+                    let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
+                    let entry = Entry::text(&key, &value, deadline);
+                    assert_eq!((entry.key(), text(&entry), entry.deadline()), (&key[..], &value[..], deadline));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_is_replaced_by_shorter_and_longer_ones_with_and_without_deadline() {
+        let mut entry = Entry::text(b"key", b"", None);
+        for (round, len) in [1, 5, 3, 400, 2, 100, SHARED_MIN, 40, SHARED_MIN * 2, 0].into_iter().enumerate() {
+            let value = vec![round as u8; len];
+            let deadline = (round % 3 == 0).then(|| Deadline::at_wall_ms(round as i64));
+            entry.set_text(&value, deadline);
+            assert_eq!((entry.key(), text(&entry), entry.deadline()), (&b"key"[..], &value[..], deadline));
+        }
+    }
+
+    #[test]
+    fn writing_a_range_grows_with_zeros_and_matches_a_plain_vector() {
+        let mut entry = Entry::text(b"key", b"abc", Some(Deadline::at_wall_ms(9)));
+        let mut model = b"abc".to_vec();
+        for (offset, len) in
+            [(1, 1), (5, 2), (7, 300), (0, 4), (1000, 1), (SHARED_MIN, 10), (3, 3), (SHARED_MIN + 10, 50)]
+        {
+            let patch = vec![b'x'; len];
+            model.resize(model.len().max(offset + len), 0);
+            model[offset..offset + len].copy_from_slice(&patch);
+            entry.write_range(offset, &patch);
+            assert_eq!(text(&entry), &model[..]);
+            assert_eq!(entry.deadline(), Some(Deadline::at_wall_ms(9)));
+        }
+    }
+
+    #[test]
+    fn a_long_value_survives_renaming_and_a_new_deadline() {
+        let long = vec![7; SHARED_MIN];
+        let mut entry = Entry::text(b"a", &long, None).with_key(b"another");
+        entry.set_deadline(Some(Deadline::at_wall_ms(1)));
+        entry.set_deadline(None);
+        assert_eq!((entry.key(), text(&entry)), (&b"another"[..], &long[..]));
+    }
+
+    #[test]
+    fn editing_a_long_value_leaves_a_reply_that_shares_it_alone() {
+        let mut entry = Entry::text(b"a", &vec![1; SHARED_MIN], None);
+        let reply = entry.as_text().expect("a string").to_bytes();
+        entry.write_range(0, &[2]);
+        assert_eq!((reply[0], text(&entry)[0]), (1, 2));
+    }
+}

@@ -1,0 +1,193 @@
+//! Finds the keys whose time has come, without a record per key.
+//!
+//! The table's buckets are the leaves of a tournament tree: each leaf holds a lower bound of the
+//! deadlines in its bucket, each inner node the minimum of 64 children. Setting a deadline lowers a
+//! path of the tree; the sweep descends to the leaves that may be due, looks at the handful of
+//! entries there and raises the bound to what it saw. A bound may be too early, which costs one
+//! look in vain, and is never too late, which would lose an expiry. So removing a key or
+//! prolonging its life touches nothing here, and a lock that is taken and released a million times
+//! leaves no trail.
+//!
+//! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards that have met a TTL.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Means that nothing will ever fall due.
+pub const NEVER: u64 = u64::MAX;
+
+const FANOUT: usize = 64;
+
+/// Keeps, for every bucket of a table, a lower bound of the deadlines in it (monotonic milliseconds).
+#[derive(Default)]
+pub struct DeadlineTree {
+    /// `levels[0]` has one bound per bucket, every further level one per 64 of the level below, the last exactly one.
+    levels: Vec<Vec<u64>>,
+}
+
+impl DeadlineTree {
+    /// Returns whether no deadline has been set since the tree was made.
+    pub fn is_unused(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Returns a time before which nothing falls due, or [`NEVER`].
+    pub fn earliest(&self) -> u64 {
+        self.levels.last().and_then(|top| top.first()).copied().unwrap_or(NEVER)
+    }
+
+    /// Returns the bound of one bucket.
+    pub fn bound(&self, bucket: usize) -> u64 {
+        self.levels.first().and_then(|leaves| leaves.get(bucket)).copied().unwrap_or(NEVER)
+    }
+
+    /// Notes that a key in `bucket` falls due at `at_ms`.
+    pub fn lower(&mut self, bucket: usize, at_ms: u64) {
+        self.cover(bucket);
+        let mut index = bucket;
+        for level in &mut self.levels {
+            if level[index] <= at_ms {
+                return;
+            }
+            level[index] = at_ms;
+            index /= FANOUT;
+        }
+    }
+
+    /// Replaces the bound of a bucket by what a look into it found.
+    pub fn set(&mut self, bucket: usize, at_ms: u64) {
+        if self.bound(bucket) == at_ms {
+            return;
+        }
+        self.cover(bucket);
+        self.levels[0][bucket] = at_ms;
+        let mut index = bucket / FANOUT;
+        for below in 0..self.levels.len() - 1 {
+            let children = &self.levels[below];
+            let last = children.len().min((index + 1) * FANOUT);
+            let min = children[index * FANOUT..last].iter().copied().min().unwrap_or(NEVER);
+            if self.levels[below + 1][index] == min {
+                return;
+            }
+            self.levels[below + 1][index] = min;
+            index /= FANOUT;
+        }
+    }
+
+    /// Finds a bucket whose bound has come.
+    pub fn due(&self, now_ms: u64) -> Option<usize> {
+        if self.earliest() > now_ms {
+            return None;
+        }
+        let mut index = 0;
+        for level in self.levels.iter().rev().skip(1) {
+            let first = index * FANOUT;
+            let last = level.len().min(first + FANOUT);
+            index = first + level[first..last].iter().position(|&bound| bound <= now_ms)?;
+        }
+        Some(index)
+    }
+
+    /// Moves every bound `by_ms` earlier: the wall clock jumped forward, so absolute deadlines came closer.
+    pub fn hasten(&mut self, by_ms: u64) {
+        for bound in self.levels.iter_mut().flatten().filter(|bound| **bound != NEVER) {
+            *bound = bound.saturating_sub(by_ms);
+        }
+    }
+
+    /// Makes room for a bucket, and for the levels above it.
+    fn cover(&mut self, bucket: usize) {
+        if self.levels.first().is_some_and(|leaves| bucket < leaves.len()) {
+            return;
+        }
+        let mut len = bucket + 1;
+        let mut depth = 0;
+        loop {
+            if depth == self.levels.len() {
+                // A new top level sums up the one below, which had a single node until now.
+                let carried = depth
+                    .checked_sub(1)
+                    .map_or(NEVER, |below| self.levels[below].iter().copied().min().unwrap_or(NEVER));
+                self.levels.push(vec![carried]);
+            }
+            if self.levels[depth].len() < len {
+                self.levels[depth].resize(len, NEVER);
+            }
+            if len == 1 && depth + 1 == self.levels.len() {
+                return;
+            }
+            len = len.div_ceil(FANOUT);
+            depth += 1;
+        }
+    }
+}
+
+/// Tells whoever sweeps that something falls due earlier than it expects.
+pub struct Alarm {
+    due_ms: AtomicU64,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Alarm {
+    /// Creates an alarm that calls `wake` when its time is brought forward.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Alarm { due_ms: AtomicU64::new(NEVER), wake: Box::new(wake) }
+    }
+
+    /// Brings the alarm forward to `at_ms` (monotonic milliseconds); a later time changes nothing.
+    pub fn lower(&self, at_ms: u64) {
+        if at_ms < self.due_ms.load(Ordering::Relaxed) && at_ms < self.due_ms.fetch_min(at_ms, Ordering::AcqRel) {
+            (self.wake)();
+        }
+    }
+
+    /// Notes what a sweep found to be the next time, and returns it, or an earlier one that was set meanwhile. Wakes
+    /// nobody: the caller is who would be woken, and would sweep again without end.
+    pub fn settle(&self, at_ms: u64) -> u64 {
+        self.due_ms.fetch_min(at_ms, Ordering::AcqRel).min(at_ms)
+    }
+
+    /// Forgets the time set so far; called before a sweep, which sets it anew.
+    pub fn reset(&self) {
+        self.due_ms.store(NEVER, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_bucket_is_found_at_any_size() {
+        let mut tree = DeadlineTree::default();
+        assert_eq!(tree.earliest(), NEVER);
+        for bucket in 0..10_000usize {
+            tree.lower(bucket, 1_000_000 - bucket as u64);
+        }
+        assert_eq!(tree.earliest(), 1_000_000 - 9_999);
+        assert_eq!(tree.due(1_000_000 - 9_999), Some(9_999));
+        assert_eq!(tree.due(1_000_000 - 10_000), None);
+    }
+
+    #[test]
+    fn raising_a_bound_raises_every_level_above_it() {
+        let mut tree = DeadlineTree::default();
+        for bucket in [0, 63, 64, 4095, 4096, 300_000] {
+            tree.lower(bucket, 10);
+        }
+        let mut found = Vec::new();
+        while let Some(bucket) = tree.due(10) {
+            found.push(bucket);
+            tree.set(bucket, NEVER);
+        }
+        assert_eq!(found, [0, 63, 64, 4095, 4096, 300_000]);
+        assert_eq!(tree.earliest(), NEVER);
+    }
+
+    #[test]
+    fn a_wall_clock_jump_brings_bounds_forward_but_not_never() {
+        let mut tree = DeadlineTree::default();
+        tree.lower(3, 5_000);
+        tree.hasten(4_000);
+        assert_eq!((tree.earliest(), tree.bound(3), tree.bound(0)), (1_000, 1_000, NEVER));
+    }
+}

@@ -1,0 +1,176 @@
+//! The data: databases, each cut into shards. Memory only: no wire, no sessions, no async, no clock.
+//!
+//! **Lock order, written once.** First the gate, then shards in ascending order, each once.
+//! - An ordinary call holds the gate *shared* ([`Store::share`], for a whole pipelined batch) and locks
+//!   the shards of its declared keys ([`Shared::view`]).
+//! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
+//!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked.
+//! - Nothing else takes two locks, and nothing awaits while it holds one.
+//!
+//! Invariant: a key is read and changed only through a [`View`].
+
+use std::sync::{Arc, OnceLock};
+
+use crossbeam_utils::CachePadded;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use parking_lot::Mutex;
+
+use crate::clock::Now;
+
+pub mod entry;
+pub mod expire;
+pub mod shard;
+pub mod table;
+pub mod value;
+pub mod view;
+
+pub use expire::{Alarm, NEVER};
+pub use shard::{Key, Totals, WatchFlag};
+pub use value::Text;
+pub use view::{Ttl, View};
+
+use shard::Shard;
+use table::{Hasher, Table};
+
+/// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.
+pub const SHARDS: usize = 64;
+
+/// How many ended keys a sweep removes while it holds one shard, which bounds how long anybody waits for it.
+const SWEEP_SLICE: usize = 128;
+
+/// From how many keys on a dropped table is freed on a thread of its own.
+const FREE_ASIDE_MIN: usize = 10_000;
+
+/// Holds all databases of one namespace.
+pub struct Store {
+    gate: ShardedLock<Databases>,
+    hasher: Hasher,
+    alarm: Arc<Alarm>,
+}
+
+/// Holds the databases, numbered from 0.
+pub struct Databases(Vec<Database>);
+
+type Shards = Box<[CachePadded<Mutex<Shard>>]>;
+
+/// Holds one database; its shards are made when it is first used.
+struct Database {
+    shards: OnceLock<Shards>,
+    hasher: Hasher,
+    alarm: Arc<Alarm>,
+}
+
+impl Database {
+    fn shards(&self) -> &Shards {
+        self.shards.get_or_init(|| {
+            let shard = || CachePadded::new(Mutex::new(Shard::new(self.hasher.clone(), self.alarm.clone())));
+            std::iter::repeat_with(shard).take(SHARDS).collect()
+        })
+    }
+
+    fn shard_mut(&mut self, index: usize) -> &mut Shard {
+        self.shards();
+        self.shards.get_mut().expect("made on the line above")[index].get_mut()
+    }
+}
+
+impl Store {
+    /// Creates `databases` empty databases; `alarm` is told when something falls due earlier than expected.
+    pub fn new(databases: usize, alarm: Arc<Alarm>) -> Self {
+        let hasher = Hasher::new();
+        let database = || Database { shards: OnceLock::new(), hasher: hasher.clone(), alarm: alarm.clone() };
+        let databases = Databases(std::iter::repeat_with(database).take(databases).collect());
+        Store { gate: ShardedLock::new(databases), hasher, alarm }
+    }
+
+    /// Returns a key together with its hash.
+    #[inline]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        Key { bytes, hash: self.hasher.hash_one(bytes) }
+    }
+
+    /// Takes the gate shared: ordinary calls may run beside each other, exclusive ones may not.
+    pub fn share(&self) -> Shared<'_> {
+        Shared(self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Takes the gate exclusively: nobody else runs.
+    pub fn exclusive(&self) -> Exclusive<'_> {
+        Exclusive(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Returns how many databases there are.
+    pub fn databases(&self) -> usize {
+        self.share().0.0.len()
+    }
+
+    /// Removes every key that has ended and returns the monotonic time, in milliseconds, of the next sweep that is
+    /// needed, or [`NEVER`]. No lock is held longer than a slice takes.
+    pub fn sweep(&self, now: Now) -> u64 {
+        self.alarm.reset();
+        let mut next = NEVER;
+        for db in 0..self.databases() {
+            let in_use = self.share().0.0[db].shards.get().is_some();
+            for index in 0..if in_use { SHARDS } else { 0 } {
+                next = next.min(self.sweep_shard(db, index, now));
+            }
+        }
+        self.alarm.settle(next)
+    }
+
+    /// Sweeps one shard slice by slice; returns when the next sweep of it is needed.
+    fn sweep_shard(&self, db: usize, index: usize, now: Now) -> u64 {
+        loop {
+            let due_ms = self.share().0.0[db].shards()[index].lock().sweep(now, SWEEP_SLICE);
+            if due_ms > now.mono_ms {
+                return due_ms;
+            }
+        }
+    }
+}
+
+/// Proves that the gate is held shared.
+pub struct Shared<'a>(ShardedLockReadGuard<'a, Databases>);
+
+impl Shared<'_> {
+    /// Locks the shards of `keys` in one database, ascending and each once.
+    #[inline]
+    pub fn view<'s>(&'s self, db: usize, keys: &[Key<'_>], now: Now) -> View<'s> {
+        View::locked(&self.0, db, keys, now)
+    }
+
+    /// Brings what the look-ups of many keys will touch into the processor's cache: the shards, then the buckets, then
+    /// the entries. Each pass starts all its loads before the next one needs them, so that the waits for memory overlap
+    /// instead of adding up.
+    pub fn prefetch(&self, db: usize, keys: &[Key<'_>]) {
+        let shards = self.0.0[db].shards();
+        for key in keys {
+            table::prefetch(&raw const *shards[view::shard_of(key.hash)]);
+        }
+        for key in keys {
+            shards[view::shard_of(key.hash)].lock().table().prefetch_bucket(key.hash);
+        }
+        for key in keys {
+            shards[view::shard_of(key.hash)].lock().table().prefetch_entry(key.hash);
+        }
+    }
+}
+
+/// Proves that the gate is held exclusively.
+pub struct Exclusive<'a>(ShardedLockWriteGuard<'a, Databases>);
+
+impl Exclusive<'_> {
+    /// Opens one database as a whole.
+    pub fn view(&mut self, db: usize, now: Now) -> View<'_> {
+        View::whole(&mut self.0, db, now)
+    }
+}
+
+/// Frees a table where it holds nobody up: a large one on a thread of its own.
+fn free_aside(tables: Vec<Table>) {
+    if tables.iter().map(Table::count).sum::<usize>() < FREE_ASIDE_MIN {
+        return;
+    }
+    // When no thread can be had, the closure and with it the tables are dropped right here.
+    let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop(tables));
+}

@@ -1,0 +1,322 @@
+//! One shard: a table, its expiry index and who watches its keys.
+//!
+//! Invariant: every change of a key goes through `Shard::changed`, the single choke point, which
+//! tells watchers and counts; notifications, waiters and the log will hang there too. Only [`Shard::clear`], which takes
+//! all keys at once, tells the watchers by itself instead of going through ten million calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::entry::Entry;
+use super::expire::{Alarm, DeadlineTree, NEVER};
+use super::table::{Hasher, Table};
+use crate::clock::{Deadline, Now};
+
+/// Tells a transaction that one of its watched keys has changed. Shared by a session and the shards it watches in.
+#[derive(Clone, Default)]
+pub struct WatchFlag(Arc<AtomicBool>);
+
+impl WatchFlag {
+    /// Returns whether a watched key has changed since the flag was made.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Borrows a key together with its hash, which is computed once per call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key's bytes.
+    pub bytes: &'a [u8],
+    /// What the store's hasher makes of them.
+    pub hash: u64,
+}
+
+/// Holds part of a database's keys.
+pub struct Shard {
+    table: Table,
+    deadlines: DeadlineTree,
+    /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
+    wall_offset_ms: i64,
+    watchers: HashMap<Box<[u8]>, Vec<WatchFlag>>,
+    alarm: Arc<Alarm>,
+    hasher: Hasher,
+    /// Keys with a deadline.
+    timed: usize,
+    /// Bytes of entries.
+    memory: usize,
+    changes: u64,
+    expired: u64,
+}
+
+/// Sums up a shard, or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Keys, swept or not.
+    pub keys: usize,
+    /// Keys that have a time to live.
+    pub timed: usize,
+    /// Bytes taken by entries and buckets.
+    pub memory: usize,
+    /// Changes since the store was made.
+    pub changes: u64,
+    /// Keys that ended by their deadline since the store was made.
+    pub expired: u64,
+}
+
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.keys += other.keys;
+        self.timed += other.timed;
+        self.memory += other.memory;
+        self.changes += other.changes;
+        self.expired += other.expired;
+    }
+}
+
+impl Shard {
+    /// Creates an empty shard, which allocates nothing until it is used.
+    pub fn new(hasher: Hasher, alarm: Arc<Alarm>) -> Self {
+        Shard {
+            table: Table::new(hasher.clone()),
+            deadlines: DeadlineTree::default(),
+            wall_offset_ms: i64::MIN,
+            watchers: HashMap::new(),
+            alarm,
+            hasher,
+            timed: 0,
+            memory: 0,
+            changes: 0,
+            expired: 0,
+        }
+    }
+
+    /// Lends the table for prefetching.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Sums up this shard.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            keys: self.table.count(),
+            timed: self.timed,
+            memory: self.memory + self.table.memory(),
+            changes: self.changes,
+            expired: self.expired,
+        }
+    }
+
+    /// Returns the entry of a key that is alive now; one that has ended is removed on the way.
+    #[inline]
+    pub fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+        if self.drop_if_ended(key, now) {
+            return None;
+        }
+        self.table.find(key.hash, key.bytes)
+    }
+
+    /// Sets a key to a string, whatever it held before.
+    pub fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, now: Now) {
+        match self.table.find_mut(key.hash, key.bytes) {
+            Some(entry) => {
+                let (old_deadline, old) = (entry.deadline(), entry.memory());
+                entry.set_text(value, deadline);
+                self.memory = self.memory - old + entry.memory();
+                if let Some(old_deadline) = old_deadline {
+                    self.timed -= 1;
+                    self.expired += u64::from(old_deadline.is_due(now));
+                }
+                self.note_deadline(key.hash, deadline, now);
+            }
+            None => self.insert(key.hash, Entry::text(key.bytes, value, deadline), now),
+        }
+        self.changed(key.bytes);
+    }
+
+    /// Writes into the string of a key that exists; see [`Entry::write_range`].
+    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8]) {
+        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
+            let old = entry.memory();
+            entry.write_range(offset, patch);
+            self.memory = self.memory - old + entry.memory();
+            self.changed(key.bytes);
+        }
+    }
+
+    /// Sets or removes the deadline of a key that exists.
+    pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, now: Now) {
+        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
+            let (was_timed, old) = (entry.deadline().is_some(), entry.memory());
+            entry.set_deadline(deadline);
+            self.memory = self.memory - old + entry.memory();
+            self.timed -= usize::from(was_timed);
+            self.note_deadline(key.hash, deadline, now);
+            self.changed(key.bytes);
+        }
+    }
+
+    /// Removes a key and returns its entry.
+    pub fn remove(&mut self, key: Key<'_>) -> Option<Entry> {
+        let entry = self.detach(key)?;
+        self.changed(key.bytes);
+        Some(entry)
+    }
+
+    /// Adds an entry, in the place of the one that its key may have had.
+    pub fn put(&mut self, hash: u64, entry: Entry, now: Now) {
+        let key = entry.key().to_vec();
+        self.detach(Key { bytes: &key, hash });
+        self.insert(hash, entry, now);
+        self.changed(&key);
+    }
+
+    /// Raises `flag` when the key changes from now on.
+    pub fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, now: Now) {
+        self.drop_if_ended(key, now);
+        self.watchers.entry(key.bytes.into()).or_default().push(flag.clone());
+    }
+
+    /// Forgets what [`Shard::watch`] was told.
+    pub fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
+        if let Some(flags) = self.watchers.get_mut(key) {
+            flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
+            if flags.is_empty() {
+                self.watchers.remove(key);
+            }
+        }
+    }
+
+    /// Removes every key and returns the old table, whose memory the caller frees where it holds nobody up.
+    pub fn clear(&mut self) -> Table {
+        let hasher = self.hasher.clone();
+        let old = std::mem::replace(&mut self.table, Table::new(hasher));
+        for (key, flags) in &self.watchers {
+            if old.find(self.hasher.hash_one(&key[..]), key).is_some() {
+                flags.iter().for_each(WatchFlag::raise);
+            }
+        }
+        self.deadlines = DeadlineTree::default();
+        self.changes += old.count() as u64;
+        (self.timed, self.memory) = (0, 0);
+        old
+    }
+
+    /// Visits the living keys at a scan position; see [`Table::scan`].
+    pub fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
+        self.table.scan(position, |entry| {
+            if !has_ended(entry, now) {
+                visit(entry);
+            }
+        })
+    }
+
+    /// Removes up to `most` keys that have ended. Returns when the next one may be due; in the past when more are due now.
+    pub fn sweep(&mut self, now: Now, most: usize) -> u64 {
+        self.follow_wall_clock(now);
+        let mut removed = 0;
+        while let Some(bucket) = self.deadlines.due(now.mono_ms) {
+            if removed >= most {
+                break;
+            }
+            let mut ended = Vec::new();
+            let mut bound = NEVER;
+            self.table.for_each_in(bucket, |entry| match entry.deadline() {
+                Some(deadline) if deadline.is_due(now) => ended.push(entry.key().to_vec()),
+                Some(deadline) => bound = bound.min(deadline.mono_ms(now)),
+                None => {}
+            });
+            self.deadlines.set(bucket, bound);
+            removed += ended.len().max(1);
+            for bytes in &ended {
+                self.expire(Key { bytes, hash: self.hasher.hash_one(&bytes[..]) });
+            }
+        }
+        self.deadlines.earliest()
+    }
+
+    /// Takes note of every change of a key, whatever made it.
+    fn changed(&mut self, key: &[u8]) {
+        self.changes += 1;
+        if !self.watchers.is_empty()
+            && let Some(flags) = self.watchers.get(key)
+        {
+            flags.iter().for_each(WatchFlag::raise);
+        }
+    }
+
+    fn expire(&mut self, key: Key<'_>) {
+        self.detach(key);
+        self.expired += 1;
+        self.changed(key.bytes);
+    }
+
+    /// Removes a key whose time has come; an expired key is invisible, swept or not.
+    #[inline]
+    fn drop_if_ended(&mut self, key: Key<'_>, now: Now) -> bool {
+        if self.timed == 0 || !self.table.find(key.hash, key.bytes).is_some_and(|entry| has_ended(entry, now)) {
+            return false;
+        }
+        self.expire(key);
+        true
+    }
+
+    /// Takes an entry out without telling anybody; every caller ends in `changed`.
+    fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
+        let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
+        self.timed -= usize::from(entry.deadline().is_some());
+        self.memory -= entry.memory();
+        if let Some((from, into)) = merged {
+            self.inherit_bound(from, into);
+            self.deadlines.set(from, NEVER);
+        }
+        Some(entry)
+    }
+
+    fn insert(&mut self, hash: u64, entry: Entry, now: Now) {
+        self.memory += entry.memory();
+        let deadline = entry.deadline();
+        if let Some((from, to)) = self.table.insert(hash, entry) {
+            self.inherit_bound(from, to);
+        }
+        self.note_deadline(hash, deadline, now);
+    }
+
+    /// After entries moved between buckets, the receiving one is bounded by what the giving one was.
+    fn inherit_bound(&mut self, from: usize, to: usize) {
+        if !self.deadlines.is_unused() && self.deadlines.bound(from) != NEVER {
+            self.deadlines.lower(to, self.deadlines.bound(from));
+        }
+    }
+
+    /// Counts a key's deadline and sees to it that somebody looks when it comes.
+    #[inline]
+    fn note_deadline(&mut self, hash: u64, deadline: Option<Deadline>, now: Now) {
+        let Some(deadline) = deadline else { return };
+        self.timed += 1;
+        self.follow_wall_clock(now);
+        let at_ms = deadline.mono_ms(now);
+        if let Some(bucket) = self.table.bucket_of(hash) {
+            self.deadlines.lower(bucket, at_ms);
+            self.alarm.lower(at_ms);
+        }
+    }
+
+    /// Keeps the bounds of absolute deadlines from being too late after the wall clock was set forward.
+    fn follow_wall_clock(&mut self, now: Now) {
+        let offset_ms = now.wall_offset_ms();
+        if offset_ms > self.wall_offset_ms && !self.deadlines.is_unused() {
+            self.deadlines.hasten(offset_ms.abs_diff(self.wall_offset_ms));
+        }
+        self.wall_offset_ms = offset_ms;
+    }
+}
+
+fn has_ended(entry: &Entry, now: Now) -> bool {
+    entry.deadline().is_some_and(|deadline| deadline.is_due(now))
+}

@@ -1,0 +1,267 @@
+//! The locked shards of one call: the only way to read or change a key.
+//!
+//! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
+//! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
+
+use parking_lot::MutexGuard;
+use smallvec::SmallVec;
+
+use super::entry::Entry;
+use super::shard::{Key, Shard, Totals, WatchFlag};
+use super::table::SCAN_POSITIONS;
+use super::value::{Text, Type};
+use super::{Databases, SHARDS, free_aside};
+use crate::clock::{Deadline, Now};
+use crate::error::{Error, Result};
+
+/// Grants access to the keys of one database for one call.
+pub struct View<'a> {
+    access: Access<'a>,
+    now: Now,
+}
+
+enum Access<'a> {
+    One(MutexGuard<'a, Shard>),
+    Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
+    Gate(&'a Databases, usize),
+    Whole(&'a mut Databases, usize),
+}
+
+/// Says what a write does to the time to live of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// The key keeps the deadline it has.
+    Keep,
+    /// The key lives until it is removed.
+    Clear,
+    /// The key gets this deadline.
+    At(Deadline),
+}
+
+impl<'a> View<'a> {
+    #[inline]
+    pub(super) fn locked(databases: &'a Databases, db: usize, keys: &[Key<'_>], now: Now) -> Self {
+        let access = match keys {
+            [] => Access::Gate(databases, db),
+            [key] => Access::One(databases.0[db].shards()[shard_of(key.hash)].lock()),
+            _ => {
+                let shards = databases.0[db].shards();
+                let mut indexes: SmallVec<[usize; 16]> = keys.iter().map(|key| shard_of(key.hash)).collect();
+                indexes.sort_unstable();
+                indexes.dedup();
+                Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
+            }
+        };
+        View { access, now }
+    }
+
+    pub(super) fn whole(databases: &'a mut Databases, db: usize, now: Now) -> Self {
+        View { access: Access::Whole(databases, db), now }
+    }
+
+    /// Reborrows a view of the whole store, aimed at database `db`; for calls that are declared EXCLUSIVE.
+    pub fn whole_again(&mut self, db: usize) -> View<'_> {
+        match &mut self.access {
+            Access::Whole(databases, _) => View::whole(databases, db, self.now),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+    }
+
+    /// Returns the time of this call.
+    pub fn now(&self) -> Now {
+        self.now
+    }
+
+    /// Returns whether a key exists.
+    pub fn exists(&mut self, key: Key<'_>) -> bool {
+        self.entry(key).is_some()
+    }
+
+    /// Returns the data type of a key.
+    pub fn kind(&mut self, key: Key<'_>) -> Option<Type> {
+        self.entry(key).map(Entry::kind)
+    }
+
+    /// Returns the string of a key.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] when the key holds something else.
+    pub fn string(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+        match self.entry(key) {
+            None => Ok(None),
+            Some(entry) => entry.as_text().map(Some).ok_or(Error::WrongType),
+        }
+    }
+
+    /// Returns the deadline of a key: `None` without key, `Some(None)` without time to live.
+    pub fn deadline(&mut self, key: Key<'_>) -> Option<Option<Deadline>> {
+        self.entry(key).map(Entry::deadline)
+    }
+
+    /// Sets a key to a string, whatever it held before.
+    pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl) {
+        let deadline = match ttl {
+            Ttl::Clear => None,
+            Ttl::At(deadline) => Some(deadline),
+            Ttl::Keep => self.deadline(key).flatten(),
+        };
+        let now = self.now;
+        self.shard_mut(key, |shard| shard.set_text(key, value, deadline, now));
+        if deadline.is_some_and(|deadline| deadline.is_due(now)) {
+            self.exists(key); // looking at a key that has ended removes it, so that nothing counts it
+        }
+    }
+
+    /// Writes `patch` into the string of a key from `offset` on; the key is created, and the gap filled with zero bytes, as needed.
+    ///
+    /// The caller has made sure that the key, if it exists, holds a string.
+    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8]) {
+        let (exists, now) = (self.exists(key), self.now);
+        self.shard_mut(key, |shard| {
+            if exists {
+                shard.write_range(key, offset, patch);
+            } else {
+                let mut entry = Entry::text(key.bytes, b"", None);
+                entry.write_range(offset, patch);
+                shard.put(key.hash, entry, now);
+            }
+        });
+    }
+
+    /// Sets or removes the deadline of a key that exists.
+    pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>) {
+        let now = self.now;
+        self.shard_mut(key, |shard| shard.set_deadline(key, deadline, now));
+    }
+
+    /// Removes a key; returns whether it existed.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        self.exists(key) && self.shard_mut(key, |shard| shard.remove(key)).is_some()
+    }
+
+    /// Moves a value, with its deadline, from one key to another, over whatever that held; returns whether there was one.
+    pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
+        if !self.exists(from) {
+            return false;
+        }
+        let now = self.now;
+        let Some(entry) = self.shard_mut(from, |shard| shard.remove(from)) else { return false };
+        self.shard_mut(to, |shard| shard.put(to.hash, entry.with_key(to.bytes), now));
+        true
+    }
+
+    /// Raises `flag` when the key changes from now on.
+    pub fn watch(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        let now = self.now;
+        self.shard_mut(key, |shard| shard.watch(key, flag, now));
+    }
+
+    /// Forgets what [`View::watch`] was told about a key of any database; for calls that declare no keys.
+    pub fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
+        let index = shard_of(key.hash);
+        match &mut self.access {
+            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key.bytes, flag),
+            Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key.bytes, flag),
+            Access::One(_) | Access::Few(_) => unreachable!("{NO_KEYS}"),
+        }
+    }
+
+    /// Visits living keys from a cursor on, one bucket; returns the cursor to go on from, or 0 at the end.
+    ///
+    /// Every key that exists from cursor 0 to the end is visited at least once.
+    pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
+        let now = self.now;
+        let (mut index, mut position) = ((cursor / SCAN_POSITIONS) as usize, cursor % SCAN_POSITIONS);
+        if index >= SHARDS {
+            return 0;
+        }
+        loop {
+            let mut empty = true;
+            let next = self.shard_at(index, |shard| {
+                empty = shard.totals().keys == 0;
+                if empty { None } else { shard.scan(position, now, &mut visit) }
+            });
+            match next {
+                Some(next) => return index as u64 * SCAN_POSITIONS + next,
+                None if index + 1 == SHARDS => return 0,
+                None => (index, position) = (index + 1, 0),
+            }
+            if !empty {
+                return index as u64 * SCAN_POSITIONS;
+            }
+        }
+    }
+
+    /// Returns how many keys the database has, swept or not.
+    pub fn key_count(&mut self) -> usize {
+        (0..SHARDS).map(|index| self.shard_at(index, |shard| shard.totals().keys)).sum()
+    }
+
+    /// Removes every key of this database, or of all. Their memory is freed aside.
+    pub fn clear(&mut self, all_databases: bool) {
+        let mut old = Vec::new();
+        match &mut self.access {
+            Access::Whole(databases, db) => {
+                let chosen = if all_databases { 0..databases.0.len() } else { *db..*db + 1 };
+                for database in &mut databases.0[chosen] {
+                    for shard in database.shards.get_mut().into_iter().flatten() {
+                        old.push(shard.get_mut().clear());
+                    }
+                }
+            }
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+        free_aside(old);
+    }
+
+    /// Sums up every shard of this database.
+    pub fn totals(&mut self) -> Totals {
+        let mut totals = Totals::default();
+        (0..SHARDS).for_each(|index| totals += self.shard_at(index, |shard| shard.totals()));
+        totals
+    }
+
+    #[inline]
+    fn entry(&mut self, key: Key<'_>) -> Option<&Entry> {
+        let now = self.now;
+        match &mut self.access {
+            Access::One(shard) => shard.get(key, now),
+            Access::Few(shards) => few(shards, key).get(key, now),
+            Access::Whole(databases, db) => databases.0[*db].shard_mut(shard_of(key.hash)).get(key, now),
+            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+        }
+    }
+
+    #[inline]
+    fn shard_mut<T>(&mut self, key: Key<'_>, act: impl FnOnce(&mut Shard) -> T) -> T {
+        match &mut self.access {
+            Access::One(shard) => act(shard),
+            Access::Few(shards) => act(few(shards, key)),
+            Access::Whole(databases, db) => act(databases.0[*db].shard_mut(shard_of(key.hash))),
+            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+        }
+    }
+
+    fn shard_at<T>(&mut self, index: usize, act: impl FnOnce(&mut Shard) -> T) -> T {
+        match &mut self.access {
+            Access::Gate(databases, db) => act(&mut databases.0[*db].shards()[index].lock()),
+            Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index)),
+            Access::One(_) | Access::Few(_) => unreachable!("{NO_KEYS}"),
+        }
+    }
+}
+
+const NO_KEYS: &str = "calls over a whole database declare no keys";
+const NOT_EXCLUSIVE: &str = "calls that need the whole store are declared EXCLUSIVE";
+const UNDECLARED: &str = "a handler reads only the keys its row declares";
+
+fn few<'v>(shards: &'v mut SmallVec<[(usize, MutexGuard<'_, Shard>); 8]>, key: Key<'_>) -> &'v mut Shard {
+    let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
+    &mut shards[at].1
+}
+
+/// Numbers the shard of a key by hash bits that neither its bucket nor its tag uses.
+#[inline]
+pub(super) fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}
