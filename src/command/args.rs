@@ -1,0 +1,80 @@
+//! A cursor over the arguments of one call, with typed getters.
+
+use super::float::{self, LongDouble};
+use crate::error::{Error, Result};
+use crate::resp::{Request, parse_int};
+use crate::store::Key;
+
+/// Walks through the words after the command's name.
+pub struct Args<'a> {
+    request: Request<'a>,
+    at: usize,
+    /// The call's declared keys, hashed once by dispatch, in the order of the grammar.
+    keys: &'a [Key<'a>],
+}
+
+impl<'a> Args<'a> {
+    /// Creates a cursor that stands at word `at`.
+    pub fn new(request: Request<'a>, at: usize, keys: &'a [Key<'a>]) -> Self {
+        Args { request, at, keys }
+    }
+
+    /// Returns how many words are left.
+    pub fn left(&self) -> usize {
+        self.request.len() - self.at
+    }
+
+    /// Returns the whole request, with the command's name.
+    pub fn request(&self) -> Request<'a> {
+        self.request
+    }
+
+    /// Reads the next word, if there is one.
+    pub fn next_word(&mut self) -> Option<&'a [u8]> {
+        (self.at < self.request.len()).then(|| {
+            self.at += 1;
+            self.request.arg(self.at - 1)
+        })
+    }
+
+    /// Reads any bytes.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] when no word is left, here and in the other getters.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        self.next_word().ok_or(Error::Syntax)
+    }
+
+    /// Reads a key that the command's row declares.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] when no word, or no declared key, is left.
+    pub fn key(&mut self) -> Result<Key<'a>> {
+        let (key, rest) = self.keys.split_first().ok_or(Error::Syntax)?;
+        self.keys = rest;
+        self.at += 1;
+        Ok(*key)
+    }
+
+    /// Reads a signed 64-bit integer.
+    ///
+    /// # Errors
+    /// [`Error::NotInteger`].
+    pub fn int(&mut self) -> Result<i64> {
+        parse_int(self.bytes()?).ok_or(Error::NotInteger)
+    }
+
+    /// Reads a floating-point number with the precision of C's `long double`.
+    ///
+    /// # Errors
+    /// [`Error::NotFloat`].
+    pub fn long_double(&mut self) -> Result<LongDouble> {
+        float::parse(self.bytes()?).ok_or(Error::NotFloat)
+    }
+}
+
+/// Returns whether a word is `expected`, whatever its case. As in Redis, a word ends at its first NUL.
+pub fn is_word(word: &[u8], expected: &str) -> bool {
+    let end = memchr::memchr(0, word).unwrap_or(word.len());
+    word[..end].eq_ignore_ascii_case(expected.as_bytes())
+}

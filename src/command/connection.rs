@@ -1,0 +1,192 @@
+//! Commands about this connection: AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT.
+
+use super::args::is_word;
+use super::client::{client_name, set_name};
+use super::{
+    ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, block, integer,
+    string,
+};
+use crate::error::{Error, Result};
+use crate::resp::{Protocol, parse_int};
+
+/// The Redis version that clients may rely on; see LOCKS in the project's documentation of deviations.
+pub const REDIS_VERSION: &str = "7.4.0";
+
+const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[
+    Command::new("AUTH", auth, SESSION, Group::Connection)
+        .args(&[string("username").optional().since("6.0.0"), string("password")])
+        .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Proves who the client is."),
+    Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection).args(&[string("message")]).docs(
+        "1.0.0",
+        "O(1)",
+        "Returns its argument.",
+    ),
+    Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).docs(
+        "6.0.0",
+        "O(1)",
+        "Chooses the protocol version and introduces the client.",
+    ),
+    Command::new("PING", ping, FAST, Group::Connection)
+        .args(&[string("message").optional()])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .docs("1.0.0", "O(1)", "Tells that the server is there."),
+    Command::new("QUIT", quit, SESSION | AT_ONCE, Group::Connection).arity(-1).docs(
+        "1.0.0",
+        "O(1)",
+        "Closes the connection.",
+    ),
+    Command::new("RESET", reset, SESSION | AT_ONCE, Group::Connection).docs(
+        "6.2.0",
+        "O(1)",
+        "Puts the connection back into the state of a fresh one.",
+    ),
+    Command::new("SELECT", select, LOADING | STALE | FAST, Group::Connection).args(&[integer("index")]).docs(
+        "1.0.0",
+        "O(1)",
+        "Chooses the database of this connection.",
+    ),
+];
+
+const HELLO_ARGS: &[Arg] = &[block(
+    "arguments",
+    &[
+        integer("protover"),
+        block("username_password", &[string("username"), string("password")]).token("AUTH").optional(),
+        string("clientname").token("SETNAME").optional(),
+    ],
+)
+.optional()];
+
+fn ping(call: &mut Call<'_>) -> Result<()> {
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => call.reply.simple("PONG"),
+        (Some(message), 0) => call.reply.bulk(message),
+        _ => return Err(Error::WrongArity(call.name().into())),
+    }
+    Ok(())
+}
+
+fn echo(call: &mut Call<'_>) -> Result<()> {
+    let message = call.args.bytes()?;
+    call.reply.bulk(message);
+    Ok(())
+}
+
+fn quit(call: &mut Call<'_>) -> Result<()> {
+    call.session.closing = true;
+    call.reply.ok();
+    Ok(())
+}
+
+fn select(call: &mut Call<'_>) -> Result<()> {
+    let index = call.args.int()?;
+    if i32::try_from(index).is_err() {
+        return Err(Error::other("value is out of range, value must between -2147483648 and 2147483647"));
+    }
+    match usize::try_from(index) {
+        Ok(db) if db < call.config.databases as usize => call.session.select(db),
+        _ => return Err(Error::DbOutOfRange),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn auth(call: &mut Call<'_>) -> Result<()> {
+    let first = call.args.bytes()?;
+    let (user, password) = match (call.args.next_word(), call.args.left()) {
+        (None, _) if call.config.requirepass.is_none() => return Err(Error::NoPasswordSet),
+        (None, _) => (&b"default"[..], first),
+        (Some(password), 0) => (first, password),
+        _ => return Err(Error::Syntax),
+    };
+    authenticate(call, user, password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lets the client in when user and password are right.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
+    let right = match &call.config.requirepass {
+        None => true,
+        Some(expected) => same_in_constant_time(expected, password),
+    };
+    if user != b"default" || !right {
+        return Err(Error::WrongPass);
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// Compares secrets without telling by the time it takes how much of them was right; their length is no secret.
+fn same_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+}
+
+fn hello(call: &mut Call<'_>) -> Result<()> {
+    let protocol = match call.args.next_word() {
+        None => None,
+        Some(version) => Some(match parse_int(version).ok_or(Error::ProtoNotInteger)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(Error::NoProto),
+        }),
+    };
+    // Each option acts at once, as in Redis: a name stays given even if what follows is refused.
+    while let Some(option) = call.args.next_word() {
+        if is_word(option, "AUTH") && call.args.left() >= 2 {
+            let (user, password) = (call.args.bytes()?, call.args.bytes()?);
+            authenticate(call, user, password)?;
+        } else if is_word(option, "SETNAME") && call.args.left() >= 1 {
+            let name = client_name(call.args.bytes()?)?;
+            set_name(call, name);
+        } else {
+            return Err(Error::HelloOption(option.to_vec()));
+        }
+    }
+    if !call.session.authenticated {
+        return Err(Error::NoAuthHello);
+    }
+    if let Some(protocol) = protocol {
+        call.session.set_protocol(protocol);
+        call.reply.set_protocol(protocol);
+    }
+    introduce_server(call);
+    Ok(())
+}
+
+fn introduce_server(call: &mut Call<'_>) {
+    let id = call.session.info.id as i64;
+    let version = if call.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let reply = &mut call.reply;
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    for (field, value) in [("proto", version), ("id", id)] {
+        reply.bulk(field.as_bytes());
+        reply.int(value);
+    }
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+fn reset(call: &mut Call<'_>) -> Result<()> {
+    call.session.transaction = None;
+    call.session.info.set_queued(None);
+    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.select(0);
+    call.session.set_protocol(Protocol::Resp2);
+    call.reply.set_protocol(Protocol::Resp2);
+    call.session.authenticated = call.config.requirepass.is_none();
+    set_name(call, String::new());
+    call.reply.simple("RESET");
+    Ok(())
+}

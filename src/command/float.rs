@@ -1,0 +1,236 @@
+//! Numbers with the range and precision of C's `long double` on x86: 80 bits, 64 of them significand.
+//!
+//! INCRBYFLOAT is defined by what `strtold`, one addition and `printf("%.17Lf")` do there, so it is
+//! calculated in software: the result is the same on every machine, and the same as Redis'. This file is
+//! not a general parser of numbers: scores and geographic coordinates will be plain doubles.
+
+use num_bigint::BigUint;
+use rustc_apfloat::ieee::X87DoubleExtended;
+use rustc_apfloat::{Float, Round};
+
+/// Names the 80-bit type.
+pub type LongDouble = X87DoubleExtended;
+
+/// The length from which a text is refused whatever it says, in bytes: the size of the buffer Redis copies it to.
+const TEXT_LEN_MAX: usize = 5 * 1024;
+
+/// Exponents beyond this are cut back to it: no text is long enough to make up for such a one.
+const EXPONENT_MAX: i32 = 100_000;
+
+/// How many decimals are written, before trailing zeros go, and ten to the power of that.
+const DECIMALS: usize = 17;
+const DECIMALS_SCALE: u128 = 10u128.pow(DECIMALS as u32);
+
+/// What to subtract from the stored exponent when the significand is taken for an integer.
+const EXPONENT_BIAS: i32 = 16_383 + 63;
+
+/// Reads a number as `strtold` does: decimal or hexadecimal, or infinity; rounds to nearest, ties to even.
+///
+/// Returns `None` for blanks or anything else around the number, for NaN, and for a number so large or so
+/// small that only infinity or zero would be left of it.
+pub fn parse(text: &[u8]) -> Option<LongDouble> {
+    if text.len() >= TEXT_LEN_MAX {
+        return None;
+    }
+    let (negative, magnitude) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let value = match magnitude {
+        [b'0', b'x' | b'X', digits @ ..] => parse_finite(digits, true)?,
+        word if word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity") => LongDouble::INFINITY,
+        digits => parse_finite(digits, false)?,
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// Adds two numbers; returns `None` when the sum is NaN or infinite.
+pub fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
+    Some((a + b).value).filter(|sum| sum.is_finite())
+}
+
+/// Writes a finite number in decimals, rounded half to even after the 17th, without trailing zeros.
+pub fn format(value: LongDouble) -> Vec<u8> {
+    let bits = value.to_bits();
+    let (significand, exponent) = (bits as u64, (bits >> 64) as i32 & 0x7fff);
+    // Numbers too small to be normalized are scaled as the smallest normalized ones.
+    let scale = exponent.max(1) - EXPONENT_BIAS;
+    let mut text = match u32::try_from(scale) {
+        Ok(doublings) => (BigUint::from(significand) << doublings).to_string(),
+        Err(_) => format_fraction(significand, scale.unsigned_abs()),
+    };
+    if value.is_negative() && text != "0" {
+        text.insert(0, '-');
+    }
+    text.into_bytes()
+}
+
+/// Reads digits with at most one point, and an exponent; hexadecimal ones come without their `0x`.
+fn parse_finite(text: &[u8], hex: bool) -> Option<LongDouble> {
+    let (prefix, mark) = if hex { ("0x", b'p') } else { ("", b'e') };
+    let (mantissa, exponent) = match text.iter().position(|byte| byte.to_ascii_lowercase() == mark) {
+        Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
+        None => (text, 0),
+    };
+    let (mut digits, mut points, mut zero) = (0, 0, true);
+    for &byte in mantissa {
+        match byte {
+            b'.' => points += 1,
+            b'0'..=b'9' => digits += 1,
+            b'a'..=b'f' | b'A'..=b'F' if hex => digits += 1,
+            _ => return None,
+        }
+        zero &= matches!(byte, b'0' | b'.');
+    }
+    if digits == 0 || points > 1 {
+        return None;
+    }
+    let mantissa = std::str::from_utf8(mantissa).ok()?;
+    let spelled = format!("{prefix}{mantissa}{}{exponent}", char::from(mark));
+    let value = LongDouble::from_str_r(&spelled, Round::NearestTiesToEven).ok()?.value;
+    (value.is_finite() && value.is_zero() == zero).then_some(value)
+}
+
+/// Reads what follows the `e` or `p`: a sign, perhaps, and at least one digit.
+fn parse_exponent(text: &[u8]) -> Option<i32> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] => (1, digits),
+        digits => (1, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut exponent = 0;
+    for byte in digits {
+        let digit = byte.is_ascii_digit().then(|| i32::from(byte - b'0'))?;
+        exponent = (exponent * 10 + digit).min(EXPONENT_MAX);
+    }
+    Some(sign * exponent)
+}
+
+/// Writes `significand` halved `halvings` times, which is at least once.
+fn format_fraction(significand: u64, halvings: u32) -> String {
+    // Below 2^121, so it fits; and 128 halvings or more leave nothing to round up.
+    let scaled = u128::from(significand) * DECIMALS_SCALE;
+    let rounded = match halvings {
+        0..128 => {
+            let (quotient, half) = (scaled >> halvings, 1u128 << (halvings - 1));
+            let rest = scaled & (half | (half - 1));
+            quotient + u128::from(rest > half || rest == half && quotient & 1 == 1)
+        }
+        _ => 0,
+    };
+    let (whole, fraction) = (rounded / DECIMALS_SCALE, rounded % DECIMALS_SCALE);
+    let text = format!("{whole}.{fraction:0width$}", width = DECIMALS);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What INCRBYFLOAT replied on a Redis 7.0.15, x86-64: value, increment, sum.
+    const SUMS: &[(&str, &str, &str)] = &[
+        ("0.1", "0.2", "0.3"),
+        ("10.5", "0.1", "10.6"),
+        ("5.0e3", "2.0e2", "5200"),
+        ("3", "-3", "0"),
+        ("-1", "1", "0"),
+        ("-0", "-0", "0"),
+        ("0", "-1e-18", "0"),
+        ("0", "4e-18", "0"),
+        ("0", "6e-18", "0.00000000000000001"),
+        ("0", "0x1p-18", "0.00000381469726562"),
+        ("0", "0x3p-18", "0.00001144409179688"),
+        ("0", "-0x5p-18", "-0.00001907348632812"),
+        ("1", "0x1p-17", "1.00000762939453125"),
+        ("0", "9223372036854775807", "9223372036854775807"),
+        ("18446744073709551615", "1", "18446744073709551616"),
+        ("18446744073709551616", "1", "18446744073709551616"),
+        ("18446744073709551617", "0", "18446744073709551616"),
+        ("18446744073709551615.5", "0", "18446744073709551616"),
+        ("1e22", "1", "10000000000000000000000"),
+        ("1e30", "-1", "1000000000000000000024696061952"),
+        ("+.5", "5.", "5.5"),
+        ("0x1.8", "0X10", "17.5"),
+        ("0x.8p1", "0x1P-1", "1.5"),
+        ("1E+2", "1e-2", "100.01"),
+        ("3.6e-4951", "0", "0"),
+        ("0e99999999999", "0x0p-99999999999", "0"),
+        ("0.00000000000000000499999", "0", "0"),
+        ("0.00000000000000000500001", "0", "0.00000000000000001"),
+        ("123456789.123456789123456789", "0", "123456789.12345678912242875"),
+        ("0.99999999999999999", "0.00000000000000001", "1"),
+        ("1e4932", "-1e4932", "0"),
+        ("-5.5", "0.25", "-5.25"),
+        ("3.0000000000000000001", "0", "3"),
+    ];
+
+    /// What it refused as "not a valid float", as value and as increment.
+    const REFUSED: &[&str] = &[
+        "",
+        " 1",
+        "1 ",
+        "\t1",
+        "a",
+        "1a",
+        ".",
+        "-",
+        "+-1",
+        "--1",
+        "e5",
+        "1e",
+        "1e+",
+        "1e5.0",
+        "1.2.3",
+        "0x",
+        "0x.",
+        "0xp1",
+        "0x1p",
+        "0x1.8p1.0",
+        "0xg",
+        "1p3",
+        "nan",
+        "-NaN",
+        "nan(1)",
+        "infinit",
+        "in",
+        "1_0",
+        "1,5",
+        "1e5000",
+        "-1e5000",
+        "1e-5000",
+        "1.8e-4951",
+        "0x1p99999999999",
+        "0x1p-99999999999",
+        "1\0",
+    ];
+
+    #[test]
+    fn sums_are_those_of_redis() {
+        for (value, increment, sum) in SUMS {
+            let read = |text: &str| parse(text.as_bytes()).unwrap_or_else(|| panic!("{text} is a number"));
+            let ours = add(read(value), read(increment)).map(format);
+            assert_eq!(ours.as_deref(), Some(sum.as_bytes()), "{value} + {increment}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_quite_a_number_is_refused() {
+        for text in REFUSED {
+            assert_eq!(parse(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(parse(&[b'1'; TEXT_LEN_MAX]), None);
+        assert!(parse(&[b'0'; TEXT_LEN_MAX - 1]).is_some());
+    }
+
+    #[test]
+    fn a_sum_that_is_not_finite_is_refused() {
+        for (value, increment) in [("inf", "1"), ("-Infinity", "inf"), ("1.18e4932", "1.18e4932")] {
+            let (value, increment) = (parse(value.as_bytes()), parse(increment.as_bytes()));
+            assert_eq!(value.zip(increment).and_then(|(value, increment)| add(value, increment)), None);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! COMMAND and its subcommands, all computed from the declarations.
+
+use super::args::is_word;
+use super::registry::{CATEGORIES, KeySpec, Registered, table};
+use super::{
+    Arg, Call, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, STALE, one_of, pattern, string,
+};
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::resp::Reply;
+
+const PLAIN: Flags = LOADING | STALE;
+const TIPS: &[&str] = &["nondeterministic_output_order"];
+const NAMES: &[Arg] = &[string("command-name").optional().multiple()];
+const FILTER: &[Arg] = &[one_of(
+    "filterby",
+    &[string("module-name").token("MODULE"), string("category").token("ACLCAT"), pattern("pattern").token("PATTERN")],
+)
+.token("FILTERBY")
+.optional()];
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
+    .categories(&["connection"])
+    .tips(TIPS)
+    .arity(-1)
+    .docs("2.8.13", "O(N) where N is the total number of Redis commands", "Describes every command.")
+    .subcommands(&[
+        Command::new("COUNT", count, PLAIN, Group::Server).categories(&["connection"]).docs(
+            "2.8.13",
+            "O(1)",
+            "Returns the number of commands.",
+        ),
+        Command::new("DOCS", docs, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
+            "7.0.0",
+            "O(N) where N is the number of commands to look up",
+            "Documents commands.",
+        ),
+        Command::new("INFO", info, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
+            "2.8.13",
+            "O(N) where N is the number of commands to look up",
+            "Describes the commands named.",
+        ),
+        Command::new("LIST", list, PLAIN, Group::Server).args(FILTER).categories(&["connection"]).tips(TIPS).docs(
+            "7.0.0",
+            "O(N) where N is the total number of Redis commands",
+            "Lists the names of commands.",
+        ),
+    ])];
+
+fn command(call: &mut Call<'_>) -> Result<()> {
+    let commands = table().all();
+    call.reply.array(commands.len());
+    commands.iter().for_each(|command| describe(&mut call.reply, command));
+    Ok(())
+}
+
+fn count(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(table().all().len() as i64);
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() == 0 {
+        return command(call);
+    }
+    call.reply.array(call.args.left());
+    while let Some(name) = call.args.next_word() {
+        match table().find_full(name) {
+            Some(command) => describe(&mut call.reply, command),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn docs(call: &mut Call<'_>) -> Result<()> {
+    let commands: Vec<&Registered> = match call.args.left() {
+        0 => table().all().iter().collect(),
+        _ => call.args.request().args().skip(2).filter_map(|name| table().find_full(name)).collect(),
+    };
+    call.reply.map(commands.len());
+    for command in commands {
+        call.reply.bulk(command.name.as_bytes());
+        document(&mut call.reply, command);
+    }
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let names = match (call.args.next_word(), call.args.left()) {
+        (None, _) => matching(|_| true, false),
+        (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
+            let (filter, value) = (call.args.bytes()?, call.args.bytes()?);
+            if is_word(filter, "MODULE") {
+                Vec::new() // there are no modules
+            } else if is_word(filter, "ACLCAT") {
+                in_category(value)
+            } else if is_word(filter, "PATTERN") {
+                matching(|command| glob::matches(value, command.name.as_bytes(), true), true)
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        _ => return Err(Error::Syntax),
+    };
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+fn in_category(category: &[u8]) -> Vec<&'static str> {
+    match CATEGORIES.iter().find(|name| is_word(category, name)) {
+        None => Vec::new(),
+        Some(name) => matching(|command| command.categories().contains(&format!("@{name}")), true),
+    }
+}
+
+/// Returns the names of the commands, and if asked for subcommands, that fulfil a condition.
+fn matching(fits: impl Fn(&Registered) -> bool, with_subcommands: bool) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for command in table().all() {
+        let subcommands = if with_subcommands { &command.subcommands[..] } else { &[] };
+        let found = std::iter::once(command).chain(subcommands).filter(|command| fits(command));
+        names.extend(found.map(|command| command.name.as_str()));
+    }
+    names
+}
+
+/// Writes a command as COMMAND INFO shows it.
+fn describe(reply: &mut Reply<'_>, command: &Registered) {
+    let (first, last, step) = key_range(&command.keys);
+    reply.array(10);
+    reply.bulk(command.name.as_bytes());
+    reply.int(i64::from(command.arity));
+    words(reply, &names_of(command.command.flags, FLAG_NAMES));
+    reply.int(first);
+    reply.int(last);
+    reply.int(step);
+    words(reply, &command.categories());
+    reply.set(command.command.tips.len());
+    command.command.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(command.keys.len());
+    command.keys.iter().for_each(|spec| describe_keys(reply, spec, command.command.args));
+    reply.set(command.subcommands.len());
+    command.subcommands.iter().for_each(|sub| describe(reply, sub));
+}
+
+/// Sums up key specs as the old form does: first key, last key, step.
+fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
+    let (Some(first), Some(last)) = (specs.first(), specs.last()) else { return (0, 0, 0) };
+    let last_key = if last.last < 0 { i64::from(last.last) } else { last.first as i64 + i64::from(last.last) };
+    (first.first as i64, last_key, first.step as i64)
+}
+
+fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec, args: &[Arg]) {
+    let notes = args.iter().find_map(|arg| arg.key_notes);
+    reply.map(3 + usize::from(notes.is_some()));
+    if let Some(notes) = notes {
+        reply.bulk(b"notes");
+        reply.bulk(notes.as_bytes());
+    }
+    reply.bulk(b"flags");
+    words(reply, &names_of(spec.flags, KEY_FLAG_NAMES));
+    reply.bulk(b"begin_search");
+    search(reply, "index", &[("index", spec.first as i64)]);
+    reply.bulk(b"find_keys");
+    let range = [("lastkey", i64::from(spec.last)), ("keystep", spec.step as i64), ("limit", 0)];
+    search(reply, "range", &range);
+}
+
+fn search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.int(*number);
+    }
+}
+
+fn names_of(flags: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {
+    names.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect()
+}
+
+/// Writes a set of simple strings.
+fn words<W: AsRef<str>>(reply: &mut Reply<'_>, words: &[W]) {
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word.as_ref()));
+}
+
+fn text_field(reply: &mut Reply<'_>, name: &str, value: &str) {
+    reply.bulk(name.as_bytes());
+    reply.bulk(value.as_bytes());
+}
+
+/// Writes a command as COMMAND DOCS shows it.
+fn document(reply: &mut Reply<'_>, registered: &Registered) {
+    let command = registered.command;
+    let fields = 3
+        + usize::from(!command.complexity.is_empty())
+        + 3 * usize::from(command.deprecated.is_some())
+        + usize::from(!command.args.is_empty())
+        + usize::from(!command.subcommands.is_empty());
+    reply.map(fields);
+    text_field(reply, "summary", command.summary);
+    text_field(reply, "since", command.since);
+    text_field(reply, "group", command.group.name());
+    if !command.complexity.is_empty() {
+        text_field(reply, "complexity", command.complexity);
+    }
+    if let Some((since, instead)) = command.deprecated {
+        reply.bulk(b"doc_flags");
+        words(reply, &["deprecated"]);
+        text_field(reply, "deprecated_since", since);
+        text_field(reply, "replaced_by", instead);
+    }
+    if !command.args.is_empty() {
+        reply.bulk(b"arguments");
+        document_args(reply, command.args, &mut KeyCounter::new(registered));
+    }
+    if !registered.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(registered.subcommands.len());
+        for sub in &registered.subcommands {
+            reply.bulk(sub.name.as_bytes());
+            document(reply, sub);
+        }
+    }
+}
+
+/// Tells to which key spec each key argument, in turn, belongs.
+struct KeyCounter<'a> {
+    registered: &'a Registered,
+    keys_seen: usize,
+}
+
+impl<'a> KeyCounter<'a> {
+    fn new(registered: &'a Registered) -> Self {
+        KeyCounter { registered, keys_seen: 0 }
+    }
+
+    fn next_index(&mut self) -> i64 {
+        let position = self.registered.keys.first().map_or(0, |spec| spec.first) + self.keys_seen;
+        self.keys_seen += 1;
+        let specs = &self.registered.keys;
+        let found = specs
+            .iter()
+            .position(|spec| spec.first <= position && (spec.last < 0 || position <= spec.first + spec.last as usize));
+        found.unwrap_or(0) as i64
+    }
+}
+
+fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>) {
+    reply.array(args.len());
+    for arg in args {
+        let flags: Vec<&str> = [(arg.optional, "optional"), (arg.multiple, "multiple")]
+            .into_iter()
+            .filter_map(|(is_set, name)| is_set.then_some(name))
+            .collect();
+        let (kind, parts) = match arg.kind {
+            Kind::Key(_) => ("key", None),
+            Kind::String => ("string", None),
+            Kind::Integer => ("integer", None),
+            Kind::Double => ("double", None),
+            Kind::UnixTime => ("unix-time", None),
+            Kind::Pattern => ("pattern", None),
+            Kind::Token => ("pure-token", None),
+            Kind::OneOf(parts) => ("oneof", Some(parts)),
+            Kind::Block(parts) => ("block", Some(parts)),
+        };
+        let is_key = kind == "key";
+        let optional_fields = [is_key, arg.token.is_some(), arg.since.is_some(), !flags.is_empty(), parts.is_some()];
+        reply.map(2 + optional_fields.into_iter().filter(|is_there| *is_there).count());
+        text_field(reply, "name", arg.name);
+        text_field(reply, "type", kind);
+        if is_key {
+            reply.bulk(b"key_spec_index");
+            reply.int(keys.next_index());
+        }
+        if let Some(token) = arg.token {
+            text_field(reply, "token", token);
+        }
+        if let Some(since) = arg.since {
+            text_field(reply, "since", since);
+        }
+        if !flags.is_empty() {
+            reply.bulk(b"flags");
+            words(reply, &flags);
+        }
+        if let Some(parts) = parts {
+            reply.bulk(b"arguments");
+            document_args(reply, parts, keys);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, TIME.
+
+use super::args::is_word;
+use super::info;
+use super::{
+    ADMIN, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_SCRIPT, STALE, WRITE, block, one_of, string,
+    token,
+};
+use crate::error::{Error, Result};
+
+const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
+const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+const FLUSH_ARGS: &[Arg] =
+    &[one_of("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")]).optional()];
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[
+    Command::container(
+        "CONFIG",
+        Group::Server,
+        &[
+            Command::new("GET", config_get, ADMINISTRATION, Group::Server)
+                .args(&[block("parameter", &[string("parameter")]).multiple()])
+                .docs(
+                    "2.0.0",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Returns the settings whose names match.",
+                ),
+            Command::new("SET", config_set, ADMINISTRATION, Group::Server)
+                .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
+                .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                .docs(
+                    "2.0.0",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Changes settings, all or none.",
+                ),
+        ],
+    )
+    .docs("2.0.0", "Depends on subcommand.", "Holds the commands about settings."),
+    Command::new("FLUSHALL", flush_all, WRITE | EXCLUSIVE, Group::Server)
+        .args(FLUSH_ARGS)
+        .categories(&["keyspace", "dangerous"])
+        .tips(FLUSH_TIPS)
+        .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Removes every key."),
+    Command::new("FLUSHDB", flush_db, WRITE | EXCLUSIVE, Group::Server)
+        .args(FLUSH_ARGS)
+        .categories(&["keyspace", "dangerous"])
+        .tips(FLUSH_TIPS)
+        .docs(
+            "1.0.0",
+            "O(N) where N is the number of keys in the selected database",
+            "Removes every key of a database.",
+        ),
+    Command::new("INFO", info_command, LOADING | STALE | EXCLUSIVE, Group::Server)
+        .args(&[string("section").optional().multiple()])
+        .categories(&["dangerous"])
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .docs("1.0.0", "O(1)", "Tells how the server is doing."),
+    Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
+        "2.6.0",
+        "O(1)",
+        "Returns the server's wall-clock time.",
+    ),
+];
+
+fn time(call: &mut Call<'_>) -> Result<()> {
+    let us = call.server.clock.wall_us();
+    call.reply.array(2);
+    call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
+    call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
+    Ok(())
+}
+
+fn flush_all(call: &mut Call<'_>) -> Result<()> {
+    flush(call, true)
+}
+
+fn flush_db(call: &mut Call<'_>) -> Result<()> {
+    flush(call, false)
+}
+
+/// Removes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed aside.
+fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => {}
+        (Some(word), 0) if is_word(word, "SYNC") || is_word(word, "ASYNC") => {}
+        _ => return Err(Error::Syntax),
+    }
+    call.view.clear(all_databases);
+    call.reply.ok();
+    Ok(())
+}
+
+fn info_command(call: &mut Call<'_>) -> Result<()> {
+    let sections: Vec<_> = call.args.request().args().skip(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let text = info::text(call, &sections);
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn config_get(call: &mut Call<'_>) -> Result<()> {
+    let patterns: Vec<_> = call.args.request().args().skip(2).collect();
+    let found = call.server.settings.current().get(&patterns);
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn config_set(call: &mut Call<'_>) -> Result<()> {
+    let words: Vec<_> = call.args.request().args().skip(2).collect();
+    if words.len() % 2 != 0 {
+        return Err(Error::Syntax);
+    }
+    let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let changed = call.server.settings.update(|config| config.set(&pairs));
+    changed.map_err(|error| Error::Config(error.to_string()))?;
+    call.reply.ok();
+    Ok(())
+}
