@@ -1,0 +1,139 @@
+//! Texts generated from the table: `redis.conf.example` and the settings in `--help`.
+//!
+//! Invariant: the example file, read as a config file, gives the defaults.
+
+use super::settings::{Effect, Setting};
+
+const WIDTH: usize = 80;
+
+const INTRODUCTION: &str = "\
+# Example configuration of keylatch: every setting with its default.
+#
+# keylatch reads the format of redis.conf:
+#
+#     keylatch /path/to/this/file --port 7000
+#
+# One directive per line: a name, blanks, and its values. Values with blanks are
+# quoted: \"...\" knows escapes such as \\n and \\x41, '...' does not. Amounts of
+# memory take a unit: 1k is 1000 bytes, 1kb is 1024 bytes, and so on with m, mb,
+# g and gb. The last line for a setting counts; the lines of save add up. The
+# directive include reads another file at its place.
+#
+# This file is generated from the table of settings; do not edit it by hand.
+";
+
+/// Returns the text of `redis.conf.example`: all settings with documentation and default, under their headings.
+pub fn example_file() -> String {
+    let mut file = INTRODUCTION.to_owned();
+    for section in sections() {
+        file.push_str(&format!("\n{}\n", heading(section)));
+        for setting in in_section(section) {
+            file.push('\n');
+            for line in wrap(&setting.doc_text(), WIDTH - 2) {
+                file.push_str(&format!("# {line}\n"));
+            }
+            file.push_str(&directive(setting));
+        }
+    }
+    file
+}
+
+/// Returns the list of settings for `--help`: one line each, with type, first sentence and default.
+pub fn settings_help() -> String {
+    let mut help = String::from("Settings, as --name value or as lines of a config file:\n");
+    for section in sections() {
+        help.push_str(&format!("\n  {section}:\n"));
+        for setting in in_section(section) {
+            help.push_str(&help_line(setting));
+        }
+    }
+    help
+}
+
+fn help_line(setting: &Setting) -> String {
+    let option = format!("--{} {}", setting.name, setting.kind.describe());
+    let doc = setting.doc_text();
+    let sentence = doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    let note = match (setting.effect, setting.default) {
+        (Effect::Nothing, _) => " (no effect)".to_owned(),
+        (Effect::Honoured, "") => String::new(),
+        (Effect::Honoured, default) => format!(" [{default}]"),
+    };
+    format!("    {option:<44} {sentence}{note}\n")
+}
+
+/// Returns the headings in the order of their first setting.
+fn sections() -> Vec<&'static str> {
+    let mut sections = Vec::new();
+    for setting in Setting::all() {
+        if !sections.contains(&setting.section) {
+            sections.push(setting.section);
+        }
+    }
+    sections
+}
+
+fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
+    Setting::all().filter(move |setting| setting.section == section)
+}
+
+fn heading(section: &str) -> String {
+    let title = format!("## {} ", section.to_uppercase());
+    format!("{title:#<WIDTH$}")
+}
+
+/// An empty default is a comment, because most people would fill in a value there.
+fn directive(setting: &Setting) -> String {
+    match setting.default {
+        "" => format!("# {} \"\"\n", setting.name),
+        default => format!("{} {default}\n", setting.name),
+    }
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_ascii_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, load};
+    use super::*;
+
+    #[test]
+    fn the_example_file_gives_the_defaults() {
+        let text = example_file();
+        let read = load(None, Some(text.as_bytes()), b"").expect("the example is a valid file");
+        let uncommented = load(None, Some(text.replace("\"\"\n", "''\n").replace("# save", "save").as_bytes()), b"");
+        assert!(uncommented.is_ok());
+        for setting in Setting::all() {
+            assert_eq!(setting.get(&read), setting.get(&Config::default()), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn the_example_file_names_every_setting_once_within_the_width() {
+        let text = example_file();
+        for setting in Setting::all() {
+            let is_directive = |line: &&str| line.trim_start_matches("# ").split(' ').next() == Some(setting.name);
+            assert!(text.lines().any(|line| is_directive(&line)), "{}", setting.name);
+        }
+        assert!(text.lines().all(|line| line.len() <= WIDTH || !line.starts_with('#')));
+    }
+
+    #[test]
+    fn the_help_has_one_line_for_every_setting() {
+        let help = settings_help();
+        let options = help.lines().filter(|line| line.trim_start().starts_with("--")).count();
+        assert_eq!(options, Setting::all().count());
+    }
+}

@@ -1,0 +1,204 @@
+//! The Rust types of the fields of `Config`, read from and printed as canonical text.
+//!
+//! No checking happens here: [`Kind`](super::Kind) has checked the text, which is the invariant every `expect` names.
+
+use std::path::{Path, PathBuf};
+
+use super::kind::{bytes_to_os, os_to_bytes};
+
+/// Reads a field from canonical text and prints it again.
+pub(super) trait Field {
+    /// Reads the text, which a kind has checked.
+    fn from_text(text: &[u8]) -> Self;
+    /// Prints what `CONFIG GET` shows.
+    fn to_text(&self) -> Vec<u8>;
+}
+
+/// Limits the bytes that wait for one class of clients; 0 means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Closes the client at once above this many bytes.
+    pub hard_bytes: u64,
+    /// Closes the client when more bytes than this wait for `soft_seconds`.
+    pub soft_bytes: u64,
+    /// How long the soft limit may be exceeded.
+    pub soft_seconds: u32,
+}
+
+/// Names the weight from which on messages are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Everything, for development.
+    Debug,
+    /// Rarely useful detail.
+    Verbose,
+    /// What one wants to see in production.
+    Notice,
+    /// Only what is wrong.
+    Warning,
+}
+
+impl LogLevel {
+    /// The words for the levels, in the order of the variants.
+    pub(super) const WORDS: &'static [&'static str] = &["debug", "verbose", "notice", "warning"];
+
+    /// Returns the word for this level.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl Field for LogLevel {
+    fn from_text(text: &[u8]) -> Self {
+        match text {
+            b"debug" => LogLevel::Debug,
+            b"verbose" => LogLevel::Verbose,
+            b"warning" => LogLevel::Warning,
+            _ => LogLevel::Notice,
+        }
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.as_str().into()
+    }
+}
+
+macro_rules! number_fields {
+    ($($type:ty)+) => { $(
+        impl Field for $type {
+            fn from_text(text: &[u8]) -> Self {
+                let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
+                number.expect("the kind bounds its numbers to the type of the field")
+            }
+
+            fn to_text(&self) -> Vec<u8> {
+                self.to_string().into_bytes()
+            }
+        }
+    )+ };
+}
+
+number_fields!(u16 u32 usize);
+
+impl Field for bool {
+    fn from_text(text: &[u8]) -> Self {
+        text == b"yes"
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        if *self { b"yes".into() } else { b"no".into() }
+    }
+}
+
+/// Permission bits in octal; 0 stands for none given.
+impl Field for Option<u32> {
+    fn from_text(text: &[u8]) -> Self {
+        let digits = std::str::from_utf8(text).expect("canonical octal numbers are ASCII");
+        let mode = u32::from_str_radix(digits, 8).expect("the kind bounds the permission bits");
+        (mode != 0).then_some(mode)
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        format!("{:o}", self.unwrap_or(0)).into_bytes()
+    }
+}
+
+impl Field for Option<Vec<u8>> {
+    fn from_text(text: &[u8]) -> Self {
+        (!text.is_empty()).then(|| text.to_vec())
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.clone().unwrap_or_default()
+    }
+}
+
+impl Field for Option<PathBuf> {
+    fn from_text(text: &[u8]) -> Self {
+        (!text.is_empty()).then(|| PathBuf::from(bytes_to_os(text)))
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let path = self.as_deref().unwrap_or(Path::new(""));
+        os_to_bytes(path.as_os_str()).to_vec()
+    }
+}
+
+/// The working directory: kept as given until it is set, shown as an absolute path.
+impl Field for PathBuf {
+    fn from_text(text: &[u8]) -> Self {
+        PathBuf::from(bytes_to_os(text))
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let shown = self.canonicalize().unwrap_or_else(|_| self.clone());
+        os_to_bytes(shown.as_os_str()).to_vec()
+    }
+}
+
+impl Field for Vec<String> {
+    fn from_text(text: &[u8]) -> Self {
+        String::from_utf8_lossy(text).split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.join(" ").into_bytes()
+    }
+}
+
+/// The limits of normal clients, replicas and subscribers, in this order.
+impl Field for [OutputLimit; 3] {
+    fn from_text(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let words: Vec<&str> = text.split(' ').collect();
+        let number =
+            |at: usize| words[at].parse::<u64>().expect("the kind writes three numbers for each of three classes");
+        [1, 5, 9].map(|at| OutputLimit {
+            hard_bytes: number(at),
+            soft_bytes: number(at + 1),
+            soft_seconds: u32::try_from(number(at + 2)).expect("the kind bounds the seconds"),
+        })
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let class = |name: &str, limit: &OutputLimit| {
+            format!("{name} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)
+        };
+        let [normal, replica, pubsub] = self;
+        [class("normal", normal), class("slave", replica), class("pubsub", pubsub)].join(" ").into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round<F: Field>(text: &str) {
+        assert_eq!(F::from_text(text.as_bytes()).to_text(), text.as_bytes(), "{text:?}");
+    }
+
+    #[test]
+    fn canonical_text_survives_every_field() {
+        LogLevel::WORDS.iter().for_each(|word| round::<LogLevel>(word));
+        round::<u16>("65535");
+        round::<usize>("9223372036854775807");
+        round::<bool>("yes");
+        round::<bool>("no");
+        round::<Option<u32>>("700");
+        round::<Option<u32>>("0");
+        round::<Option<Vec<u8>>>("");
+        round::<Option<Vec<u8>>>("a b");
+        round::<Option<PathBuf>>("../x y");
+        round::<PathBuf>("/");
+        round::<Vec<String>>("* -::*");
+        round::<[OutputLimit; 3]>("normal 1 2 3 slave 18446744073709551615 5 6 pubsub 7 8 4294967295");
+    }
+
+    #[test]
+    fn empty_values_are_none() {
+        assert_eq!(Option::<PathBuf>::from_text(b""), None);
+        assert_eq!(Option::<Vec<u8>>::from_text(b""), None);
+        assert_eq!(Option::<u32>::from_text(b"0"), None);
+        assert_eq!(Option::<u32>::from_text(b"700"), Some(0o700));
+    }
+}

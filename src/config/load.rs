@@ -1,0 +1,294 @@
+//! Reading settings at start: a config file, standard input and command-line options, in this order.
+//!
+//! As in Redis, the three are one text: options become lines behind the file, and the line number of an error counts
+//! through all of it. What this is not: it never prints and never ends the process.
+//!
+//! Invariant: included files are read at their place, and only `INCLUDE_DEPTH_MAX` deep.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
+
+use super::kind::{bytes_to_os, system_text};
+use super::text::{quote, split_words};
+use super::{Config, Origin, Setting, value_words};
+
+/// A file that includes itself ends here instead of in a stack overflow.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Says why the settings could not be read; `Display` gives what Redis prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// A line is not understood.
+    Refused {
+        /// The number of the line, from 1.
+        line: usize,
+        /// The line without the blanks around it.
+        text: String,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// A file cannot be read.
+    Unreadable {
+        /// The file as it was named.
+        path: PathBuf,
+        /// The text of the operating system.
+        cause: String,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Refused { line, text, reason } => {
+                writeln!(f, "\n*** FATAL CONFIG FILE ERROR (keylatch {}) ***", env!("CARGO_PKG_VERSION"))?;
+                writeln!(f, "Reading the configuration file, at line {line}")?;
+                write!(f, ">>> '{text}'\n{reason}")
+            }
+            LoadError::Unreadable { path, cause } => {
+                write!(f, "Fatal error, can't open config file '{}': {cause}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Reads a file, then text from standard input, then the lines that [`options_text`] made of the command line.
+///
+/// # Errors
+///
+/// The first line that is refused, or a file that cannot be read.
+pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
+    let mut text = match file {
+        Some(path) => read(path, path)?,
+        None => Vec::new(),
+    };
+    text.extend_from_slice(stdin.unwrap_or_default());
+    text.push(b'\n');
+    text.extend_from_slice(options);
+    let mut config = Config::default();
+    apply(&mut config, &text, 0)?;
+    Ok(config)
+}
+
+/// Turns the words of the command line into the lines of a config file.
+///
+/// A word that starts with `--` begins a line, unless it directly follows a bare name: then it is the value. `--save`
+/// without a value is `save ""`.
+pub fn options_text(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut awaits_value = false;
+    for (at, word) in words.iter().enumerate() {
+        let Some(name) = word.strip_prefix(b"--").filter(|_| !awaits_value) else {
+            text.extend_from_slice(quote(word).as_bytes());
+            text.push(b' ');
+            awaits_value = false;
+            continue;
+        };
+        if !text.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend_from_slice(name);
+        text.push(b' ');
+        awaits_value = split_words(word).is_some_and(|parts| parts.len() == 1);
+        let value_is_missing = words.get(at + 1).is_none_or(|next| next.starts_with(b"--"));
+        if word.eq_ignore_ascii_case(b"--save") && value_is_missing {
+            text.extend_from_slice(b"\"\"");
+            awaits_value = false;
+        }
+    }
+    text
+}
+
+fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
+    fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
+}
+
+/// Applies the lines of one text to `config`.
+fn apply(config: &mut Config, text: &[u8], depth: usize) -> Result<(), LoadError> {
+    for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        apply_line(config, line, depth).map_err(|error| match error {
+            LineError::Nested(error) => error,
+            LineError::Here(reason) => {
+                LoadError::Refused { line: at + 1, text: String::from_utf8_lossy(line).into_owned(), reason }
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Keeps the error of an included file apart from those of the line that includes it.
+enum LineError {
+    Here(String),
+    Nested(LoadError),
+}
+
+fn apply_line(config: &mut Config, line: &[u8], depth: usize) -> Result<(), LineError> {
+    let here = |reason: &str| LineError::Here(reason.to_owned());
+    let words = split_words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
+    let Some((name, values)) = words.split_first() else { return Ok(()) };
+    if let [path] = values
+        && name.eq_ignore_ascii_case(b"include")
+    {
+        if depth == INCLUDE_DEPTH_MAX {
+            return Err(here("Too many nested includes"));
+        }
+        return include(config, path, depth).map_err(LineError::Nested);
+    }
+    let setting = Setting::find(name).ok_or_else(|| here("Bad directive or wrong number of arguments"))?;
+    let changed = match values {
+        [value] => config.change(setting, &value_words(setting, value), Origin::File),
+        _ => config.change(setting, values, Origin::File),
+    };
+    changed.map_err(LineError::Here)
+}
+
+/// A relative path starts in the working directory, which a `dir` line above may have changed.
+fn include(config: &mut Config, path: &[u8], depth: usize) -> Result<(), LoadError> {
+    let named = Path::new(bytes_to_os(path));
+    let text = read(&config.dir.join(named), named)?;
+    apply(config, &text, depth + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_text(text: &str) -> Result<Config, String> {
+        load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
+    }
+
+    fn options(words: &[&str]) -> String {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        String::from_utf8(options_text(&words)).expect("the tests use ASCII")
+    }
+
+    fn value(config: &Config, name: &str) -> String {
+        let setting = Setting::find(name.as_bytes()).expect("a known name");
+        String::from_utf8(setting.get(config)).expect("the tests use ASCII")
+    }
+
+    /// A file in the temporary directory that goes when the test ends.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str, text: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("keylatch-{}-{name}", std::process::id()));
+            fs::write(&path, text).expect("the temporary directory is writable");
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn directives_are_read_as_redis_reads_them() {
+        let cases = [
+            ("TimeOut 5\r\n# timeout 6\n\n\ttimeout 7 \n", "timeout", "7"),
+            ("LOGLEVEL Debug", "loglevel", "debug"),
+            ("logfile ''", "logfile", ""),
+            ("requirepass \"a b\\x41\"", "requirepass", "a bA"),
+            ("save 5 5\nsave 10 10 20 20", "save", "5 5 10 10 20 20"),
+            ("save 5 5\nsave ''\nsave \"1 1\"", "save", "1 1"),
+            ("save 5 5\nsave", "save", ""),
+            ("bind \"127.0.0.1 ::1\"", "bind", "127.0.0.1 ::1"),
+            ("bind 127.0.0.1 ::1\nbind 127.0.0.1", "bind", "127.0.0.1"),
+            ("bind ''", "bind", ""),
+            ("bind", "bind", ""),
+            (
+                "client-output-buffer-limit \"normal 1 1 1\"\nclient-output-buffer-limit pubsub 2mb 1mb 60",
+                "client-output-buffer-limit",
+                "normal 1 1 1 slave 268435456 67108864 60 pubsub 2097152 1048576 60",
+            ),
+            ("dir /\ndir tmp", "dir", "/tmp"),
+        ];
+        for (text, name, expected) in cases {
+            assert_eq!(value(&from_text(text).expect("valid"), name), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_named_with_its_number_and_reason() {
+        let cases = [
+            ("timeout 1\n# x\n  prot 123  \n", 3, "prot 123", "Bad directive or wrong number of arguments"),
+            ("timeout", 1, "timeout", "wrong number of arguments"),
+            ("timeout 1 2", 1, "timeout 1 2", "wrong number of arguments"),
+            ("databases 16 # hi", 1, "databases 16 # hi", "wrong number of arguments"),
+            ("port ''", 1, "port ''", "argument couldn't be parsed into an integer"),
+            ("timeout \"abc", 1, "timeout \"abc", "Unbalanced quotes in configuration line"),
+            ("include", 1, "include", "Bad directive or wrong number of arguments"),
+            ("include a b", 1, "include a b", "Bad directive or wrong number of arguments"),
+            ("\"\" 1", 1, "\"\" 1", "Bad directive or wrong number of arguments"),
+            ("save 0 1", 1, "save 0 1", "Invalid save parameters"),
+        ];
+        for (text, line, shown, reason) in cases {
+            let expected = format!(
+                "\n*** FATAL CONFIG FILE ERROR (keylatch {}) ***\nReading the configuration file, at line {line}\n>>> '{shown}'\n{reason}",
+                env!("CARGO_PKG_VERSION")
+            );
+            assert_eq!(from_text(text).expect_err("refused"), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn command_line_words_become_lines() {
+        let cases: &[(&[&str], &str)] = &[
+            (&["--port", "7000", "--bind", "*", "::1"], "port \"7000\" \nbind \"*\" \"::1\" "),
+            (&["--port 7000", "--hz", "3"], "port 7000 \nhz \"3\" "),
+            (&["--loglevel", "--a", "--b"], "loglevel \"--a\" \nb "),
+            (&["--timeout ", "5"], "timeout  \"5\" "),
+            (&["--save", "--timeout", "4"], "save \"\"\ntimeout \"4\" "),
+            (&["--save"], "save \"\""),
+            (&["--save", ""], "save \"\" "),
+            (&["--SAVE", "60", "1"], "SAVE \"60\" \"1\" "),
+            (&["--timeout"], "timeout "),
+            (&["timeout", "x"], "\"timeout\" \"x\" "),
+            (&["-x"], "\"-x\" "),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(options(words), *expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn options_come_behind_the_file_and_count_its_lines() {
+        let file = Scratch::new("options", "timeout 1\nsave 5 5\n");
+        let config = load(Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
+        assert_eq!((config.timeout_s, config.hz), (2, 20));
+        assert_eq!(value(&config, "save"), "5 5 1 1");
+        let error = load(Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
+        let LoadError::Refused { line, text, .. } = error else { panic!("{error}") };
+        assert_eq!((line, text.as_str()), (4, "foo \"bar\""));
+    }
+
+    #[test]
+    fn includes_are_read_at_their_place() {
+        let inner = Scratch::new("inner", "timeout 9\nhz 11\n");
+        let outer = Scratch::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
+        let config = load(Some(&outer.0), None, b"").expect("valid");
+        assert_eq!((config.timeout_s, config.hz), (9, 12));
+        fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
+        let error = load(Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
+        assert!(error.contains("at line 2\n>>> 'foo bar'"), "{error}");
+    }
+
+    #[test]
+    fn an_include_without_end_or_file_is_an_error() {
+        let file = Scratch::new("self", "");
+        fs::write(&file.0, format!("include {}", file.0.display())).expect("writable");
+        let error = load(Some(&file.0), None, b"").expect_err("endless").to_string();
+        assert!(error.ends_with("Too many nested includes"), "{error}");
+        assert_eq!(
+            from_text("include nope.conf").expect_err("missing"),
+            "Fatal error, can't open config file 'nope.conf': No such file or directory"
+        );
+    }
+}

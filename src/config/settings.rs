@@ -1,0 +1,297 @@
+//! The table of settings: each declared once, with its name, type, default and documentation.
+//!
+//! From a row come the field of [`Config`], the directive in a file, the command-line option, `CONFIG GET` and `SET`,
+//! the line in `redis.conf.example` and the line in `--help`. Adding a setting means adding a row: to
+//! `HONOURED` when the server reads it as a field, to `INERT` when it is only accepted.
+//!
+//! Invariant: a default is canonical text of its kind, so it reads the same from a file and from `CONFIG GET`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::field::{Field, LogLevel, OutputLimit};
+use super::kind::Kind;
+
+/// Says when a setting may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At any time, by `CONFIG SET`.
+    Runtime,
+    /// At start only; `CONFIG SET` calls it protected, as Redis does for paths unless told otherwise.
+    Protected,
+    /// At start only.
+    Start,
+}
+
+/// Says what a setting does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The server acts on it.
+    Honoured,
+    /// The server accepts and reports it, so that files and clients written for Redis work, and does nothing.
+    Nothing,
+}
+
+/// Describes one setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// The name in files, on the command line and in `CONFIG`.
+    pub name: &'static str,
+    /// The heading it stands under in the example file and in `--help`.
+    pub section: &'static str,
+    /// The type of its value.
+    pub kind: Kind,
+    /// The value it has unless told otherwise, as canonical text.
+    pub default: &'static str,
+    /// When it may change.
+    pub change: Change,
+    /// What it does.
+    pub effect: Effect,
+    /// What it is for: sentences, one per element or continued in the next.
+    pub doc: &'static [&'static str],
+    store: Store,
+}
+
+/// Says where `Config` keeps the value.
+#[derive(Debug)]
+enum Store {
+    Field { get: fn(&Config) -> Vec<u8>, set: fn(&mut Config, &[u8]) },
+    Inert,
+}
+
+impl Setting {
+    /// Iterates over all settings, those with a field first.
+    pub fn all() -> impl Iterator<Item = &'static Setting> + Clone {
+        HONOURED.iter().chain(INERT)
+    }
+
+    /// Finds a setting by its name in any case.
+    pub fn find(name: &[u8]) -> Option<&'static Setting> {
+        Setting::all().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the documentation as one line of text, with the note on settings that do nothing.
+    pub fn doc_text(&self) -> String {
+        let mut text: String = self.doc.iter().flat_map(|line| [line.trim(), " "]).collect();
+        if self.effect == Effect::Nothing {
+            text.push_str("Accepted for compatibility; it has no effect.");
+        }
+        text.trim_end().to_owned()
+    }
+
+    /// Returns the value in `config` as `CONFIG GET` prints it.
+    pub fn get(&self, config: &Config) -> Vec<u8> {
+        match self.store {
+            Store::Field { get, .. } => get(config),
+            Store::Inert => config.inert.get(self.name).cloned().unwrap_or_else(|| self.default.into()),
+        }
+    }
+
+    /// Puts canonical text, which [`Kind::canonical`] made, into `config`.
+    pub(super) fn store(&self, config: &mut Config, canonical: Vec<u8>) {
+        match self.store {
+            Store::Field { set, .. } => set(config, &canonical),
+            Store::Inert => {
+                config.inert.insert(self.name, canonical);
+            }
+        }
+    }
+}
+
+/// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table.
+macro_rules! honoured {
+    ($($section:literal { $(
+        $(#[doc = $doc:literal])+
+        $name:literal $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+    )+ })+) => {
+        /// Holds the value of every setting.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $($( $(#[doc = $doc])+ pub $field: $type, )+)+
+            /// Canonical texts of the settings without a field, where they were ever set.
+            inert: BTreeMap<&'static str, Vec<u8>>,
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Config {
+                    $($( $field: <$type as Field>::from_text($default.as_bytes()), )+)+
+                    inert: BTreeMap::new(),
+                }
+            }
+        }
+
+        /// The settings with a field in [`Config`].
+        const HONOURED: &[Setting] = &[$($( Setting {
+            name: $name,
+            section: $section,
+            kind: $kind,
+            default: $default,
+            change: Change::$change,
+            effect: Effect::$effect,
+            doc: &[$($doc),+],
+            store: Store::Field {
+                get: |config| config.$field.to_text(),
+                set: |config, text| config.$field = Field::from_text(text),
+            },
+        }, )+)+];
+    };
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+const LONG_MAX: u64 = i64::MAX as u64;
+/// An entry of the store counts the bytes of its key in 32 bits.
+const BULK_LEN_MAX: u64 = u32::MAX as u64;
+
+honoured! {
+    "Network" {
+        /// Accepts TCP connections on this port; 0 takes a free one and prints it as a line of JSON on standard output.
+        "port" port: u16 = "6379", Kind::Int(0, 65535), Start, Honoured;
+        /// Listens on these addresses. `*` is all of IPv4 and `::*` all of IPv6; one that starts with `-` may be
+        /// missing on this machine.
+        "bind" bind: Vec<String> = "* -::*", Kind::Addresses, Start, Honoured;
+        /// Refuses clients from other machines while no password is set.
+        "protected-mode" protected_mode: bool = "yes", Kind::Switch, Runtime, Honoured;
+        /// Listens on this Unix socket in addition to TCP.
+        "unixsocket" unixsocket: Option<PathBuf> = "", Kind::Path, Start, Honoured;
+        /// Gives the Unix socket these permission bits, in octal; 0 leaves them to the umask.
+        "unixsocketperm" unixsocketperm: Option<u32> = "0", Kind::Octal(0o777), Start, Honoured;
+        /// Lets this many connections wait to be accepted; the operating system may allow fewer.
+        "tcp-backlog" tcp_backlog: u32 = "511", Kind::Int(0, INT_MAX), Start, Honoured;
+        /// Sends TCP keepalives after this many idle seconds; 0 sends none.
+        "tcp-keepalive" tcp_keepalive_s: u32 = "300", Kind::Int(0, INT_MAX), Runtime, Honoured;
+        /// Closes a client that was idle for this many seconds; 0 keeps it.
+        "timeout" timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Honoured;
+    }
+    "General" {
+        /// Has this many databases, numbered from 0, to choose from with SELECT.
+        "databases" databases: u32 = "16", Kind::Int(1, INT_MAX), Start, Honoured;
+        /// Logs messages of this weight and above.
+        "loglevel" loglevel: LogLevel = "notice", Kind::Choice(LogLevel::WORDS), Start, Honoured;
+        /// Appends the log to this file; empty means standard output.
+        "logfile" logfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
+        /// Works in this directory: relative paths start here.
+        "dir" dir: PathBuf = ".", Kind::Directory, Protected, Honoured;
+        /// Writes the process id to this file and removes the file at exit.
+        "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
+        /// Prints the start-up banner even when the log is not a terminal.
+        "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Nothing;
+        /// Would run the server in the background. keylatch always stays in the foreground, where supervisors and
+        /// containers want it.
+        "daemonize" daemonize: bool = "no", Kind::Switch, Start, Nothing;
+        /// Would run background work this many times a second. INFO reports it; keylatch expires keys exactly and
+        /// needs no such timer.
+        "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Nothing;
+    }
+    "Threads" {
+        /// Serves connections on this many threads; 0 takes one for every two cores.
+        "worker-threads" worker_threads: u32 = "0", Kind::Int(0, 1024), Start, Honoured;
+    }
+    "Security" {
+        /// Asks clients for this password (AUTH); empty asks for none.
+        "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
+    }
+    "Clients" {
+        /// Serves at most this many clients at a time and refuses the next.
+        "maxclients" maxclients: u32 = "10000", Kind::Int(1, u32::MAX as i64), Runtime, Honoured;
+        /// Refuses a single string in a request that is longer than this many bytes.
+        "proto-max-bulk-len" proto_max_bulk_len: usize = "536870912", Kind::Memory(1 << 20, BULK_LEN_MAX), Runtime, Honoured;
+        /// Closes a client whose unfinished request takes more than this many bytes.
+        "client-query-buffer-limit" client_query_buffer_limit: usize = "1073741824", Kind::Memory(1 << 20, LONG_MAX),
+            Runtime, Honoured;
+        /// Closes a client that does not read its replies. For each class of clients (normal, slave, pubsub) these
+        /// are the bytes that close it at once, and the bytes that close it when they wait for that many seconds; 0
+        /// is no limit.
+        "client-output-buffer-limit" client_output_buffer_limit: [OutputLimit; 3]
+            = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", Kind::OutputLimits, Runtime, Honoured;
+    }
+}
+
+/// Declares a setting that is accepted, kept and reported, and does nothing.
+const fn inert(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    change: Change,
+    doc: &'static [&'static str; 1],
+) -> Setting {
+    Setting { name, section, kind, default, change, effect: Effect::Nothing, doc, store: Store::Inert }
+}
+
+const SNAPSHOTS: &str = "Snapshots and append-only file";
+const MEMORY: &str = "Memory";
+const LAZY: &str = "Lazy freeing";
+const THREADS: &str = "Threads";
+
+const FSYNC: Kind = Kind::Choice(&["everysec", "always", "no"]);
+const SUPERVISED: Kind = Kind::Choice(&["upstart", "systemd", "auto", "no"]);
+const POLICY: Kind = Kind::Choice(&[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+]);
+
+/// The settings without a field; one line each.
+#[rustfmt::skip]
+const INERT: &[Setting] = {
+    use Change::{Protected, Runtime, Start};
+    use Kind::{FileName, Int, Memory, SavePoints, Switch};
+    &[
+        inert("General", "supervised", SUPERVISED, "no", Start, &["Would tell a supervisor that the server is ready."]),
+        inert(SNAPSHOTS, "save", SavePoints, "", Runtime, &["Would write a snapshot after so many seconds with so many changes; keylatch keeps data in memory only."]),
+        inert(SNAPSHOTS, "dbfilename", FileName, "dump.rdb", Protected, &["Would name the snapshot file."]),
+        inert(SNAPSHOTS, "rdbcompression", Switch, "yes", Runtime, &["Would compress strings in snapshots."]),
+        inert(SNAPSHOTS, "rdbchecksum", Switch, "yes", Start, &["Would put a checksum at the end of snapshots."]),
+        inert(SNAPSHOTS, "stop-writes-on-bgsave-error", Switch, "yes", Runtime, &["Would refuse writes after a failed snapshot."]),
+        inert(SNAPSHOTS, "appendonly", Switch, "no", Runtime, &["Would log every write to a file."]),
+        inert(SNAPSHOTS, "appendfsync", FSYNC, "everysec", Runtime, &["Would choose when the append-only file reaches the disk."]),
+        inert(MEMORY, "maxmemory", Memory(0, u64::MAX), "0", Runtime, &["Would limit the memory for data; 0 is no limit."]),
+        inert(MEMORY, "maxmemory-policy", POLICY, "noeviction", Runtime, &["Would choose the keys to remove when memory runs out."]),
+        inert(MEMORY, "activerehashing", Switch, "yes", Runtime, &["Would spend idle time on growing tables."]),
+        inert(LAZY, "lazyfree-lazy-eviction", Switch, "no", Runtime, &["Would free evicted values in the background."]),
+        inert(LAZY, "lazyfree-lazy-expire", Switch, "no", Runtime, &["Would free expired values in the background."]),
+        inert(LAZY, "lazyfree-lazy-server-del", Switch, "no", Runtime, &["Would free overwritten values in the background."]),
+        inert(LAZY, "lazyfree-lazy-user-del", Switch, "no", Runtime, &["Would make DEL free values in the background."]),
+        inert(LAZY, "lazyfree-lazy-user-flush", Switch, "no", Runtime, &["Would make FLUSHALL and FLUSHDB free values in the background."]),
+        inert(THREADS, "io-threads", Int(1, 128), "1", Start, &["Would read and write with this many threads; see worker-threads."]),
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::kind::Origin;
+    use super::*;
+
+    #[test]
+    fn every_default_is_canonical_text_of_its_kind() {
+        for setting in Setting::all().filter(|setting| setting.name != "dir") {
+            let words: Vec<Vec<u8>> = setting.default.split(' ').map(Into::into).collect();
+            let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), Origin::Runtime);
+            assert_eq!(canonical.as_deref(), Ok(setting.default.as_bytes()), "{}", setting.name);
+            assert_eq!(setting.get(&Config::default()), setting.default.as_bytes(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn every_name_is_lower_case_and_declared_once() {
+        let mut names: Vec<_> = Setting::all().map(|setting| setting.name).collect();
+        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn every_setting_is_documented_in_whole_sentences() {
+        for setting in Setting::all() {
+            let doc = setting.doc_text();
+            assert!(doc.ends_with('.') && !doc.contains("  "), "{}: {doc:?}", setting.name);
+            assert_eq!(doc.contains("no effect"), setting.effect == Effect::Nothing, "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Everything one instance owns: data, clock, settings, clients, statistics. There are no globals beside it.
+//!
+//! A server usually has one namespace; a test run may have many in one process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use crate::clients::Clients;
+use crate::clock::{Clock, Now};
+use crate::config::Config;
+use crate::store::{Alarm, Store};
+
+/// Holds one instance.
+pub struct Namespace {
+    /// The data.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// The settings.
+    pub settings: Settings,
+    /// Who is connected.
+    pub clients: Clients,
+    /// What has happened so far.
+    pub stats: Stats,
+    /// Wakes the sweeper when a key falls due earlier than it expects.
+    pub sweep_wanted: Arc<Notify>,
+    /// Forty hexadecimal digits that are different in every run.
+    pub run_id: String,
+    /// When it was started.
+    pub started: Now,
+    /// The configuration file it was started with.
+    pub config_file: Option<PathBuf>,
+    /// The TCP port it listens on; 0 without TCP.
+    pub tcp_port: AtomicU64,
+}
+
+/// Counts what has happened since the start.
+#[derive(Default)]
+pub struct Stats {
+    /// Commands carried out.
+    pub commands: AtomicU64,
+    /// Error replies sent.
+    pub errors: AtomicU64,
+    /// Bytes read from clients.
+    pub bytes_in: AtomicU64,
+    /// Bytes written to clients.
+    pub bytes_out: AtomicU64,
+}
+
+/// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
+pub struct Settings {
+    current: RwLock<Arc<Config>>,
+    version: AtomicU64,
+}
+
+impl Settings {
+    /// Creates the settings of a server that starts.
+    pub fn new(config: Config) -> Self {
+        Settings { current: RwLock::new(Arc::new(config)), version: AtomicU64::new(0) }
+    }
+
+    /// Returns the settings in force.
+    pub fn current(&self) -> Arc<Config> {
+        self.current.read().clone()
+    }
+
+    /// Returns a number that changes with every change of the settings.
+    pub fn version(&self) -> u64 {
+        self.version.load(Relaxed)
+    }
+
+    /// Replaces the settings by what `change` makes of them; when it fails they stay as they are.
+    ///
+    /// # Errors
+    /// Whatever `change` returns.
+    pub fn update<E>(&self, change: impl FnOnce(&Config) -> Result<Config, E>) -> Result<(), E> {
+        let mut current = self.current.write();
+        *current = Arc::new(change(&current)?);
+        self.version.fetch_add(1, Relaxed);
+        Ok(())
+    }
+}
+
+impl Namespace {
+    /// Creates an empty instance.
+    pub fn new(config: Config, clock: Clock, config_file: Option<PathBuf>) -> Self {
+        let sweep_wanted = Arc::new(Notify::new());
+        let wake = sweep_wanted.clone();
+        let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
+        Namespace {
+            store: Store::new(config.databases as usize, alarm),
+            started: clock.now(),
+            clock,
+            settings: Settings::new(config),
+            clients: Clients::default(),
+            stats: Stats::default(),
+            sweep_wanted,
+            run_id: random_hex(),
+            config_file,
+            tcp_port: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Returns 160 random bits in hexadecimal, from the seeds that hash tables get from the operating system.
+fn random_hex() -> String {
+    let hasher = ahash::RandomState::new();
+    let mut hex: String = (0..3u8).map(|word| format!("{:016x}", hasher.hash_one(word))).collect();
+    hex.truncate(40);
+    hex
+}

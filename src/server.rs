@@ -1,0 +1,416 @@
+//! The server as a library: bind, accept, limit, sweep, drain.
+//!
+//! What it is not: it knows no command and no byte of the protocol beyond the line that refuses a
+//! connection. A [`Server`] stops when it is dropped.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use crate::clients::Peer;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::session::Session;
+use crate::store::NEVER;
+
+/// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
+/// that was set forward.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// How long to wait after a failed accept, usually for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Puts a server together.
+pub struct Builder {
+    config: Config,
+    clock: Clock,
+    config_file: Option<PathBuf>,
+    workers: Vec<Handle>,
+}
+
+impl Default for Builder {
+    /// Returns a builder for a server on a free port of the loopback interface that follows the system's clock.
+    fn default() -> Self {
+        let mut config = Config::default();
+        config.port = 0;
+        config.bind = vec!["127.0.0.1".into()];
+        Builder { config, clock: Clock::system(), config_file: None, workers: Vec::new() }
+    }
+}
+
+impl Builder {
+    /// Sets the clock; with [`Clock::manual`] time stands still until [`Server::advance`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Replaces all settings. A `port` of 0 takes a free one.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Notes the file the settings came from, for `INFO server`.
+    pub fn config_file(mut self, path: Option<PathBuf>) -> Self {
+        self.config_file = path;
+        self
+    }
+
+    /// Sets the TCP port; 0, the default here, takes a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.config.port = port;
+        self
+    }
+
+    /// Hands connections out evenly to these runtimes, instead of serving them on the one that calls [`Builder::start`].
+    pub fn workers(mut self, workers: Vec<Handle>) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Binds and starts to serve, on the tokio runtime this is called from.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub async fn start(mut self) -> io::Result<Server> {
+        if self.workers.is_empty() {
+            self.workers.push(Handle::current());
+        }
+        let listeners = bind_all(&self.config)?;
+        let unix =
+            self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
+        let addr = match listeners.first() {
+            Some(listener) => listener.local_addr()?,
+            None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        };
+        let namespace = Arc::new(Namespace::new(self.config, self.clock, self.config_file));
+        namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
+        let shared = Arc::new(Shared {
+            namespace,
+            workers: self.workers,
+            next_worker: AtomicUsize::new(0),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        for listener in listeners {
+            shared.tasks.spawn(shared.clone().accept_tcp(listener));
+        }
+        if let Some(listener) = unix {
+            shared.tasks.spawn(shared.clone().accept_unix(listener));
+        }
+        if !shared.namespace.clock.is_manual() {
+            shared.tasks.spawn(shared.clone().sweep());
+            shared.tasks.spawn(shared.clone().keep_house());
+        }
+        Ok(Server { shared, addr })
+    }
+}
+
+/// Serves until it is dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    addr: SocketAddr,
+}
+
+impl Server {
+    /// Starts to describe a server: on a free loopback port, in memory, by the system's clock.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Returns the first TCP address it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Returns the address as client libraries want it: `redis://127.0.0.1:6379`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr)
+    }
+
+    /// Moves a manual clock forward; every key that falls due has expired when this returns, and every client whose
+    /// time is over has been told to go.
+    pub fn advance(&self, by: Duration) {
+        self.namespace().clock.advance(by);
+        self.sweep();
+        self.shared.close_overdue();
+    }
+
+    /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an
+    /// administrator sets the date; keys with an absolute deadline that has come expire.
+    pub fn set_wall_ms(&self, unix_ms: i64) {
+        self.namespace().clock.set_wall_ms(unix_ms);
+        self.sweep();
+    }
+
+    /// Removes every key of every database.
+    pub fn flush(&self) {
+        let store = &self.namespace().store;
+        store.exclusive().view(0, self.namespace().clock.now()).clear(true);
+    }
+
+    /// Returns everything the server owns, for inspection.
+    pub fn namespace(&self) -> &Namespace {
+        &self.shared.namespace
+    }
+
+    /// Stops: no new connections, the replies in flight are written, every connection is closed.
+    pub async fn shutdown(self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        if let Some(path) = &self.namespace().settings.current().unixsocket {
+            // Gone already, or not ours to remove: neither keeps the server from stopping.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn sweep(&self) {
+        self.namespace().store.sweep(self.namespace().clock.now());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+/// What the tasks of a server share.
+struct Shared {
+    namespace: Arc<Namespace>,
+    workers: Vec<Handle>,
+    next_worker: AtomicUsize,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Shared {
+    async fn accept_tcp(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.hand_out_unix(stream),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr) {
+        let config = self.namespace.settings.current();
+        // A socket whose options cannot be set, or that cannot move to its worker, is one whose client has gone.
+        let _ = stream.set_nodelay(true);
+        if config.tcp_keepalive_s > 0 {
+            let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(u64::from(config.tcp_keepalive_s)));
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        }
+        let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+        let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
+        let is_stranger = !addr.ip().to_canonical().is_loopback();
+        if is_stranger && config.protected_mode && config.requirepass.is_none() {
+            return self.refuse(stream, Error::ProtectedMode);
+        }
+        let Ok(stream) = stream.into_std() else { return };
+        self.hand_out(peer, &config, move || TcpStream::from_std(stream));
+    }
+
+    fn hand_out_unix(&self, stream: UnixStream) {
+        let config = self.namespace.settings.current();
+        let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let fd = i64::from(stream.as_raw_fd());
+        let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
+        let Ok(stream) = stream.into_std() else { return };
+        self.hand_out(peer, &config, move || UnixStream::from_std(stream));
+    }
+
+    /// Gives a connection to the next worker, which registers it with its own runtime.
+    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl FnOnce() -> io::Result<S> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let server = self.namespace.clone();
+        let info = server.clients.admit(peer, server.clock.now(), config.maxclients as usize, &self.stop);
+        let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
+        let authenticated = config.requirepass.is_none();
+        let serve = async move {
+            match (register(), info) {
+                (Ok(stream), Some(info)) => {
+                    Connection::new(stream, server, Session::new(info, authenticated)).run().await;
+                }
+                (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
+                (Err(error), info) => {
+                    debug!(cause = %error, "lost a connection before it was served");
+                    info.iter().for_each(|info| server.clients.remove(info.id));
+                }
+            }
+        };
+        self.tasks.spawn_on(serve, worker);
+    }
+
+    fn refuse(&self, stream: TcpStream, error: Error) {
+        self.tasks.spawn(say_and_close(stream, error));
+    }
+
+    /// Removes keys the moment they end.
+    async fn sweep(self: Arc<Self>) {
+        let (store, clock) = (&self.namespace.store, &self.namespace.clock);
+        loop {
+            let due_ms = store.sweep(clock.now());
+            let now_ms = clock.now().mono_ms;
+            let wait = match due_ms {
+                NEVER => HOUSEKEEPING,
+                due_ms => HOUSEKEEPING.min(Duration::from_millis(due_ms.saturating_sub(now_ms))),
+            };
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = self.namespace.sweep_wanted.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Looks after the clients every second.
+    async fn keep_house(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(HOUSEKEEPING) => self.close_overdue(),
+            }
+        }
+    }
+
+    /// Closes clients that have sent nothing for `timeout` seconds, or whose replies wait for too long.
+    fn close_overdue(&self) {
+        let config = self.namespace.settings.current();
+        let soft = &config.client_output_buffer_limit[0];
+        let (timeout_ms, soft_ms) = (u64::from(config.timeout_s) * 1000, u64::from(soft.soft_seconds) * 1000);
+        if timeout_ms == 0 && soft.soft_bytes == 0 {
+            return;
+        }
+        let now = self.namespace.clock.now();
+        for client in self.namespace.clients.all() {
+            let is_idle = timeout_ms != 0 && client.idle_ms(now) > timeout_ms;
+            let is_slow = soft.soft_bytes != 0 && client.over_soft_limit_for_ms(now) > soft_ms;
+            if is_idle || is_slow {
+                info!(client = client.id, is_idle, is_slow, "closing a client whose time is over");
+                client.ended.cancel();
+            }
+        }
+    }
+}
+
+async fn pause_after(error: &io::Error) {
+    warn!(cause = %error, "failed to accept");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
+    let line = [b"-", &error.wire_text()[..], b"\r\n"].concat();
+    // One line fits any socket's buffer; whoever is gone already does not miss it.
+    let _ = stream.write_all(&line).await;
+    let _ = stream.shutdown().await;
+}
+
+/// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
+fn bind_all(config: &Config) -> io::Result<Vec<TcpListener>> {
+    let mut listeners: Vec<TcpListener> = Vec::new();
+    for address in &config.bind {
+        let (address, may_be_missing) = match address.strip_prefix('-') {
+            Some(address) => (address, true),
+            None => (address.as_str(), false),
+        };
+        // With port 0 every address gets the port that the first one got.
+        let port = match listeners.first() {
+            Some(first) => first.local_addr()?.port(),
+            None => config.port,
+        };
+        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if may_be_missing && is_unavailable(&error) => {
+                info!(address, cause = %error, "not listening on an address this machine does not have");
+            }
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("could not listen on {address}:{port}: {error}")));
+            }
+        }
+    }
+    if listeners.is_empty() && !config.bind.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "none of the addresses of bind is available"));
+    }
+    Ok(listeners)
+}
+
+fn resolve(address: &str) -> io::Result<IpAddr> {
+    match address {
+        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        other => other.parse().or_else(|_| {
+            let mut found = std::net::ToSocketAddrs::to_socket_addrs(&(other, 0))?;
+            found.next().map(|addr| addr.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        }),
+    }
+}
+
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+/// "Address family not supported", which the standard library gives no kind of its own.
+const EAFNOSUPPORT: i32 = 97;
+
+fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    TcpListener::from_std(socket.into())
+}
+
+fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
+    // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("could not listen on {}: {error}", path.display())))?;
+    if let Some(mode) = permissions {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(listener)
+}
