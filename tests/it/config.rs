@@ -1,0 +1,201 @@
+//! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
+
+use crate::harness::{Client, TestServer};
+use keylatch::config::Setting;
+
+fn failed(name: &str, reason: &str) -> String {
+    format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}
+
+/// Reads a setting back.
+fn get(client: &mut Client, name: &str) -> String {
+    let reply = client.call(&format!("CONFIG GET {name}"));
+    let (_, value) = reply.rsplit_once(' ').unwrap_or_else(|| panic!("{name}: {reply}"));
+    value.to_owned()
+}
+
+#[test]
+fn config_get_finds_settings_by_name_and_by_pattern() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("CONFIG GET timeout", "*2 $7 timeout $1 0"),
+        ("CONFIG GET TIMEOUT", "*2 $7 TIMEOUT $1 0"),
+        ("CONFIG GET proto-max-*", "*2 $18 proto-max-bulk-len $9 536870912"),
+        ("CONFIG GET m?xclients", "*2 $10 maxclients $5 10000"),
+        ("CONFIG GET max[b-d]lients", "*2 $10 maxclients $5 10000"),
+        ("CONFIG GET timeout maxclients timeout", "*4 $7 timeout $1 0 $10 maxclients $5 10000"),
+        ("CONFIG GET nosuch", "*0"),
+        ("CONFIG GET save", "*2 $4 save $0 "),
+        ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
+    ]);
+    server.client3().expect(&[("CONFIG GET timeout", "%1 $7 timeout $1 0"), ("CONFIG GET nosuch", "%0")]);
+}
+
+#[test]
+fn config_get_of_everything_lists_every_setting_with_its_default() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let count = Setting::all().count();
+    assert!(client.call("CONFIG GET *").starts_with(&format!("*{} ", 2 * count)));
+    // The server was told to listen on a free port of the loopback interface; dir is wherever it was started.
+    for setting in Setting::all().filter(|setting| !["port", "bind", "dir"].contains(&setting.name)) {
+        let expected =
+            format!("*2 ${} {} ${} {}", setting.name.len(), setting.name, setting.default.len(), setting.default);
+        assert_eq!(client.call(&format!("CONFIG GET {}", setting.name)), expected);
+    }
+}
+
+#[test]
+fn config_set_changes_all_or_nothing() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("CONFIG SET timeout 5 maxclients 20", "+OK"),
+        ("CONFIG GET timeout maxclients", "*4 $7 timeout $1 5 $10 maxclients $2 20"),
+        ("CONFIG SET timeout 9 maxclients abc", &failed("maxclients", "argument couldn't be parsed into an integer")),
+        ("CONFIG SET timeout 9 nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
+        ("CONFIG SET timeout 9 port", "-ERR syntax error"),
+        ("CONFIG SET timeout 9 timeout 8", &failed("timeout", "duplicate parameter")),
+        ("CONFIG SET timeout 9 databases 4", &failed("databases", "can't set immutable config")),
+        ("CONFIG GET timeout maxclients", "*4 $7 timeout $1 5 $10 maxclients $2 20"),
+    ]);
+}
+
+#[test]
+fn config_set_refuses_values_outside_their_type() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("CONFIG SET maxclients 0", &failed("maxclients", "argument must be between 1 and 4294967295 inclusive")),
+        ("CONFIG SET timeout -1", &failed("timeout", "argument must be between 0 and 2147483647 inclusive")),
+        ("CONFIG SET appendonly maybe", &failed("appendonly", "argument must be 'yes' or 'no'")),
+        ("CONFIG SET proto-max-bulk-len 5x", &failed("proto-max-bulk-len", "argument must be a memory value")),
+        (
+            "CONFIG SET appendfsync sometimes",
+            &failed("appendfsync", "argument(s) must be one of the following: everysec, always, no"),
+        ),
+        (
+            "CONFIG SET client-output-buffer-limit wrong",
+            &failed("client-output-buffer-limit", "Wrong number of arguments in buffer limit configuration."),
+        ),
+        ("CONFIG SET", "-ERR wrong number of arguments for 'config|set' command"),
+    ]);
+}
+
+#[test]
+fn values_are_printed_in_their_canonical_form() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (name, given, printed) in [
+        ("proto-max-bulk-len", "2MB", "2097152"),
+        ("maxmemory", "1g", "1000000000"),
+        ("appendonly", "YES", "yes"),
+        ("appendfsync", "ALWAYS", "always"),
+        ("maxmemory-policy", "ALLKEYS-LRU", "allkeys-lru"),
+        ("hz", "1000", "500"),
+    ] {
+        assert_eq!(client.call(&format!("CONFIG SET {name} {given}")), "+OK", "{name}");
+        assert_eq!(get(&mut client, name), printed, "{name}");
+    }
+    let limits = client.call_args(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 512kb 5 pubsub 0 0 0"]);
+    assert_eq!(limits, "+OK");
+    assert!(
+        client
+            .call("CONFIG GET client-output-buffer-limit")
+            .ends_with(" normal 1048576 524288 5 slave 268435456 67108864 60 pubsub 0 0 0")
+    );
+    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "3600 1 300 100"]), "+OK");
+    client.expect(&[("CONFIG GET save", "*2 $4 save $14 3600 1 300 100"), ("CONFIG SET save ", "+OK")]);
+    client.expect(&[("CONFIG GET save", "*2 $4 save $0 ")]);
+}
+
+#[test]
+fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_again() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    // Listening elsewhere is tested on its own.
+    for setting in Setting::all().filter(|setting| !["port", "bind"].contains(&setting.name)) {
+        let expected = match setting.change {
+            keylatch::config::Change::Start => failed(setting.name, "can't set immutable config"),
+            keylatch::config::Change::Protected => failed(setting.name, "can't set protected config"),
+            keylatch::config::Change::Runtime => "+OK".to_owned(),
+        };
+        assert_eq!(client.call_args(&["CONFIG", "SET", setting.name, setting.default]), expected, "{}", setting.name);
+    }
+}
+
+#[test]
+fn a_password_set_at_run_time_holds_for_new_clients_and_leaves_the_others_in() {
+    let server = TestServer::start();
+    let mut first = server.client();
+    first.expect(&[
+        ("CONFIG SET requirepass secret", "+OK"),
+        ("PING", "+PONG"),
+        ("CONFIG GET requirepass", "*2 $11 requirepass $6 secret"),
+    ]);
+    let mut second = server.client();
+    second.expect(&[("PING", "-NOAUTH Authentication required."), ("AUTH secret", "+OK"), ("PING", "+PONG")]);
+    first.expect(&[("CONFIG SET requirepass other", "+OK")]);
+    second.expect(&[("PING", "+PONG"), ("RESET", "+RESET"), ("PING", "-NOAUTH Authentication required.")]);
+    second.expect(&[
+        ("AUTH secret", "-WRONGPASS invalid username-password pair or user is disabled."),
+        ("AUTH other", "+OK"),
+    ]);
+    first.call_args(&["CONFIG", "SET", "requirepass", ""]);
+    server.client().expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn idle_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
+    let server = TestServer::start_with(&[("timeout", "5")]);
+    let (mut idle, mut busy) = (server.client(), server.client());
+    idle.expect(&[("PING", "+PONG")]);
+    for _ in 0..5 {
+        server.advance_ms(1_000);
+        busy.expect(&[("PING", "+PONG")]);
+    }
+    idle.expect(&[("PING", "+PONG")]); // five seconds are not yet too long
+    for _ in 0..6 {
+        server.advance_ms(1_000);
+        busy.expect(&[("PING", "+PONG")]);
+    }
+    assert_eq!(idle.read_raw(), None);
+    while busy.info("connected_clients") != "1" {}
+}
+
+#[test]
+fn without_a_timeout_nobody_is_closed_however_long_it_takes() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("PING", "+PONG")]);
+    server.advance_ms(1_000_000_000);
+    client.expect(&[("PING", "+PONG"), ("CONFIG SET timeout 0", "+OK")]);
+    server.advance_ms(1_000_000_000);
+    client.expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn settings_of_other_sections_are_honoured_where_they_say_so() {
+    let server = TestServer::start_with(&[("databases", "1"), ("maxclients", "7"), ("hz", "50")]);
+    let mut client = server.client();
+    client.expect(&[("SELECT 1", "-ERR DB index is out of range"), ("SELECT 0", "+OK")]);
+    assert_eq!((client.info("maxclients"), client.info("configured_hz")), ("7".into(), "50".into()));
+}
+
+#[test]
+fn the_example_file_in_the_repository_is_the_one_the_table_gives() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/redis.conf.example");
+    let expected = keylatch::config::example_file();
+    if std::env::var_os("KEYLATCH_BLESS").is_some() {
+        std::fs::write(path, &expected).expect("a writable repository");
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 writes it anew");
+}
+
+#[test]
+fn the_example_file_starts_a_server_as_it_is() {
+    let config = keylatch::config::load(None, Some(keylatch::config::example_file().as_bytes()), b"port 0\n");
+    let config = config.expect("the example is valid");
+    assert_eq!(config.maxclients, 10_000);
+    assert!(config.requirepass.is_none());
+}

@@ -1,0 +1,342 @@
+//! What a client chooses for its connection: protocol, password, name, database; and the gate before the password.
+
+use crate::harness::{Client, TestServer};
+use keylatch::command::{NO_AUTH, table};
+
+const NOAUTH: &str = "-NOAUTH Authentication required.";
+const NOAUTH_EXEC: &str = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.";
+const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
+
+fn locked_server() -> TestServer {
+    TestServer::start_with(&[("requirepass", "secret")])
+}
+
+/// Returns one field of a line of CLIENT LIST.
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    line.split(' ')
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        .unwrap_or_else(|| panic!("{name}: {line}"))
+}
+
+#[test]
+fn ping_and_echo_answer() {
+    let server = TestServer::start();
+    for mut client in [server.client(), server.client3()] {
+        client.expect(&[
+            ("PING", "+PONG"),
+            ("ping", "+PONG"),
+            ("PING hello", "$5 hello"),
+            ("PING ", "$0 "),
+            ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
+            ("ECHO hello", "$5 hello"),
+            ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
+            ("ECHO a b", "-ERR wrong number of arguments for 'echo' command"),
+        ]);
+        assert_eq!(client.call_args(&[&b"ECHO"[..], b"\0\r\n\xff"]), "$4 \\x00 \\xff");
+    }
+}
+
+#[test]
+fn hello_introduces_the_server_in_the_protocol_it_chooses() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let facts = |proto: u8| {
+        format!(
+            "$6 server $5 redis $7 version $5 {} $5 proto :{proto} $2 id :1 $4 mode $10 standalone $4 role $6 master \
+             $7 modules *0",
+            keylatch::command::connection::REDIS_VERSION
+        )
+    };
+    assert_eq!(client.call("HELLO"), format!("*14 {}", facts(2)));
+    assert_eq!(client.call("HELLO 3"), format!("%7 {}", facts(3)));
+    assert_eq!(client.call("HELLO"), format!("%7 {}", facts(3)));
+    assert_eq!(client.call("GET none"), "_");
+    assert_eq!(client.call("HELLO 2"), format!("*14 {}", facts(2)));
+    assert_eq!(client.call("GET none"), "$-1");
+}
+
+#[test]
+fn hello_refuses_what_it_does_not_know_and_changes_nothing() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("HELLO 1", "-NOPROTO unsupported protocol version"),
+        ("HELLO 4", "-NOPROTO unsupported protocol version"),
+        ("HELLO three", "-ERR Protocol version is not an integer or out of range"),
+        ("HELLO 3 FOO", "-ERR Syntax error in HELLO option 'FOO'"),
+        ("HELLO 3 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'"),
+        ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"),
+        ("HELLO 3 AUTH other x", WRONGPASS),
+        ("GET none", "$-1"),
+        ("CLIENT GETNAME", "$-1"),
+    ]);
+    let mut client = server.client();
+    assert_eq!(
+        client.call_args(&["HELLO", "3", "SETNAME", "a b"]),
+        "-ERR Client names cannot contain spaces, newlines or special characters."
+    );
+    assert_eq!(client.call("GET none"), "$-1");
+}
+
+#[test]
+fn hello_sets_name_and_password_in_one_step() {
+    let server = locked_server();
+    let mut client = server.client();
+    assert!(client.call("HELLO 3").starts_with("-NOAUTH HELLO must be called with the client already authenticated"));
+    client.expect(&[("HELLO 3 AUTH default wrong SETNAME me", WRONGPASS), ("GET k", NOAUTH)]);
+    assert!(client.call("HELLO 3 AUTH default secret SETNAME me").starts_with("%7"));
+    client.expect(&[("CLIENT GETNAME", "$2 me"), ("GET k", "_")]);
+}
+
+#[test]
+fn every_command_but_the_few_for_strangers_is_refused_before_the_password() {
+    let server = locked_server();
+    let mut client = server.client();
+    let mut strangers = Vec::new();
+    for row in table().all() {
+        let commands = if row.subcommands.is_empty() { vec![row] } else { row.subcommands.iter().collect() };
+        for command in commands {
+            let mut words: Vec<&str> = command.name.split('|').collect();
+            words.resize(words.len().max(command.arity.unsigned_abs() as usize), "1");
+            if command.command.flags & NO_AUTH == 0 {
+                // EXEC, when refused, says so as EXEC does.
+                let expected = if command.name == "exec" { NOAUTH_EXEC } else { NOAUTH };
+                assert_eq!(client.call_args(&words), expected, "{}", command.name);
+            } else {
+                strangers.push(command.name.as_str());
+            }
+        }
+    }
+    assert_eq!(strangers, ["auth", "hello", "quit", "reset"]);
+    client.expect(&[("AUTH secret", "+OK"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn unknown_commands_and_wrong_counts_are_told_to_strangers_as_well() {
+    let server = locked_server();
+    server.client().expect(&[
+        ("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "),
+        ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ("MULTI", NOAUTH),
+        ("EXEC", NOAUTH_EXEC),
+    ]);
+}
+
+#[test]
+fn auth_lets_in_who_knows_the_password() {
+    let server = locked_server();
+    let mut client = server.client();
+    client.expect(&[
+        ("AUTH wrong", WRONGPASS),
+        ("AUTH secre", WRONGPASS),
+        ("AUTH secrett", WRONGPASS),
+        ("AUTH SECRET", WRONGPASS),
+        ("AUTH ", WRONGPASS),
+        ("AUTH other secret", WRONGPASS),
+        ("AUTH default wrong", WRONGPASS),
+        ("AUTH a b c", "-ERR syntax error"),
+        ("PING", NOAUTH),
+        ("AUTH default secret", "+OK"),
+        ("PING", "+PONG"),
+        ("AUTH wrong", WRONGPASS),
+        ("PING", "+PONG"),
+    ]);
+    server.client().expect(&[("AUTH secret", "+OK"), ("PING", "+PONG")]);
+}
+
+#[test]
+fn auth_without_a_password_set_is_told_so() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        (
+            "AUTH secret",
+            "-ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        ),
+        ("AUTH default anything", "+OK"),
+        ("AUTH other anything", WRONGPASS),
+    ]);
+}
+
+#[test]
+fn reset_makes_the_connection_as_good_as_new() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    client.expect(&[
+        ("SELECT 3", "+OK"),
+        ("SET k three", "+OK"),
+        ("CLIENT SETNAME me", "+OK"),
+        ("WATCH k", "+OK"),
+        ("MULTI", "+OK"),
+        ("RESET", "+RESET"),
+        ("GET k", "$-1"),
+        ("CLIENT GETNAME", "$-1"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("RESET x", "-ERR wrong number of arguments for 'reset' command"),
+    ]);
+    let line = client.call("CLIENT INFO");
+    assert_eq!(
+        (field(&line, "db"), field(&line, "resp"), field(&line, "multi"), field(&line, "watch")),
+        ("0", "2", "-1", "0")
+    );
+    let server = locked_server();
+    server.client().expect(&[("AUTH secret", "+OK"), ("RESET", "+RESET"), ("PING", NOAUTH)]);
+}
+
+#[test]
+fn quit_says_ok_and_closes() {
+    let server = locked_server();
+    let mut client = server.client();
+    client.send(b"QUIT\r\nPING\r\n");
+    assert_eq!(client.read_to_end(), b"+OK\r\n");
+}
+
+#[test]
+fn what_was_asked_before_quit_is_answered_and_what_comes_after_is_not() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.send(b"SET k 1\r\nINCR k\r\nQUIT\r\nINCR k\r\nINCR k\r\n");
+    assert_eq!(client.read_to_end(), b"+OK\r\n:2\r\n+OK\r\n");
+    assert_eq!(server.client().call("GET k"), "$1 2");
+}
+
+#[test]
+fn select_chooses_among_the_databases_there_are() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SELECT 15", "+OK"),
+        ("SET k fifteen", "+OK"),
+        ("SELECT 16", "-ERR DB index is out of range"),
+        ("SELECT -1", "-ERR DB index is out of range"),
+        ("SELECT abc", "-ERR value is not an integer or out of range"),
+        ("SELECT 99999999999", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
+        ("SELECT", "-ERR wrong number of arguments for 'select' command"),
+        ("GET k", "$7 fifteen"),
+        ("SELECT 0", "+OK"),
+        ("GET k", "$-1"),
+    ]);
+    let server = TestServer::start_with(&[("databases", "2")]);
+    server.client().expect(&[("SELECT 1", "+OK"), ("SELECT 2", "-ERR DB index is out of range"), ("PING", "+PONG")]);
+}
+
+#[test]
+fn clients_are_numbered_from_one_and_numbers_are_not_used_again() {
+    let server = TestServer::start();
+    let mut first = server.client();
+    assert_eq!(first.int("CLIENT ID"), 1);
+    for id in 2..20 {
+        assert_eq!(server.client().int("CLIENT ID"), id);
+    }
+    assert_eq!(first.int("CLIENT ID"), 1);
+}
+
+#[test]
+fn a_client_can_be_named_and_says_which_library_it_uses() {
+    let server = TestServer::start();
+    let unfit = "cannot contain spaces, newlines or special characters.";
+    let mut client = server.client();
+    client.expect(&[
+        ("CLIENT GETNAME", "$-1"),
+        ("CLIENT SETNAME worker:1", "+OK"),
+        ("CLIENT GETNAME", "$8 worker:1"),
+        ("CLIENT SETNAME ", "+OK"),
+        ("CLIENT GETNAME", "$-1"),
+        ("client setname Me", "+OK"),
+        ("CLIENT SETINFO LIB-NAME redis-py", "+OK"),
+        ("CLIENT SETINFO lib-ver 5.0.1", "+OK"),
+        ("CLIENT SETINFO OTHER x", "-ERR Unrecognized option 'OTHER'"),
+        ("CLIENT SETINFO LIB-NAME", "-ERR wrong number of arguments for 'client|setinfo' command"),
+        ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
+    ]);
+    assert_eq!(client.call_args(&["CLIENT", "SETNAME", "a b"]), format!("-ERR Client names {unfit}"));
+    assert_eq!(client.call_args(&["CLIENT", "SETNAME", "a\n"]), format!("-ERR Client names {unfit}"));
+    assert_eq!(client.call_args(&["CLIENT", "SETINFO", "LIB-NAME", "a b"]), format!("-ERR lib-name {unfit}"));
+    assert_eq!(client.call_args(&["CLIENT", "SETINFO", "LIB-VER", "1\t"]), format!("-ERR lib-ver {unfit}"));
+    let line = client.call("CLIENT INFO");
+    assert_eq!((field(&line, "name"), field(&line, "lib-name"), field(&line, "lib-ver")), ("Me", "redis-py", "5.0.1"));
+}
+
+#[test]
+fn the_greeting_of_todays_client_libraries_is_answered_line_by_line() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let greeting = [
+        "HELLO 3",
+        "CLIENT SETINFO LIB-NAME redis-py",
+        "CLIENT SETINFO LIB-VER 6.4.0",
+        "CLIENT MAINT_NOTIFICATIONS ON",
+        "SELECT 0",
+        "PING",
+    ];
+    let replies = client.pipeline(&greeting.map(String::from));
+    assert!(replies[0].starts_with("%7"));
+    assert_eq!(replies[1..3], ["+OK", "+OK"]);
+    assert_eq!(replies[3], "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.");
+    assert_eq!(replies[4..], ["+OK", "+PONG"]);
+}
+
+#[test]
+fn client_info_shows_what_the_client_does() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    client.expect(&[("SELECT 4", "+OK"), ("WATCH a b", "+OK"), ("CLIENT SETNAME me", "+OK")]);
+    server.advance_ms(5000);
+    let line = client.call("CLIENT INFO");
+    assert!(line.starts_with('=') && line.contains(" txt:id=1 addr=127.0.0.1:"), "{line}");
+    let facts =
+        ["name", "age", "db", "sub", "multi", "watch", "cmd", "user", "resp", "flags"].map(|name| field(&line, name));
+    assert_eq!(facts, ["me", "5", "4", "0", "-1", "2", "client|info", "default", "3", "N"]);
+    assert_eq!(field(&line, "addr"), client.local_addr().to_string());
+    assert_eq!(field(&line, "laddr"), server.addr().to_string());
+}
+
+#[test]
+fn client_list_shows_everybody_or_those_asked_for() {
+    let server = TestServer::start();
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.expect(&[(&format!("CLIENT SETNAME c{}", n + 1), "+OK")]);
+    }
+    let client = &mut clients[0];
+    let names = |list: &str| -> Vec<String> {
+        list.split(' ').filter_map(|word| word.strip_prefix("name=")).map(String::from).collect()
+    };
+    assert_eq!(names(&client.call("CLIENT LIST")), ["c1", "c2", "c3"]);
+    assert_eq!(names(&client.call("CLIENT LIST TYPE normal")), ["c1", "c2", "c3"]);
+    assert_eq!(names(&client.call("CLIENT LIST ID 3 1 99")), ["c3", "c1"]);
+    client.expect(&[
+        ("CLIENT LIST TYPE pubsub", "$0 "),
+        ("CLIENT LIST TYPE replica", "$0 "),
+        ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'"),
+        ("CLIENT LIST ID abc", "-ERR Invalid client ID"),
+        ("CLIENT LIST ID 0", "$0 "),
+        ("CLIENT LIST FOO", "-ERR syntax error"),
+        ("CLIENT LIST TYPE", "-ERR syntax error"),
+    ]);
+    clients.pop();
+    while clients[0].call("CLIENT LIST").contains("name=c3") {}
+    assert_eq!(clients[0].info("connected_clients"), "2");
+}
+
+#[test]
+fn the_state_of_one_client_is_no_other_clients_business() {
+    let server = TestServer::start();
+    let (mut first, mut second) = (server.client3(), server.client());
+    first.expect(&[("SELECT 2", "+OK"), ("CLIENT SETNAME first", "+OK"), ("MULTI", "+OK")]);
+    second.expect(&[("GET none", "$-1"), ("CLIENT GETNAME", "$-1"), ("SET k zero", "+OK")]);
+    first.expect(&[("GET k", "+QUEUED"), ("EXEC", "*1 _")]);
+}
+
+#[test]
+fn a_thousand_clients_come_and_go() {
+    let server = TestServer::start();
+    let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.int("INCR n"), n as i64 + 1);
+    }
+    assert_eq!(clients[0].info("connected_clients"), "500");
+    drop(clients);
+    let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
+    assert_eq!(clients[499].call("GET n"), "$3 500");
+    while clients[0].info("connected_clients") != "500" {}
+    assert_eq!(clients[0].info("total_connections_received"), "1000");
+}

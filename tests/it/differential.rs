@@ -1,0 +1,25 @@
+//! The same bytes to keylatch and to a real `redis-server`; the replies must be the same bytes.
+//!
+//! Redis is the only judge here: no expectation is written down, so none can be wrong. What differs on
+//! purpose stands in one table, [`deviations`], which fails as soon as an entry is no longer true.
+//!
+//! - [`oracle`] runs the real server and the connections to both.
+//! - [`script`] is the little language of the stories; [`strings`], [`keys`], [`transactions`], [`sessions`] and
+//!   [`wire`] tell them.
+//! - [`grids`] tries every combination of options that is cheap to try.
+//! - [`random`] tries what nobody thought of, and shrinks what it finds.
+//! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
+//!
+//! Without `redis-server` on PATH the tests say so and pass, unless `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
+
+mod catalogue;
+mod deviations;
+mod grids;
+mod keys;
+mod oracle;
+mod random;
+mod script;
+mod sessions;
+mod strings;
+mod transactions;
+mod wire;

@@ -1,0 +1,152 @@
+//! What both servers say about themselves, field by field: COMMAND, COMMAND DOCS, CONFIG GET.
+//!
+//! Where they differ, `deviations::DECLARED` must say so and why; where it says so, they must differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use bytes::BytesMut;
+use keylatch::resp::{Frame, FrameDecoder};
+use tokio_util::codec::Decoder;
+
+use super::deviations::DECLARED;
+use super::oracle::Arena;
+
+/// Field values by what they belong to and the field's name.
+type Facts = BTreeMap<(String, String), String>;
+
+/// Settings whose values are about this very process and machine.
+const LOCAL_SETTINGS: [&str; 5] = ["port", "bind", "unixsocket", "dir", "save"];
+
+#[test]
+fn commands_and_settings_declare_what_redis_declares_but_for_the_table() {
+    let Some(arena) = Arena::open() else { return };
+    let (mut ours, mut theirs) = (Facts::new(), Facts::new());
+    for (call, read) in [
+        (&["COMMAND"][..], read_commands as fn(Frame, &mut Facts)),
+        (&["COMMAND", "DOCS"], read_docs),
+        (&["CONFIG", "GET", "*"], read_settings),
+    ] {
+        let mut pair = arena.pair();
+        pair.speak(3);
+        let replies = pair.call(call);
+        read(frame(replies.keylatch), &mut ours);
+        read(frame(replies.redis), &mut theirs);
+    }
+    try_settings(&arena, &mut ours, &mut theirs);
+    let differing = differences(&ours, &theirs);
+    let declared: BTreeSet<(String, String)> =
+        DECLARED.iter().map(|(of, field, _)| ((*of).into(), (*field).into())).collect();
+    let mut complaints = String::new();
+    for key in differing.difference(&declared) {
+        let text = |facts: &Facts| facts.get(key).cloned().unwrap_or_else(|| "(not there)".into());
+        let _ =
+            writeln!(complaints, "{} {}:\n  redis:    {}\n  keylatch: {}", key.0, key.1, text(&theirs), text(&ours));
+    }
+    for (of, field) in declared.difference(&differing) {
+        let _ = writeln!(complaints, "{of} {field}: the table says it differs, but it does not");
+    }
+    assert!(complaints.is_empty(), "the declarations are not those of Redis:\n{complaints}");
+}
+
+/// Returns the fields that differ, of what both know, and what keylatch alone knows.
+fn differences(ours: &Facts, theirs: &Facts) -> BTreeSet<(String, String)> {
+    let known = |facts: &Facts| facts.keys().map(|(of, _)| of.clone()).collect::<BTreeSet<_>>();
+    let (we_know, they_know) = (known(ours), known(theirs));
+    let both: BTreeSet<_> = we_know.intersection(&they_know).cloned().collect();
+    let ours_alone = we_know.difference(&they_know).map(|of| (of.clone(), "existence".to_owned()));
+    let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).filter(|(of, _)| both.contains(of)).cloned().collect();
+    keys.into_iter().filter(|key| ours.get(key) != theirs.get(key)).chain(ours_alone).collect()
+}
+
+fn frame(reply: Option<Vec<u8>>) -> Frame {
+    let mut bytes = BytesMut::from(&reply.expect("a reply")[..]);
+    FrameDecoder::new().decode(&mut bytes).expect("well formed").expect("complete")
+}
+
+fn read_commands(reply: Frame, facts: &mut Facts) {
+    for command in items(reply) {
+        read_command(command, facts);
+    }
+}
+
+fn read_command(command: Frame, facts: &mut Facts) {
+    const FIELDS: [&str; 8] =
+        ["arity", "flags", "first key", "last key", "key step", "ACL categories", "tips", "key specs"];
+    let mut parts = items(command).into_iter();
+    let name = text(&parts.next().expect("a name"));
+    for (field, part) in FIELDS.into_iter().zip(parts.by_ref()) {
+        facts.insert((name.clone(), field.into()), canonical(&part));
+    }
+    let subcommands = items(parts.next().expect("subcommands"));
+    let names: BTreeSet<String> = subcommands.iter().map(|sub| text(&items(sub.clone())[0])).collect();
+    facts.insert((name, "subcommands".into()), format!("{names:?}"));
+    subcommands.into_iter().for_each(|sub| read_command(sub, facts));
+}
+
+fn read_docs(reply: Frame, facts: &mut Facts) {
+    let Frame::Map(commands) = reply else { panic!("COMMAND DOCS is a map") };
+    for (name, docs) in commands {
+        let Frame::Map(fields) = docs else { panic!("docs are a map") };
+        for (field, value) in fields {
+            match text(&field).as_str() {
+                "summary" | "history" => {}
+                "subcommands" => read_docs(value, facts),
+                field => drop(facts.insert((text(&name), format!("docs: {field}")), canonical(&value))),
+            }
+        }
+    }
+}
+
+fn read_settings(reply: Frame, facts: &mut Facts) {
+    let Frame::Map(settings) = reply else { panic!("CONFIG GET is a map") };
+    for (name, value) in settings.iter().map(|(name, value)| (text(name), text(value))) {
+        if !LOCAL_SETTINGS.contains(&name.as_str()) {
+            facts.insert((format!("setting {name}"), "default".into()), value);
+        }
+    }
+}
+
+/// Sets every setting to what it is: what may be changed at all, and whether the value reads the same.
+fn try_settings(arena: &Arena, ours: &mut Facts, theirs: &mut Facts) {
+    let mut pair = arena.pair();
+    let both: Vec<_> = ours.keys().filter(|(_, field)| field == "default").cloned().collect();
+    for (of, field) in both {
+        let Some(value) = theirs.get(&(of.clone(), field)) else { continue };
+        let replies = pair.call(&["CONFIG", "SET", of.trim_start_matches("setting "), value]);
+        for (facts, reply) in [(&mut *ours, replies.keylatch), (&mut *theirs, replies.redis)] {
+            facts.insert((of.clone(), "CONFIG SET".into()), crate::harness::show(&reply.expect("a reply")));
+        }
+    }
+}
+
+fn items(frame: Frame) -> Vec<Frame> {
+    match frame {
+        Frame::Array(items) | Frame::Set(items) => items,
+        other => panic!("a list, not {other:?}"),
+    }
+}
+
+fn text(frame: &Frame) -> String {
+    String::from_utf8_lossy(frame.as_bytes().expect("text")).into_owned()
+}
+
+/// Spells a value so that sets and maps are the same in whatever order they were sent.
+fn canonical(frame: &Frame) -> String {
+    let sorted = |mut items: Vec<String>| {
+        items.sort();
+        items.join(", ")
+    };
+    match frame {
+        Frame::Integer(value) => value.to_string(),
+        Frame::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(", ")),
+        Frame::Set(items) => format!("{{{}}}", sorted(items.iter().map(canonical).collect())),
+        Frame::Map(pairs) => {
+            format!(
+                "{{{}}}",
+                sorted(pairs.iter().map(|(k, v)| format!("{}: {}", canonical(k), canonical(v))).collect())
+            )
+        }
+        other => text(other),
+    }
+}

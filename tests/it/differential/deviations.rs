@@ -1,0 +1,111 @@
+//! Everything in which keylatch differs from Redis 7.0.15 on purpose: the one table, and its page for people.
+//!
+//! An entry that is not true any more fails a test: [`DECLARED`] in `catalogue.rs`, [`REPLIES`] here.
+//! `KEYLATCH_BLESS=1 cargo test --test it deviations` writes `COMPATIBILITY.md` anew.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::oracle::Arena;
+use super::script::words;
+use crate::harness::show;
+
+/// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
+#[rustfmt::skip] // a table
+pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
+    ("client", "subcommands", "HELP and those on replies, tracking, killing and pausing do not exist yet; SETINFO is from Redis 7.2"),
+    ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
+    ("command", "subcommands", "HELP, GETKEYS and GETKEYSANDFLAGS do not exist yet"),
+    ("config", "subcommands", "HELP, RESETSTAT and REWRITE do not exist yet"),
+    ("setting loglevel", "CONFIG SET", "the log's filter is made once, at the start"),
+    ("setting worker-threads", "existence", "Redis serves with one thread"),
+];
+
+/// A command line with a reply of its own: the line, Redis' reply, keylatch's, and why.
+///
+/// A reply that ends in `...` is compared up to there.
+#[rustfmt::skip] // a table
+const REPLIES: &[(&str, &str, &str, &str)] = &[
+    ("CLIENT SETINFO LIB-NAME mylib", "-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.", "+OK",
+     "clients send it on connect; Redis has it since 7.2"),
+    ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 7.4.0 ...",
+     "clients choose features by the version; 7.4 is what they may rely on until the compare-and-set commands of 8.4 exist; INFO says the same"),
+    ("CLIENT HELP", "*48 +CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: ...",
+     "-ERR unknown subcommand 'HELP'. Try CLIENT HELP.", "the HELP subcommands do not exist yet"),
+    ("CLIENT NO-EVICT on", "+OK", "-ERR unknown subcommand 'NO-EVICT'. Try CLIENT HELP.",
+     "CLIENT, CONFIG and COMMAND lack the subcommands that COMMAND INFO does not list"),
+    ("CONFIG SET port 7000 port 7001 loglevel notice", "-ERR CONFIG SET failed (possibly related to argument 'port') - duplicate parameter",
+     "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config", "port, bind and loglevel change at the start only"),
+    ("CONFIG SET proto-max-bulk-len 1", "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 9223372036854775807 inclusive",
+     "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 4294967295 inclusive", "no string is longer than 4 GiB"),
+    ("HSET h f v", ":1", "-ERR unknown command 'HSET', with args beginning with: 'h' 'f' 'v' ",
+     "there are no data types but strings yet"),
+];
+
+/// What differs and cannot be shown by one reply.
+#[rustfmt::skip] // a table
+const MANNERS: &[(&str, &str, &str)] = &[
+    ("The moment a key ends", "one millisecond after its deadline", "at its deadline, exactly"),
+    ("Keys that have ended", "may be counted by `DBSIZE` until they are found", "are removed at their deadline; nothing counts them"),
+    ("A jump of the wall clock", "shortens or lengthens relative times to live", "does not touch them; only `EXAT`, `PXAT`, `EXPIREAT` and `PEXPIREAT` follow the wall clock"),
+    ("`SCAN`", "cursors and the order of keys follow its hash table", "cursors and order are its own; the guarantees are the same"),
+    ("`KEYS`", "an atomic snapshot", "over a big database other clients are served in between, so it is a snapshot only inside `EXEC`"),
+    ("`LCS` of long strings", "holds every client up", "other clients are served in between; the result is that of the moment it began"),
+    ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
+    ("`INFO`", "fields of features that keylatch does not have", "the fields clients look at; memory and statistics are its own"),
+    ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
+];
+
+/// The page, from its title to the end.
+fn page() -> String {
+    let mut page = String::from(
+        "# Compatibility\n\n\
+         keylatch replies byte for byte as Redis 7.0.15 does, in RESP2 and RESP3, to every command that it has. The\n\
+         tests send the same bytes to both and compare (`tests/it/differential.rs`). This page lists all that differs on\n\
+         purpose. Replies and declarations are checked: an entry that is no longer true fails a test. The page is generated\n\
+         from the table of those tests by `KEYLATCH_BLESS=1 cargo test --test it deviations`.\n\n\
+         ## Manners\n\n| What | Redis 7.0.15 | keylatch |\n|---|---|---|\n",
+    );
+    // Writing to a string cannot fail.
+    for (what, redis, keylatch) in MANNERS {
+        let _ = writeln!(page, "| {what} | {redis} | {keylatch} |");
+    }
+    page.push_str("\n## Replies\n\n| Line | Redis 7.0.15 | keylatch | Why |\n|---|---|---|---|\n");
+    for (line, redis, keylatch, reason) in REPLIES {
+        let _ = writeln!(page, "| `{line}` | `{redis}` | `{keylatch}` | {reason} |");
+    }
+    page.push_str(
+        "\n## Declarations\n\nFields of `COMMAND`, `COMMAND DOCS` and `CONFIG GET`, of commands and settings that both know.\n\n\
+         | Of | Field | Why it differs |\n|---|---|---|\n",
+    );
+    for (of, field, reason) in DECLARED {
+        let _ = writeln!(page, "| `{}` | {field} | {reason} |", of.replace('|', "\\|"));
+    }
+    page
+}
+
+#[test]
+fn the_page_of_deviations_says_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COMPATIBILITY.md");
+    if std::env::var_os("KEYLATCH_BLESS").is_some() {
+        std::fs::write(&path, page()).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, page(), "COMPATIBILITY.md is stale; run with KEYLATCH_BLESS=1");
+}
+
+#[test]
+fn replies_that_differ_on_purpose_are_those_of_the_table() {
+    let Some(arena) = Arena::open() else { return };
+    for (line, redis, keylatch, _) in REPLIES {
+        let replies = arena.pair().call(&words(line));
+        for (name, said, expected) in [("redis", replies.redis, redis), ("keylatch", replies.keylatch, keylatch)] {
+            let said = show(&said.expect("a reply"));
+            let matches = match expected.strip_suffix("...") {
+                Some(start) => said.starts_with(start),
+                None => said == *expected,
+            };
+            assert!(matches, "{name} says to {line}\n  {said}\nand not\n  {expected}");
+        }
+    }
+}

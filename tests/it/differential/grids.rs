@@ -1,0 +1,121 @@
+//! Every combination of options, where trying them all is cheap.
+
+use super::oracle::Arena;
+use super::script::{Differences, spell, words};
+
+/// Before each combination the key is brought into one of these states.
+const STATES: &[&str] = &["DEL k", "SET k old", "SET k old PXAT 4102444800000", "SET k old PXAT 1"];
+
+/// After each combination the key is looked at.
+const LOOKS: &[&str] = &["GET k", "PTTL k"];
+
+#[test]
+fn set_takes_and_refuses_the_options_that_redis_does_in_any_order() {
+    let options = [
+        "NX",
+        "XX",
+        "GET",
+        "KEEPTTL",
+        "EX 77000000",
+        "PX 77000000000",
+        "EXAT 4102444800",
+        "PXAT 4102444800001",
+        "PXAT 1",
+        "EX 0",
+        "EX x",
+        "EX",
+        "PERSIST",
+        "FOO",
+    ];
+    compare(sequences(&options, 3).map(|options| format!("SET k new {options}")));
+}
+
+#[test]
+fn getex_takes_and_refuses_the_options_that_redis_does_in_any_order() {
+    let options = [
+        "PERSIST",
+        "EX 77000000",
+        "PX 77000000000",
+        "EXAT 4102444800",
+        "PXAT 4102444800001",
+        "PXAT 1",
+        "PX -1",
+        "EX x",
+        "PX",
+        "KEEPTTL",
+        "NX",
+        "GET",
+        "FOO",
+    ];
+    compare(sequences(&options, 2).map(|options| format!("GETEX k {options}")));
+}
+
+#[test]
+fn the_expire_family_takes_and_refuses_the_options_that_redis_does_in_any_order() {
+    let options = ["NX", "XX", "GT", "LT", "gt", "FOO"];
+    let calls = ["EXPIRE k 77000000", "PEXPIRE k 99000000000", "EXPIREAT k 4102444800", "PEXPIREAT k 4102444800001"];
+    let odd_calls =
+        ["EXPIREAT k 4102444799", "EXPIRE k -1", "PEXPIREAT k 1", "EXPIRE k x", "EXPIRE k 9223372036854775807"];
+    let all = calls.into_iter().chain(odd_calls);
+    compare(all.flat_map(|call| sequences(&options, 3).map(move |options| format!("{call} {options}"))));
+}
+
+#[test]
+fn lcs_takes_and_refuses_the_options_that_redis_does_in_any_order() {
+    let options =
+        ["LEN", "IDX", "MINMATCHLEN 2", "MINMATCHLEN -1", "MINMATCHLEN x", "MINMATCHLEN", "WITHMATCHLEN", "FOO"];
+    compare(sequences(&options, 3).map(|options| format!("LCS k k {options}")));
+}
+
+#[test]
+fn scan_takes_and_refuses_the_options_that_redis_does_in_any_order() {
+    let options = ["MATCH k", "MATCH x*", "COUNT 100", "COUNT 0", "COUNT x", "TYPE string", "TYPE hash", "TYPE", "FOO"];
+    compare(sequences(&options, 3).map(|options| format!("SCAN 0 {options}")));
+}
+
+#[test]
+fn parts_of_strings_are_cut_as_redis_cuts_them_at_every_boundary() {
+    let ends = ["-9223372036854775808", "-5", "-4", "-3", "-2", "-1", "0", "1", "2", "3", "4", "9223372036854775807"];
+    let calls = ends.iter().flat_map(|start| ends.iter().map(move |end| format!("GETRANGE k {start} {end}")));
+    compare(calls);
+}
+
+/// Returns every sequence of up to `len` options, also with repetitions.
+fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
+    let mut all = vec![String::new()];
+    let mut longest = all.clone();
+    for _ in 0..len {
+        longest = longest
+            .iter()
+            .flat_map(|start| options.iter().map(move |option| format!("{start} {option}").trim_start().to_owned()))
+            .collect();
+        all.extend(longest.iter().cloned());
+    }
+    all.into_iter()
+}
+
+/// Makes each call in each state, in RESP2 and RESP3, and looks at what it did.
+#[track_caller]
+fn compare(calls: impl Iterator<Item = String>) {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    let mut pairs = [arena.pair(), arena.pair()];
+    pairs[1].speak(3);
+    for (number, call) in calls.enumerate() {
+        let pair = &mut pairs[number % 2];
+        for state in STATES {
+            let lines: Vec<&str> = [*state, &call].into_iter().chain(LOOKS.iter().copied()).collect();
+            let batch: Vec<Vec<Vec<u8>>> = lines.iter().map(|line| words(line)).collect();
+            let bytes: Vec<u8> = batch.iter().flat_map(|args| crate::harness::encode(args)).collect();
+            pair.send(&bytes);
+            for at in 0..batch.len() {
+                let replies = pair.replies();
+                if !replies.agree() {
+                    let told: Vec<String> = batch[..=at].iter().map(|args| spell(args)).collect();
+                    found.add(&told.join("\n"), &replies);
+                }
+            }
+        }
+    }
+    found.report();
+}

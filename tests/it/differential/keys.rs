@@ -1,0 +1,257 @@
+//! Stories about keys of any type and their times to live: each command, option and error at least once.
+
+use super::script::tell;
+
+#[test]
+fn keys_are_found_renamed_and_removed_as_redis_does() {
+    tell(KEYS);
+}
+
+#[test]
+fn times_to_live_are_set_and_told_as_redis_does() {
+    tell(EXPIRY);
+}
+
+const KEYS: &str = r#"
+    MSET a 1 b 2 c 3
+    EXISTS a
+    EXISTS a b x a a
+    DEL a x a
+    UNLINK b x b
+    EXISTS a b c
+    DEL x
+    UNLINK x
+    TYPE c
+    TYPE x
+    DBSIZE
+
+    MSET a 1 b 2
+    RENAME a c
+    GET c
+    RENAME a c
+    RENAME c c
+    RENAME x x
+    RENAME b c
+    MGET a b c
+    RENAMENX x y
+    RENAMENX x x
+    RENAMENX c c
+    SET d 1
+    RENAMENX c d
+    RENAMENX c e
+    MGET c d e
+    SET t 1 PXAT 4102444800000
+    RENAME t u
+    PEXPIRETIME u
+    RENAME e u
+    PEXPIRETIME u
+    SET past 1 PXAT 1
+    RENAME past new
+    RENAMENX u past
+    EXISTS past
+
+    MSET one 1 two 2 three 3 "a[b" 4 "h\\llo" 5 hello 6 hallo 7 "" 8 "\xff" 9 H*o 10
+    ~ KEYS *
+    ~ KEYS t*
+    ~ KEYS h?llo
+    ~ KEYS h[ae]llo
+    ~ KEYS h[^e]llo
+    ~ KEYS h[a-e]llo
+    ~ KEYS h[e-a]llo
+    ~ KEYS h[ae
+    ~ KEYS "h\\*o"
+    ~ KEYS "H\\*o"
+    ~ KEYS "a\\[b"
+    ~ KEYS "h\\\\llo"
+    ~ KEYS "\xff"
+    ~ KEYS ""
+    ~ KEYS "\\"
+    ~ KEYS [
+    ~ KEYS ?
+    ~ KEYS **
+    ~ KEYS H*O
+    ~ KEYS [^a]*
+    ~ KEYS none*
+    ~ SCAN 0 COUNT 1000
+    ~ SCAN 0 COUNT 1000 MATCH t*
+    ~ SCAN 0 MATCH t* COUNT 1000
+    ~ SCAN 0 match h?llo count 1000
+    ~ SCAN 0 COUNT 1000 TYPE string
+    ~ SCAN 0 COUNT 1000 TYPE STRING
+    ~ SCAN 0 COUNT 1000 TYPE hash
+    ~ SCAN 0 COUNT 1000 TYPE list
+    ~ SCAN 0 COUNT 1000 TYPE nonsense
+    ~ SCAN 0 COUNT 5 COUNT 1000
+    ~ SCAN 0 COUNT 1000 MATCH x MATCH t*
+    SCAN 0 COUNT 0
+    SCAN 0 COUNT -1
+    SCAN 0 COUNT x
+    SCAN 0 COUNT
+    SCAN 0 MATCH
+    SCAN 0 TYPE
+    SCAN 0 FOO
+    SCAN 0 FOO bar
+    SCAN x
+    ~ SCAN "" COUNT 1000
+    SCAN -
+    SCAN "1 "
+    SCAN 18446744073709551616
+    SCAN 0x
+    DBSIZE
+
+    MSET a 1 b 2
+    SELECT 1
+    DBSIZE
+    EXISTS a
+    SET a other
+    SELECT 0
+    GET a
+    b: SELECT 1
+    b: FLUSHDB
+    DBSIZE
+    b: DBSIZE
+    b: SET x 1
+    FLUSHDB SYNC
+    b: DBSIZE
+    FLUSHALL ASYNC
+    b: DBSIZE
+    FLUSHALL FOO
+    FLUSHALL SYNC ASYNC
+    FLUSHALL SYNC SYNC
+    FLUSHDB async
+    FLUSHDB ASYNC FOO
+    FLUSHDB ""
+"#;
+
+const EXPIRY: &str = r#"
+    SET k v
+    TTL k
+    PTTL k
+    EXPIRETIME k
+    PEXPIRETIME k
+    TTL x
+    PTTL x
+    EXPIRETIME x
+    PEXPIRETIME x
+    PERSIST k
+    PERSIST x
+    EXPIRE k 77000000
+    TTL k
+    PEXPIRE k 77000000000
+    PTTL k
+    EXPIREAT k 4102444800
+    EXPIRETIME k
+    PEXPIRETIME k
+    PEXPIREAT k 4102444800499
+    EXPIRETIME k
+    PEXPIREAT k 4102444800500
+    EXPIRETIME k
+    PEXPIRETIME k
+    PERSIST k
+    PERSIST k
+    TTL k
+    EXPIRE x 100
+    PEXPIRE x 100
+    EXPIREAT x 4102444800
+    PEXPIREAT x 4102444800000
+
+    SET k v
+    EXPIRE k x
+    EXPIRE k 1.5
+    EXPIRE k ""
+    EXPIRE x x
+    EXPIRE k 9223372036854775807
+    EXPIRE k 9223372036854775
+    EXPIRE k 9223372036854774
+    EXPIRE k -9223372036854775808
+    EXPIRE k -9223372036854776
+    PEXPIRE k 9223372036854775807
+    PEXPIRE k x
+    EXPIREAT k 9223372036854775807
+    EXPIREAT k 9223372036854775
+    EXPIRETIME k
+    PEXPIRETIME k
+    PEXPIREAT k 9223372036854775807
+    EXPIRETIME k
+    PEXPIRETIME k
+    PEXPIREAT k x
+    EXPIRE x 9223372036854775807
+    EXPIRE k 100 FOO
+    EXPIRE k x FOO
+    EXPIRE k 100 "FOO\r\nbar"
+    EXPIRE k 100 "FOO\r\n"
+    EXPIRE k 100 "FO\x00O"
+    EXPIRE k 100 ""
+    EXPIRE k 100 NX FOO
+    EXPIRE k 100 NX XX
+    EXPIRE k x NX XX
+    EXPIRE x 100 GT LT
+    TTL k
+
+    SET k v
+    EXPIRE k 0
+    EXISTS k
+    SET k v
+    EXPIRE k -1
+    EXISTS k
+    SET k v
+    PEXPIRE k 0
+    GET k
+    SET k v
+    PEXPIRE k -9223372036854775808
+    GET k
+    SET k v
+    EXPIREAT k 0
+    GET k
+    SET k v
+    EXPIREAT k -1
+    GET k
+    SET k v
+    PEXPIREAT k 1
+    GET k
+    SET k v
+    EXPIRE k 0 XX
+    EXPIRE k 0 GT
+    EXPIRE k 0 LT
+    EXISTS k
+
+    SET k v PXAT 1
+    DEL k
+    SET k v PXAT 1
+    EXISTS k
+    SET k v PXAT 1
+    APPEND k x
+    SET k v PXAT 1
+    SETNX k x
+    GET k
+    TTL k
+    SET k v PXAT 1
+    INCR k
+    SET k v PXAT 1
+    EXPIRE k 100
+    SET k v PXAT 1
+    PERSIST k
+    SET k v PXAT 1
+    TTL k
+    SET k v PXAT 1
+    TYPE k
+    SET k v PXAT 1
+    GETDEL k
+    SET k v PXAT 1
+    SET k w XX
+    SET k v PXAT 1
+    SET k w KEEPTTL
+    TTL k
+    SET k v PXAT 1
+    MSETNX k 1 l 2
+    SET k v PXAT 1
+    GETRANGE k 0 -1
+    ~ KEYS *
+    ~ SCAN 0 COUNT 100
+    SET k v PXAT 1
+    GETSET k x
+    SET k v PXAT 1
+    SETRANGE k 2 x
+    GET k
+    DBSIZE
+"#;

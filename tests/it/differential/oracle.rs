@@ -1,0 +1,248 @@
+//! A real `redis-server` of one test's own, and connections to it and to keylatch side by side.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::harness::TestServer;
+
+/// How long a reply may take before the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What makes a missing `redis-server` a failure.
+const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
+
+/// Runs both servers for one test.
+pub(crate) struct Arena {
+    keylatch: TestServer,
+    redis: Oracle,
+}
+
+impl Arena {
+    /// Starts both servers; `None`, after a visible word about it, where there is no `redis-server`.
+    pub(crate) fn open() -> Option<Self> {
+        let redis = Oracle::start()?;
+        let arena = Arena { keylatch: TestServer::start_in_real_time(), redis };
+        // Keys that have ended are found by looking only, so that no reply depends on a background task.
+        arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
+        Some(arena)
+    }
+
+    /// Connects to both servers.
+    pub(crate) fn pair(&self) -> Pair {
+        let tcp = TcpStream::connect(self.keylatch.addr()).expect("keylatch accepts");
+        tcp.set_nodelay(true).expect("TCP_NODELAY");
+        tcp.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        Pair { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.connect() }
+    }
+
+    /// Empties both servers.
+    pub(crate) fn flush(&self) {
+        let mut pair = self.pair();
+        pair.keylatch.expect_ok(&[b"FLUSHALL"]);
+        pair.redis.expect_ok(&[b"FLUSHALL"]);
+    }
+}
+
+/// Holds the process of a real server; it ends with the test.
+struct Oracle {
+    process: Child,
+    socket: PathBuf,
+    _dir: TempDir,
+}
+
+impl Oracle {
+    fn start() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let socket = dir.path().join("redis.sock");
+        let spawned = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"])
+            .arg("--unixsocket")
+            .arg(&socket)
+            .arg("--dir")
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut process = match spawned {
+            Ok(process) => process,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Self::missing(),
+            Err(error) => panic!("redis-server does not start: {error}"),
+        };
+        let log = process.stdout.take().expect("the log is piped");
+        let oracle = Oracle { process, socket, _dir: dir };
+        oracle.wait_until_ready(BufReader::new(log));
+        Some(oracle)
+    }
+
+    /// Says that the test proves nothing, past the test runner, which keeps `eprintln!` of passing tests to itself.
+    fn missing() -> Option<Self> {
+        let asked_by = REQUIRING.iter().find(|name| std::env::var_os(name).is_some());
+        if let Some(name) = asked_by {
+            panic!("redis-server is not on PATH, and {name} is set: the differential tests need it");
+        }
+        let _ = writeln!(std::io::stderr(), "skipped: redis-server is not installed");
+        None
+    }
+
+    /// Follows the log up to the line that says so; the rest of it is read and dropped, or the pipe would fill.
+    fn wait_until_ready(&self, mut log: BufReader<std::process::ChildStdout>) {
+        let mut seen = String::new();
+        while !seen.contains("eady to accept connections") {
+            let len = log.read_line(&mut seen).expect("the log is text");
+            assert!(len > 0, "redis-server ended at once:\n{seen}");
+        }
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    }
+
+    fn connect(&self) -> Peer {
+        let stream = UnixStream::connect(&self.socket).expect("redis-server accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        Peer::over(Box::new(stream))
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        // It may have ended already; either way there is nothing left to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A stream whose sending side can be closed.
+trait Stream: Read + Write + Send {
+    fn shut_write(&self);
+}
+
+impl Stream for TcpStream {
+    fn shut_write(&self) {
+        // The server may have closed first.
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
+impl Stream for UnixStream {
+    fn shut_write(&self) {
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
+/// One connection, seen as bytes.
+pub(crate) struct Peer {
+    stream: Box<dyn Stream>,
+    input: Vec<u8>,
+    read: usize,
+}
+
+impl Peer {
+    fn over(stream: Box<dyn Stream>) -> Self {
+        Peer { stream, input: Vec::new(), read: 0 }
+    }
+
+    /// Sends bytes; a server that has closed the connection is noticed when its reply is missing.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Reads the bytes of one reply; `None` once the server has closed the connection.
+    pub(crate) fn reply(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = end_of_reply(&self.input, self.read) {
+                let reply = self.input[self.read..end].to_vec();
+                self.read = end;
+                return Some(reply);
+            }
+            self.input.drain(..std::mem::take(&mut self.read));
+            if self.fill() == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Stops sending and reads all that still comes.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        self.stream.shut_write();
+        while self.fill() > 0 {}
+        self.input.split_off(std::mem::take(&mut self.read))
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut chunk = [0; 64 * 1024];
+        let len = match self.stream.read(&mut chunk) {
+            Ok(len) => len,
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
+            Err(error) => panic!("no reply after {}: {error}", self.input.escape_ascii()),
+        };
+        self.input.extend_from_slice(&chunk[..len]);
+        len
+    }
+
+    #[track_caller]
+    fn expect_ok(&mut self, args: &[&[u8]]) {
+        self.send(&crate::harness::encode(args));
+        assert_eq!(self.reply().as_deref(), Some(&b"+OK\r\n"[..]));
+    }
+}
+
+/// A connection to each server.
+pub(crate) struct Pair {
+    pub(crate) keylatch: Peer,
+    pub(crate) redis: Peer,
+}
+
+impl Pair {
+    /// Sends the same bytes to both.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.keylatch.send(bytes);
+        self.redis.send(bytes);
+    }
+
+    /// Reads a reply of each.
+    pub(crate) fn replies(&mut self) -> Replies {
+        Replies { keylatch: self.keylatch.reply(), redis: self.redis.reply() }
+    }
+
+    /// Sends a command to both and reads what they say.
+    pub(crate) fn call(&mut self, args: &[impl AsRef<[u8]>]) -> Replies {
+        self.send(&crate::harness::encode(args));
+        self.replies()
+    }
+
+    /// Chooses the protocol; what HELLO replies is another test's business. The replies also show that both servers have
+    /// accepted the connection, so what another one changes from here on finds it there.
+    pub(crate) fn speak(&mut self, protocol: u8) {
+        self.call(&["HELLO", &protocol.to_string()]);
+    }
+}
+
+/// What the two servers said; `None` stands for a closed connection.
+pub(crate) struct Replies {
+    pub(crate) keylatch: Option<Vec<u8>>,
+    pub(crate) redis: Option<Vec<u8>>,
+}
+
+/// Finds the end of the reply that starts at `at`; `None` when it has not arrived as a whole.
+fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
+    let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")? + 2;
+    let count = || -> i64 {
+        let digits = std::str::from_utf8(&bytes[at + 1..end - 2]).unwrap_or_default();
+        digits.parse().unwrap_or_else(|_| panic!("a length in {}", bytes[at..end].escape_ascii()))
+    };
+    let items = match bytes[at] {
+        b'$' | b'=' | b'!' => {
+            let len = usize::try_from(count()).ok();
+            let end = len.map_or(end, |len| end + len + 2);
+            return (end <= bytes.len()).then_some(end);
+        }
+        b'*' | b'~' | b'>' => count().max(0),
+        b'%' => 2 * count(),
+        _ => 0,
+    };
+    (0..items).try_fold(end, |at, _| end_of_reply(bytes, at))
+}

@@ -1,0 +1,356 @@
+//! Commands that nobody thought of: a seeded generator over few keys and odd values, and a shrinker.
+//!
+//! Two connections take turns, one in RESP2 and one in RESP3, so that transactions are watched and
+//! broken by the other. Every reply can be compared: what depends on the moment (relative times to live)
+//! is read back only where a few seconds do not matter, and no two of them are close to each other.
+
+use std::fmt::Write;
+
+use super::oracle::{Arena, Pair, Replies};
+use super::script::spell;
+
+const SEED: u64 = 0x6b65_796c_6174_6368;
+
+/// How many commands are tried.
+const COMMANDS: usize = 200_000;
+
+/// After this many commands all starts anew: a failing script is at most this long before it is shrunk.
+const EPOCH: usize = 2_000;
+
+/// How many commands are sent at once.
+const CHUNK: usize = 50;
+
+/// How often a failing script is replayed to find a shorter one.
+const REPLAYS_MAX: usize = 2_000;
+
+#[test]
+fn two_hundred_thousand_random_commands_get_the_replies_of_redis() {
+    let Some(arena) = Arena::open() else { return };
+    let seed = match std::env::var("KEYLATCH_SEED") {
+        Ok(text) => text.parse().expect("KEYLATCH_SEED is a number"),
+        Err(_) => SEED,
+    };
+    let mut random = Random(seed);
+    for _ in 0..COMMANDS / EPOCH {
+        let script: Vec<Step> = (0..EPOCH).map(|at| Step { on: at / CHUNK % 2, args: random.command() }).collect();
+        if let Some((at, replies)) = play(&arena, &script) {
+            let (script, replies) = shrink(&arena, script[..=at].to_vec(), replies);
+            let lines = script.iter().fold(String::new(), |mut text, step| {
+                let _ = writeln!(text, "  RESP{}> {}", step.on + 2, spell(&step.args));
+                text
+            });
+            panic!("a reply differs from that of Redis (KEYLATCH_SEED={seed}):\n{lines}{}", replies.shown());
+        }
+    }
+}
+
+/// One command and the connection that sends it.
+#[derive(Clone)]
+struct Step {
+    on: usize,
+    args: Vec<Vec<u8>>,
+}
+
+/// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how.
+fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
+    arena.flush();
+    let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
+    pairs[1].speak(3);
+    let mut at = 0;
+    for turn in script.chunk_by(|a, b| a.on == b.on) {
+        let pair = &mut pairs[turn[0].on];
+        for chunk in turn.chunks(CHUNK) {
+            let bytes: Vec<u8> = chunk.iter().flat_map(|step| crate::harness::encode(&step.args)).collect();
+            pair.send(&bytes);
+            for _ in chunk {
+                let replies = pair.replies();
+                if !replies.agree() {
+                    return Some((at, replies));
+                }
+                at += 1;
+            }
+        }
+    }
+    None
+}
+
+/// Drops commands, in ever smaller pieces, as long as some reply still differs.
+fn shrink(arena: &Arena, mut script: Vec<Step>, mut replies: Replies) -> (Vec<Step>, Replies) {
+    let mut piece = script.len().div_ceil(2);
+    let mut replays = 0;
+    loop {
+        let (mut at, len_before) = (0, script.len());
+        while at < script.len() && replays < REPLAYS_MAX {
+            let mut shorter = script.clone();
+            shorter.drain(at..(at + piece).min(script.len()));
+            replays += 1;
+            match play(arena, &shorter) {
+                Some((end, found)) => {
+                    shorter.truncate(end + 1);
+                    (script, replies) = (shorter, found);
+                }
+                None => at += piece,
+            }
+        }
+        if piece == 1 && script.len() == len_before || replays == REPLAYS_MAX {
+            return (script, replies);
+        }
+        piece = piece.div_ceil(2);
+    }
+}
+
+const KEYS: &[&[u8]] =
+    &[b"k", b"l", b"key:3", b"{tag}4", b"", b"a[b*", b"\x00\r\n\xff", b"a-key-that-is-rather-long-for-a-key"];
+
+const VALUES: &[&[u8]] = &[
+    b"",
+    b"0",
+    b"1",
+    b"-1",
+    b"10",
+    b"007",
+    b"-0",
+    b"+1",
+    b" 1",
+    b"1 ",
+    b"3.0",
+    b"0.1",
+    b"-2.5",
+    b"1e3",
+    b"1e-7",
+    b"5e-324",
+    b"1.7976931348623157e308",
+    b"1e4900",
+    b"inf",
+    b"-inf",
+    b"nan",
+    b"0x1p3",
+    b"9223372036854775807",
+    b"9223372036854775806",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"18446744073709551615",
+    b"4294967296",
+    b"v",
+    b"hello",
+    b"ohmytext",
+    b"mynewtext",
+    b"\x00\x01\xfe\xff",
+    b"\r\n",
+    b"forty-four bytes are as many as embstr holds",
+    b"forty-five bytes and Redis encodes a value raw",
+    b"0.30000000000000004",
+    b"-0.000000000000000001",
+    b"1e17",
+    b"123456789012345678",
+];
+
+const INTEGERS: &[&[u8]] = &[
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"-2",
+    b"3",
+    b"5",
+    b"-7",
+    b"10",
+    b"100",
+    b"-100",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"x",
+    b"",
+    b"1.5",
+    b" 1",
+];
+
+const OFFSETS: &[&[u8]] = &[b"0", b"1", b"2", b"5", b"20", b"-1", b"536870912", b"9223372036854775807", b"x"];
+
+const ODD_TIMES: &[&[u8]] = &[b"0", b"-1", b"x", b"", b"9223372036854775807", b"-9223372036854775808"];
+
+/// The commands of the generator, each with its relative weight and what follows the name.
+#[rustfmt::skip]
+const SHAPES: &[(usize, &str, &[Part])] = {
+    use Part::*;
+    &[
+        (8, "SET", &[Key, Value, SetOptions]), (4, "SET", &[Key, Value]), (4, "GET", &[Key]),
+        (2, "SETNX", &[Key, Value]),
+        (1, "SETEX", &[Key, RelativeS, Value]), (1, "PSETEX", &[Key, RelativeMs, Value]), (2, "GETSET", &[Key, Value]),
+        (2, "GETDEL", &[Key]), (4, "GETEX", &[Key, GetexOptions]), (3, "APPEND", &[Key, Value]), (2, "STRLEN", &[Key]),
+        (4, "SETRANGE", &[Key, Offset, Value]), (3, "GETRANGE", &[Key, Integer, Integer]),
+        (1, "SUBSTR", &[Key, Integer, Integer]),
+        (3, "INCR", &[Key]), (3, "DECR", &[Key]), (3, "INCRBY", &[Key, Integer]), (3, "DECRBY", &[Key, Integer]),
+        (5, "INCRBYFLOAT", &[Key, Value]), (2, "MSET", &[Pairs]), (2, "MSETNX", &[Pairs]), (3, "MGET", &[Keys]),
+        (3, "LCS", &[Key, Key, LcsOptions]),
+        (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
+        (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
+        (3, "EXPIRE", &[Key, RelativeS, Conditions]), (3, "PEXPIRE", &[Key, RelativeMs, Conditions]),
+        (3, "EXPIREAT", &[Key, AbsoluteS, Conditions]), (3, "PEXPIREAT", &[Key, AbsoluteMs, Conditions]),
+        (2, "TTL", &[Key]), (2, "PTTL", &[Key]), (2, "EXPIRETIME", &[Key]), (2, "PEXPIRETIME", &[Key]),
+        (3, "PERSIST", &[Key]),
+        (4, "MULTI", &[]), (6, "EXEC", &[]), (1, "DISCARD", &[]), (4, "WATCH", &[Keys]), (1, "UNWATCH", &[]),
+        (1, "SELECT", &[Database]), (1, "PING", &[]), (1, "ECHO", &[Value]), (1, "CLIENT", &[Name]),
+        (1, "NOSUCH", &[Value, Key]),
+    ]
+};
+
+/// What a command of the generator is made of.
+#[derive(Clone, Copy)]
+enum Part {
+    Key,
+    Keys,
+    Pairs,
+    Value,
+    Integer,
+    Offset,
+    RelativeS,
+    RelativeMs,
+    AbsoluteS,
+    AbsoluteMs,
+    SetOptions,
+    GetexOptions,
+    LcsOptions,
+    ScanOptions,
+    Conditions,
+    Database,
+    Name,
+}
+
+/// SplitMix64: small, and good enough to choose commands.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    fn command(&mut self) -> Vec<Vec<u8>> {
+        if self.one_in(500) {
+            return vec![self.pick(&[&b"FLUSHDB"[..], b"FLUSHALL"]).to_vec()];
+        }
+        let mut choice = self.below(SHAPES.iter().map(|(weight, ..)| weight).sum());
+        let mut shapes = SHAPES.iter();
+        let (_, name, parts) = shapes
+            .find(|(weight, ..)| {
+                let found = choice < *weight;
+                choice = choice.wrapping_sub(*weight);
+                found
+            })
+            .expect("the choice is below the sum of the weights");
+        let mut args = vec![name.as_bytes().to_vec()];
+        parts.iter().for_each(|part| self.add(*part, &mut args));
+        match self.below(150) {
+            0 => args.push(self.pick(VALUES).to_vec()),
+            1 if args.len() > 1 => drop(args.pop()),
+            2 => args[0].make_ascii_lowercase(),
+            _ => {}
+        }
+        args
+    }
+
+    fn add(&mut self, part: Part, args: &mut Vec<Vec<u8>>) {
+        let word = match part {
+            Part::Key => self.pick(KEYS).to_vec(),
+            Part::Value => self.value(),
+            Part::Integer => self.pick(INTEGERS).to_vec(),
+            Part::Offset => self.pick(OFFSETS).to_vec(),
+            Part::RelativeS => self.relative(""),
+            Part::RelativeMs => self.relative("000"),
+            Part::AbsoluteS => self.absolute(""),
+            Part::AbsoluteMs => self.absolute("000"),
+            Part::Database => self.pick(&[&b"0"[..], b"0", b"1", b"2", b"16", b"-1", b"x"]).to_vec(),
+            Part::Keys => return self.repeat(&[Part::Key], args),
+            Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
+            Part::SetOptions => return self.options(SET_OPTIONS, args),
+            Part::GetexOptions => return self.options(&SET_OPTIONS[4..], args),
+            Part::LcsOptions => return self.options(LCS_OPTIONS, args),
+            Part::Conditions => return self.options(CONDITIONS, args),
+            Part::ScanOptions => {
+                args.extend(["0", "COUNT", "1000", "MATCH"].map(|word| word.as_bytes().to_vec()));
+                self.pick(KEYS).to_vec()
+            }
+            Part::Name => {
+                args.push(self.pick(&[&b"SETNAME"[..], b"GETNAME", b"getname", b"NOSUCH"]).to_vec());
+                if args[1] != b"SETNAME" {
+                    return;
+                }
+                self.pick(&[&b"me"[..], b"", b"a b"]).to_vec()
+            }
+        };
+        args.push(word);
+    }
+
+    fn repeat(&mut self, parts: &[Part], args: &mut Vec<Vec<u8>>) {
+        for _ in 0..=self.below(3) {
+            parts.iter().for_each(|part| self.add(*part, args));
+        }
+    }
+
+    fn options(&mut self, options: &[(&str, Option<Part>)], args: &mut Vec<Vec<u8>>) {
+        let count = self.pick(&[0, 1, 1, 1, 2, 2, 3]);
+        for _ in 0..count {
+            let (word, part) = self.pick(options);
+            args.push(word.as_bytes().to_vec());
+            part.into_iter().for_each(|part| self.add(part, args));
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        match self.below(200) {
+            0 => vec![b'x'; 20_000],
+            1..=40 => self.below(1000).to_string().into_bytes(),
+            _ => self.pick(VALUES).to_vec(),
+        }
+    }
+
+    /// A time that no other is close to, so that GT and LT never depend on the moment.
+    fn relative(&mut self, unit: &str) -> Vec<u8> {
+        match self.one_in(6) {
+            true => self.pick(ODD_TIMES).to_vec(),
+            false => format!("{}{unit}", 100_000_000 + self.below(1_000_000_000)).into_bytes(),
+        }
+    }
+
+    fn absolute(&mut self, unit: &str) -> Vec<u8> {
+        match self.below(6) {
+            0 => self.pick(ODD_TIMES).to_vec(),
+            1 => b"1".to_vec(),
+            _ => format!("{}{unit}", self.pick(&[4_102_444_800_u64, 4_102_444_801, 5_000_000_000])).into_bytes(),
+        }
+    }
+}
+
+const SET_OPTIONS: &[(&str, Option<Part>)] = &[
+    ("NX", None),
+    ("XX", None),
+    ("GET", None),
+    ("KEEPTTL", None),
+    ("PERSIST", None),
+    ("EX", Some(Part::RelativeS)),
+    ("PX", Some(Part::RelativeMs)),
+    ("EXAT", Some(Part::AbsoluteS)),
+    ("PXAT", Some(Part::AbsoluteMs)),
+];
+
+const LCS_OPTIONS: &[(&str, Option<Part>)] =
+    &[("LEN", None), ("IDX", None), ("WITHMATCHLEN", None), ("MINMATCHLEN", Some(Part::Integer)), ("IDX", None)];
+
+const CONDITIONS: &[(&str, Option<Part>)] = &[("NX", None), ("XX", None), ("GT", None), ("LT", None)];

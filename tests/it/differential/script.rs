@@ -1,0 +1,217 @@
+//! The little language of the stories, and what counts as the same reply.
+//!
+//! A story is a paragraph of lines, one command each, on fresh connections to empty servers:
+//!
+//! ```text
+//! SET k "a\r\n\xff"      words as redis-cli reads them
+//! b: GET k               on a second connection
+//! ~ KEYS *               in whatever order the reply's lines come
+//! # a remark
+//! ```
+//!
+//! Every story is told twice, in RESP2 and in RESP3.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::oracle::{Arena, Pair, Replies};
+use crate::harness::show;
+
+/// How many differences are printed before the rest is only counted.
+const SHOWN_MAX: usize = 30;
+
+/// How many lines of a story are repeated above the reply that differs.
+const TOLD_MAX: usize = 25;
+
+/// Numbers in these ranges may be times, in seconds or milliseconds, that depend on the moment. The absolute times of
+/// stories and random commands lie outside, and so does every other number they work with.
+const MOMENTS: [Range<i64>; 4] = [
+    50_000_000..4_102_444_000,
+    5_000_000_002..4_102_444_000_000,
+    // What is left of the longest life, in seconds and milliseconds; its end and the largest numbers are greater.
+    9_223_370_000_000_000..9_223_371_000_000_000,
+    9_223_370_000_000_000_000..9_223_371_000_000_000_000,
+];
+
+/// How far two readings of the same time may be apart, in whatever unit.
+const TIME_SLACK: u64 = 5_000;
+
+/// Tells every story of a text to both servers and fails with all differences.
+#[track_caller]
+pub(crate) fn tell(stories: &str) {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    for protocol in [2, 3] {
+        for story in stories.split("\n\n") {
+            tell_one(&arena, story, protocol, &mut found);
+        }
+    }
+    found.report();
+}
+
+fn tell_one(arena: &Arena, story: &str, protocol: u8, found: &mut Differences) {
+    arena.flush();
+    let (mut a, mut b) = (arena.pair(), arena.pair());
+    a.speak(protocol);
+    b.speak(protocol);
+    let mut told = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let _ = writeln!(told, "  {line}");
+        let (pair, rest) = match line.strip_prefix("b: ") {
+            Some(rest) => (&mut b, rest),
+            None => (&mut a, line),
+        };
+        let (unordered, command) = match rest.strip_prefix("~ ") {
+            Some(command) => (true, command),
+            None => (false, rest),
+        };
+        let replies = call(pair, &words(command));
+        let same = if unordered { replies.agree_in_any_order() } else { replies.agree() };
+        if !same {
+            found.add(&format!("RESP{protocol}\n{told}"), &replies);
+        }
+    }
+}
+
+/// Calls a command; what HELLO says of version and connection number is masked.
+fn call(pair: &mut Pair, args: &[Vec<u8>]) -> Replies {
+    let mut replies = pair.call(args);
+    if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"HELLO")) {
+        replies.keylatch = replies.keylatch.map(|reply| mask_hello(&reply));
+        replies.redis = replies.redis.map(|reply| mask_hello(&reply));
+    }
+    replies
+}
+
+fn mask_hello(reply: &[u8]) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = reply.split(|byte| *byte == b'\n').collect();
+    for at in 0..lines.len() {
+        match lines[at] {
+            b"version\r" => lines[at + 1..at + 3].fill(b"(masked)\r"),
+            b"id\r" => lines[at + 1] = b"(masked)\r",
+            _ => {}
+        }
+    }
+    lines.join(&b'\n')
+}
+
+impl Replies {
+    /// Tells whether the replies are the same bytes, but for a time that was read a moment later.
+    pub(crate) fn agree(&self) -> bool {
+        match (&self.keylatch, &self.redis) {
+            (Some(ours), Some(theirs)) => ours == theirs || times_agree(ours, theirs),
+            (ours, theirs) => ours == theirs,
+        }
+    }
+
+    fn agree_in_any_order(&self) -> bool {
+        let sorted = |reply: &Option<Vec<u8>>| {
+            let mut lines: Vec<Vec<u8>> =
+                reply.iter().flat_map(|reply| reply.split(|byte| *byte == b'\n')).map(<[u8]>::to_vec).collect();
+            lines.sort();
+            lines
+        };
+        sorted(&self.keylatch) == sorted(&self.redis)
+    }
+
+    /// Shows both replies under each other.
+    pub(crate) fn shown(&self) -> String {
+        let line = |reply: &Option<Vec<u8>>| reply.as_ref().map_or("(closed)".into(), |reply| show(reply));
+        format!("  redis:    {}\n  keylatch: {}", line(&self.redis), line(&self.keylatch))
+    }
+}
+
+/// Compares line by line and lets times differ a little.
+fn times_agree(ours: &[u8], theirs: &[u8]) -> bool {
+    let lines = |reply: &[u8]| reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (ours, theirs) = (lines(ours), lines(theirs));
+    let close = |(a, b): (&Vec<u8>, &Vec<u8>)| {
+        a == b || matches!((moment(a), moment(b)), (Some(a), Some(b)) if a.abs_diff(b) <= TIME_SLACK)
+    };
+    ours.len() == theirs.len() && ours.iter().zip(&theirs).all(close)
+}
+
+/// Reads an integer reply that may depend on the moment.
+fn moment(line: &[u8]) -> Option<i64> {
+    let digits = line.strip_prefix(b":")?.strip_suffix(b"\r")?;
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    MOMENTS.iter().any(|range| range.contains(&number)).then_some(number)
+}
+
+/// Collects differences, so that one run shows them all.
+#[derive(Default)]
+pub(crate) struct Differences {
+    count: usize,
+    text: String,
+}
+
+impl Differences {
+    /// Notes a difference and what led to it.
+    pub(crate) fn add(&mut self, told: &str, replies: &Replies) {
+        self.count += 1;
+        if self.count <= SHOWN_MAX {
+            let lines: Vec<&str> = told.lines().collect();
+            let last = lines[lines.len().saturating_sub(TOLD_MAX)..].join("\n");
+            let _ = writeln!(self.text, "\n{last}\n{}", replies.shown());
+        }
+    }
+
+    /// Fails if there was any.
+    #[track_caller]
+    pub(crate) fn report(self) {
+        assert!(self.count == 0, "{} replies differ from those of Redis:\n{}", self.count, self.text);
+    }
+}
+
+/// Splits a line into words; `"..."` is a word with escapes.
+pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let (word, len) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (word, len) = unquote(quoted.as_bytes());
+                (word, len + 1)
+            }
+            None => {
+                let len = rest.find(' ').unwrap_or(rest.len());
+                (rest.as_bytes()[..len].to_vec(), len)
+            }
+        };
+        words.push(word);
+        rest = rest[len..].trim_start();
+    }
+    words
+}
+
+/// Reads up to the closing quote; returns the word and the length of its spelling, quote included.
+fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
+    let (mut word, mut at) = (Vec::new(), 0);
+    while text[at] != b'"' {
+        let (byte, len) = match text[at..] {
+            [b'\\', b'x', high, low, ..] => {
+                let digit = |digit: u8| char::from(digit).to_digit(16).expect("a hexadecimal digit") as u8;
+                (digit(high) << 4 | digit(low), 4)
+            }
+            [b'\\', b'n', ..] => (b'\n', 2),
+            [b'\\', b'r', ..] => (b'\r', 2),
+            [b'\\', b't', ..] => (b'\t', 2),
+            [b'\\', byte, ..] => (byte, 2),
+            [byte, ..] => (byte, 1),
+            [] => panic!("a quote is not closed: {}", text.escape_ascii()),
+        };
+        word.push(byte);
+        at += len;
+    }
+    (word, at + 1)
+}
+
+/// Spells a command as redis-cli reads it.
+pub(crate) fn spell(args: &[Vec<u8>]) -> String {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+    let word = |word: &Vec<u8>| match word.iter().all(plain) && !word.is_empty() {
+        true => String::from_utf8_lossy(word).into_owned(),
+        false => format!("\"{}\"", word.escape_ascii().to_string().replace("\\'", "'")),
+    };
+    args.iter().map(word).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,368 @@
+//! Stories about MULTI, EXEC and WATCH, told by two connections.
+
+use super::script::tell;
+
+#[test]
+fn transactions_are_queued_run_and_refused_as_redis_does() {
+    tell(TRANSACTIONS);
+}
+
+#[test]
+fn watched_keys_stop_the_transactions_that_redis_stops() {
+    tell(WATCHES);
+}
+
+const TRANSACTIONS: &str = r#"
+    MULTI
+    SET k 1
+    INCR k
+    GET k
+    MGET k x
+    EXEC
+    EXEC
+    DISCARD
+    MULTI
+    EXEC
+    MULTI
+    MULTI
+    SET k 5
+    EXEC
+    GET k
+
+    MULTI
+    SET k 1
+    DISCARD
+    GET k
+    MULTI
+    NOSUCH
+    SET k 1
+    EXEC
+    GET k
+    MULTI
+    GET
+    DISCARD
+    MULTI
+    GET
+    EXEC
+    MULTI
+    CLIENT NOSUCH
+    EXEC
+    MULTI
+    CONFIG GET
+    EXEC
+    MULTI x
+    EXEC x
+    DISCARD x
+    WATCH
+    UNWATCH x
+
+    SET s abc
+    MULTI
+    INCR s
+    SET k after-an-error
+    RENAME x y
+    EXPIRE k x
+    SELECT 99
+    EXEC
+    GET k
+
+    MULTI
+    WATCH k
+    SET k 1
+    EXEC
+    MULTI
+    UNWATCH
+    PING
+    PING hello
+    ECHO hi
+    SELECT 1
+    SET k in-one
+    SELECT 0
+    DBSIZE
+    CLIENT SETNAME me
+    CLIENT GETNAME
+    CONFIG GET maxclients
+    FLUSHALL
+    TYPE k
+    ~ KEYS *
+    SCAN 0
+    EXEC
+    CLIENT GETNAME
+
+    MULTI
+    SELECT 3
+    SET k v
+    EXEC
+    GET k
+    SELECT 0
+    GET k
+
+    MULTI
+    AUTH x
+    HELLO 9
+    RESET
+    EXEC
+    PING
+
+    MULTI
+    SET k v
+    QUIT
+    b: GET k
+
+    MULTI
+    RESET
+    DISCARD
+
+    MULTI
+    LCS a b IDX
+    GETEX k EX 0
+    SET k v NX XX
+    SET k v GET
+    COMMAND COUNT x
+    EXEC
+
+    MULTI
+    DEL x
+    UNLINK x
+    EXISTS x
+    RENAMENX x y
+    KEYS
+    EXEC
+"#;
+
+const WATCHES: &str = r#"
+    WATCH k
+    b: SET k 1
+    MULTI
+    GET k
+    EXEC
+    GET k
+
+    WATCH k l
+    b: SET m 1
+    MULTI
+    PING
+    EXEC
+
+    SET k 1
+    WATCH k
+    SET k 2
+    MULTI
+    PING
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: GET k
+    b: SET k 2 NX
+    b: SETNX k 3
+    b: PERSIST k
+    b: APPEND k ""
+    b: RENAME k k
+    b: RENAMENX k k
+    b: DEL other
+    b: EXPIRE k 100 XX
+    b: GETEX k
+    b: GETEX k PERSIST
+    b: MSETNX k 1 z 2
+    b: SETRANGE k 3 ""
+    b: INCR z
+    MULTI
+    PING
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: APPEND k ""
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: EXPIRE k 100
+    MULTI
+    EXEC
+
+    SET k 1 PXAT 4102444800000
+    WATCH k
+    b: PERSIST k
+    MULTI
+    EXEC
+
+    SET k 1 PXAT 4102444800000
+    WATCH k
+    b: GETEX k PERSIST
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: GETEX k EX 100
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: GETDEL k
+    b: SET k 1
+    MULTI
+    EXEC
+
+    WATCH k
+    b: SET k 1
+    b: DEL k
+    MULTI
+    EXEC
+
+    WATCH k
+    b: DEL k
+    b: UNLINK k
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH l
+    b: RENAME k l
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: RENAME k l
+    MULTI
+    EXEC
+
+    WATCH k
+    b: FLUSHALL
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: FLUSHALL
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: SELECT 1
+    b: FLUSHDB
+    b: SET k 1
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    SELECT 1
+    b: SET k 2
+    MULTI
+    EXEC
+    GET k
+
+    SET k 1
+    WATCH k
+    b: SET k 2
+    UNWATCH
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: SET k 2
+    MULTI
+    DISCARD
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: SET k 2
+    MULTI
+    EXEC
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: SET k 2
+    RESET
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: SET k 2
+    MULTI
+    NOSUCH
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: EXPIRE k -1
+    MULTI
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    MULTI
+    GET k
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    b: GET k
+    MULTI
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    b: SET k w
+    MULTI
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    b: DEL k
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: INCRBYFLOAT k 0
+    MULTI
+    EXEC
+
+    SET k 1
+    WATCH k
+    b: INCRBY k 0
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH k
+    b: INCR k
+    b: SETRANGE k 0 ""
+    b: EXPIRE k 1 GT
+    MULTI
+    EXEC
+
+    WATCH k k k
+    b: MULTI
+    b: SET k 1
+    b: EXEC
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH k
+    b: EXPIRE k 0 GT
+    MULTI
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    b: MGET k
+    b: FLUSHALL
+    MULTI
+    EXEC
+"#;

@@ -1,0 +1,194 @@
+//! Raw bytes: protocol errors, what is still answered before the connection closes, and inline requests.
+
+use super::oracle::Arena;
+use super::script::Differences;
+
+/// What Redis reads in one go; a line longer than this without an end is refused.
+const INLINE_MAX: usize = 64 * 1024;
+
+/// Sends each input on a connection of its own, closes the sending side and compares all that comes back.
+#[track_caller]
+fn compare(inputs: impl IntoIterator<Item = Vec<u8>>) {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    for input in inputs {
+        arena.flush();
+        let mut pair = arena.pair();
+        pair.send(&input);
+        let replies =
+            super::oracle::Replies { keylatch: Some(pair.keylatch.finish()), redis: Some(pair.redis.finish()) };
+        if !replies.agree() {
+            found.add(&input[..input.len().min(200)].escape_ascii().to_string(), &replies);
+        }
+    }
+    found.report();
+}
+
+#[test]
+fn malformed_requests_are_refused_with_the_texts_of_redis() {
+    // After each, a request that must be answered only if the connection lives on.
+    let inputs = MALFORMED.iter().map(|input| [input, &b"PING\r\n"[..]].concat());
+    compare(inputs);
+}
+
+#[test]
+fn requests_before_a_malformed_one_are_answered_first() {
+    let inputs = MALFORMED.iter().map(|input| [&b"*1\r\n$4\r\nPING\r\nSET k v\r\n"[..], input].concat());
+    compare(inputs);
+}
+
+#[test]
+fn inline_requests_are_split_as_redis_splits_them() {
+    compare(INLINE.iter().map(|line| [line, &b"\r\nPING\r\n"[..]].concat()));
+}
+
+#[test]
+fn requests_cut_off_by_the_client_are_not_carried_out() {
+    let whole = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    compare((1..whole.len()).map(|len| [&b"GET k\r\n"[..], &whole[..len]].concat()));
+}
+
+#[test]
+fn long_lines_and_counts_are_refused_at_the_limits_of_redis() {
+    let digits = |kind: u8, len: usize| [vec![kind], vec![b'0'; len]].concat();
+    compare([
+        vec![b'x'; INLINE_MAX + 1000],
+        digits(b'*', INLINE_MAX + 1000),
+        [&b"*1\r\n"[..], &digits(b'$', INLINE_MAX + 1000)].concat(),
+        [b"ECHO ".to_vec(), vec![b'x'; 60_000], b"\r\nPING\r\n".to_vec()].concat(),
+        b"*1048577\r\n".to_vec(),
+        b"*1048576\r\n".to_vec(),
+        b"*2147483647\r\n".to_vec(),
+        b"*2147483648\r\n".to_vec(),
+        b"*1\r\n$536870912\r\n".to_vec(),
+        b"*1\r\n$536870913\r\n".to_vec(),
+        b"*1\r\n$9223372036854775808\r\n".to_vec(),
+    ]);
+}
+
+#[test]
+fn strangers_may_send_only_small_requests_where_a_password_is_set() {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    arena.pair().call(&["CONFIG", "SET", "requirepass", "secret"]);
+    let inputs: [&[u8]; 7] = [
+        b"*10\r\n",
+        b"*11\r\n",
+        b"*1\r\n$16384\r\n",
+        b"*1\r\n$16385\r\n",
+        b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n*11\r\n",
+        b"*11\r\n$4\r\nPING\r\n",
+        b"GET k\r\nAUTH secret\r\nGET k\r\nQUIT\r\nPING\r\n",
+    ];
+    for input in inputs {
+        let mut pair = arena.pair();
+        pair.send(input);
+        let replies =
+            super::oracle::Replies { keylatch: Some(pair.keylatch.finish()), redis: Some(pair.redis.finish()) };
+        if !replies.agree() {
+            found.add(&input.escape_ascii().to_string(), &replies);
+        }
+    }
+    found.report();
+}
+
+const MALFORMED: &[&[u8]] = &[
+    b"*x\r\n",
+    b"*\r\n",
+    b"*-1\r\n",
+    b"*-2\r\n",
+    b"*-2147483648\r\n",
+    b"*0\r\n",
+    b"*00\r\n",
+    b"*+1\r\n$4\r\nPING\r\n",
+    b"*01\r\n$4\r\nPING\r\n",
+    b"* 1\r\n$4\r\nPING\r\n",
+    b"*1 \r\n$4\r\nPING\r\n",
+    b"*1.0\r\n",
+    b"*1\n$4\r\nPING\r\n",
+    b"*1\r\n$4\nPING\r\n",
+    b"*1\r\nPING\r\n",
+    b"*1\r\n:4\r\n",
+    b"*1\r\n\xff\r\n",
+    b"*1\r\n\r\n",
+    b"*1\r\n\x00\r\n",
+    b"*1\r\n$\r\n",
+    b"*1\r\n$x\r\n",
+    b"*1\r\n$-1\r\n",
+    b"*1\r\n$-2\r\n",
+    b"*1\r\n$+4\r\nPING\r\n",
+    b"*1\r\n$04\r\nPING\r\n",
+    b"*1\r\n$4x\r\nPING\r\n",
+    b"*1\r\n$0\r\n\r\n",
+    b"*1\r\n$4\r\nPINGxx",
+    b"*1\r\n$4\r\nPING\n\n",
+    b"*1\r\n$3\r\nPING\r\n",
+    b"*2\r\n$4\r\nECHO\r\n*1\r\n",
+    b"*2\r\n$4\r\nECHO\r\n$1\r\na\r\n$1\r\nb\r\n",
+    b"$4\r\nPING\r\n",
+    b"+PING\r\n",
+    b":1\r\n",
+    b"~1\r\n",
+    b"\r\n",
+    b"\n",
+    b"\n\n\r\n\r\n",
+    b"PING\n",
+    b"PING\r\n*1\r\n$4\r\nPING\r\nPING\n",
+    b"*1\r\n$4\r\nQUIT\r\n*1\r\n$4\r\nPING\r\n",
+    b"QUIT\r\n*x\r\n",
+    b"*9223372036854775807\r\n",
+    b"*9223372036854775808\r\n",
+    b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$-1\r\n",
+    b"MULTI\r\nSET k v\r\n*x\r\n",
+];
+
+const INLINE: &[&[u8]] = &[
+    b"PING",
+    b"  PING  ",
+    b"\tPING\t",
+    b"ping hello",
+    b"ECHO \"a b\"",
+    b"ECHO 'a b'",
+    b"ECHO a\"b c\"",
+    b"ECHO a'b c'",
+    b"ECHO \"a\"b",
+    b"ECHO 'a'b",
+    b"ECHO \"a",
+    b"ECHO 'a",
+    b"ECHO a\"b",
+    b"ECHO \"\"",
+    b"ECHO ''",
+    b"ECHO \"\\x41\\x4a\\xfF\\x00\"",
+    b"ECHO \"\\x4\"",
+    b"ECHO \"\\xzz\"",
+    b"ECHO \"\\n\\r\\t\\b\\a\\\\\\\"\\q\"",
+    b"ECHO 'a\\'b'",
+    b"ECHO 'a\\nb'",
+    b"ECHO 'a\\\\'",
+    b"ECHO a\\nb",
+    b"ECHO \"\\",
+    b"ECHO \"\\\"",
+    b"ECHO \"it's\"",
+    b"ECHO 'say \"hi\"'",
+    b"ECHO \x0ba\x0b",
+    b"ECHO \x0ca",
+    b"ECHO a\rb",
+    b"ECHO a\x00b",
+    b"ECHO \"a\x00b\"",
+    b"\x00PING",
+    b"PING\x00",
+    b"ECHO \xff\xfe",
+    b"ECHO \"a\"\x0bb",
+    b"ECHO \"a\"\r",
+    b"SET k \"\r",
+    b"\"PING\"",
+    b"'PING'",
+    b"GET \"k\" \"\"",
+    b"NOSUCH \"a b\" 'c'",
+    b"POST / HTTP/1.1",
+    b"Host: example.org",
+    b"GET / HTTP/1.1\r\nHost: example.org",
+    b"host: x",
+    b"POST",
+    b"SET k v EX x\r\nSET k v NX\r\nGET k",
+];

@@ -1,0 +1,309 @@
+//! What the tests drive the server with: a server of their own on port 0, and a client that shows the wire.
+//!
+//! Replies are compared as they travel: [`Client::call`] returns the reply's bytes with every line end
+//! shown as a blank, so `*2 $1 a :1` is an array of `"a"` and 1. Time is the server's manual clock;
+//! no test sleeps.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use keylatch::resp::{Frame, FrameDecoder, Protocol};
+use keylatch::{Clock, Config, Server};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio_util::codec::Decoder;
+
+/// How long a test waits for a reply before it fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much a client reads at once, in bytes.
+const READ_LEN: usize = 256 * 1024;
+
+/// Runs a server for one test; it stops when the test ends.
+pub struct TestServer {
+    server: Server,
+    // Dropped after the server, whose tasks it runs.
+    _engine: Engine,
+}
+
+/// Where the server's tasks run.
+enum Engine {
+    /// On two threads.
+    Pool(#[expect(dead_code, reason = "dropping it is its only use")] Runtime),
+    /// On one thread, which ends when the sender is dropped.
+    Thread(#[expect(dead_code, reason = "dropping it is its only use")] oneshot::Sender<()>),
+}
+
+impl TestServer {
+    /// Starts a server whose clock only moves by [`TestServer::advance_ms`].
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with some settings, by name, on a manual clock.
+    pub fn start_with(settings: &[(&str, &str)]) -> Self {
+        Self::start_on(Clock::manual(), settings)
+    }
+
+    /// Starts a server that follows the system's clock.
+    pub fn start_in_real_time() -> Self {
+        Self::start_on(Clock::system(), &[])
+    }
+
+    /// Starts a server on a manual clock whose connections are served by this many worker threads, as the binary's are.
+    pub fn start_on_workers(count: usize) -> Self {
+        let workers = keylatch::worker::start(count).expect("worker threads");
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let server = runtime
+            .block_on(Server::builder().clock(Clock::manual()).workers(workers).start())
+            .expect("a server on a free port");
+        TestServer { server, _engine: Engine::Pool(runtime) }
+    }
+
+    /// Starts a server with some settings on a clock of the caller's choice.
+    pub fn start_on(clock: Clock, settings: &[(&str, &str)]) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let server = start_server(&runtime, clock, settings);
+        TestServer { server, _engine: Engine::Pool(runtime) }
+    }
+
+    /// Starts a server all of whose clients share one thread, on a manual clock.
+    pub fn start_single_threaded() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let server = start_server(&runtime, Clock::manual(), &[]);
+        let (stop, stopped) = oneshot::channel();
+        std::thread::spawn(move || runtime.block_on(stopped));
+        TestServer { server, _engine: Engine::Thread(stop) }
+    }
+
+    /// Returns where the server listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.server.addr()
+    }
+
+    /// Returns the server itself.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Connects a client.
+    pub fn client(&self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    /// Connects a client that speaks RESP3.
+    pub fn client3(&self) -> Client {
+        let mut client = self.client();
+        assert!(client.call("HELLO 3").starts_with('%'));
+        client
+    }
+
+    /// Moves time; everything that falls due has happened when this returns.
+    pub fn advance_ms(&self, ms: u64) {
+        self.server.advance(Duration::from_millis(ms));
+    }
+}
+
+fn start_server(runtime: &Runtime, clock: Clock, settings: &[(&str, &str)]) -> Server {
+    let options: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    let mut config: Config = keylatch::config::load(None, None, options.as_bytes()).expect("valid settings");
+    config.port = 0;
+    config.bind = vec!["127.0.0.1".into()];
+    runtime.block_on(Server::builder().clock(clock).config(config).start()).expect("a server on a free port")
+}
+
+/// Speaks RESP to any server, over any stream.
+pub struct Client<S = TcpStream> {
+    stream: S,
+    buffer: BytesMut,
+    decoder: FrameDecoder,
+    chunk: Box<[u8]>,
+}
+
+impl Client {
+    /// Connects over TCP.
+    pub fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).expect("the server accepts");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        Client::over(stream)
+    }
+
+    /// Says that nothing more will be sent; replies can still be read.
+    pub fn shut_write(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).expect("still connected");
+    }
+
+    /// Returns a second handle on the connection, for a thread that only writes.
+    pub fn writer(&self) -> TcpStream {
+        self.stream.try_clone().expect("a handle to spare")
+    }
+
+    /// Returns the client's own address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.stream.local_addr().expect("still connected")
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Speaks over a stream that is connected already.
+    pub fn over(stream: S) -> Self {
+        Client { stream, buffer: BytesMut::new(), decoder: FrameDecoder::new(), chunk: vec![0; READ_LEN].into() }
+    }
+
+    /// Sends a command, given as words separated by blanks, and returns the reply's wire form.
+    #[track_caller]
+    pub fn call(&mut self, words: &str) -> String {
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        self.call_args(&words)
+    }
+
+    /// Sends a command of arbitrary arguments and returns the reply's wire form.
+    #[track_caller]
+    pub fn call_args(&mut self, args: &[impl AsRef<[u8]>]) -> String {
+        self.send(&encode(args));
+        self.reply()
+    }
+
+    /// Sends a command and returns the reply as a value.
+    #[track_caller]
+    pub fn frame(&mut self, args: &[impl AsRef<[u8]>]) -> Frame {
+        self.send(&encode(args));
+        self.read_frame().expect("a reply")
+    }
+
+    /// Sends a command whose reply is an integer and returns that.
+    #[track_caller]
+    pub fn int(&mut self, words: &str) -> i64 {
+        let reply = self.call(words);
+        reply.strip_prefix(':').and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("{words}: {reply}"))
+    }
+
+    /// Returns a field of INFO.
+    #[track_caller]
+    pub fn info(&mut self, field: &str) -> String {
+        let text = self.call("INFO");
+        let value = text.split(' ').find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("no {field} in {text}")).to_owned()
+    }
+
+    /// Asserts that each command, in turn, gets its reply.
+    #[track_caller]
+    pub fn expect(&mut self, script: &[(&str, &str)]) {
+        for (words, reply) in script {
+            assert_eq!(self.call(words), *reply, "after {words}");
+        }
+    }
+
+    /// Sends many commands, however many, and returns their replies.
+    #[track_caller]
+    pub fn pipeline(&mut self, commands: &[String]) -> Vec<String> {
+        let mut replies = Vec::with_capacity(commands.len());
+        // In portions whose replies fit the sockets' buffers: nobody reads while they are written.
+        for portion in commands.chunks(1000) {
+            let words = portion.iter().map(|command| command.split(' ').collect::<Vec<_>>());
+            self.send(&words.flat_map(|words| encode(&words)).collect::<Vec<u8>>());
+            replies.extend(portion.iter().map(|_| self.reply()));
+        }
+        replies
+    }
+
+    /// Sends bytes as they are.
+    #[track_caller]
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server reads");
+    }
+
+    /// Reads one reply and returns its wire form.
+    #[track_caller]
+    pub fn reply(&mut self) -> String {
+        show(&self.read_raw().expect("a reply, not the end of the connection"))
+    }
+
+    /// Reads one reply as a value; `None` when the server has closed the connection.
+    #[track_caller]
+    pub fn read_frame(&mut self) -> Option<Frame> {
+        self.read_with_bytes().map(|(frame, _)| frame)
+    }
+
+    /// Reads one reply as the bytes that came; `None` when the server has closed the connection.
+    #[track_caller]
+    pub fn read_raw(&mut self) -> Option<Vec<u8>> {
+        self.read_with_bytes().map(|(_, bytes)| bytes)
+    }
+
+    #[track_caller]
+    fn read_with_bytes(&mut self) -> Option<(Frame, Vec<u8>)> {
+        loop {
+            let before = self.buffer.clone();
+            if let Some(frame) = self.decoder.decode(&mut self.buffer).expect("a well-formed reply") {
+                let bytes = before[..before.len() - self.buffer.len()].to_vec();
+                return Some((frame, bytes));
+            }
+            self.buffer = before; // the decoder keeps no state between calls that matter here
+            self.decoder = FrameDecoder::new();
+            match self.stream.read(&mut self.chunk) {
+                Ok(0) => return None,
+                Ok(len) => self.buffer.extend_from_slice(&self.chunk[..len]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no reply: {error}"),
+            }
+        }
+    }
+
+    /// Reads so many bytes as they come, whatever they mean.
+    #[track_caller]
+    pub fn take_bytes(&mut self, len: usize) -> Vec<u8> {
+        let ready = self.buffer.len().min(len);
+        let mut bytes = self.buffer.split_to(ready).to_vec();
+        bytes.resize(len, 0);
+        self.stream.read_exact(&mut bytes[ready..]).expect("that many bytes");
+        bytes
+    }
+
+    /// Reads to the end of the connection and returns all that came.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.buffer).to_vec();
+        // A reset after the last reply is an end as well.
+        let _ = self.stream.read_to_end(&mut bytes);
+        bytes
+    }
+}
+
+/// Encodes a command as an array of bulk strings.
+pub fn encode(args: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let args = args.iter().map(|arg| Frame::Bulk(Bytes::copy_from_slice(arg.as_ref()))).collect();
+    let mut bytes = BytesMut::new();
+    Frame::Array(args).encode(Protocol::Resp2, &mut bytes);
+    bytes.to_vec()
+}
+
+/// Shows a reply on one line: line ends become blanks, other bytes that are not text are escaped.
+pub fn show(reply: &[u8]) -> String {
+    let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
+    let parts: Vec<String> = reply
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).escape_ascii().to_string())
+        .collect();
+    parts.join(" ").replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// Rolls numbers that look random and are the same in every run of a test (xorshift).
+pub struct Dice(u64);
+
+impl Dice {
+    /// Starts a run; the same seed gives the same numbers.
+    pub fn new(seed: u64) -> Self {
+        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// Returns a number from 0 up to, but not including, `below`.
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % below
+    }
+}

@@ -1,0 +1,330 @@
+//! Commands on keys of any type: EXISTS, DEL, UNLINK, TYPE, RENAME, FLUSHDB, DBSIZE, and the gate in front of them all.
+
+use crate::harness::TestServer;
+
+const NO_SUCH_KEY: &str = "-ERR no such key";
+
+#[test]
+fn exists_counts_every_mention_of_a_key_that_is_there() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("EXISTS k", ":0"),
+        ("MSET k 1 l 2", "+OK"),
+        ("EXISTS k", ":1"),
+        ("EXISTS k l none k", ":3"),
+        ("EXISTS", "-ERR wrong number of arguments for 'exists' command"),
+    ]);
+}
+
+#[test]
+fn del_and_unlink_count_the_keys_they_removed() {
+    let server = TestServer::start();
+    for name in ["DEL", "UNLINK"] {
+        let mut client = server.client();
+        client.expect(&[("MSET a 1 b 2 c 3", "+OK")]);
+        assert_eq!(client.call(&format!("{name} a none b a")), ":2");
+        client.expect(&[("EXISTS a b c", ":1"), ("DBSIZE", ":1"), ("GET a", "$-1")]);
+        assert_eq!(client.call(&format!("{name} c")), ":1");
+        assert_eq!(client.call(&format!("{name} c")), ":0");
+        let refused = format!("-ERR wrong number of arguments for '{}' command", name.to_lowercase());
+        assert_eq!(client.call(name), refused);
+    }
+}
+
+#[test]
+fn type_names_a_string_and_says_none_for_a_missing_key() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("TYPE k", "+none"),
+        ("SET k v", "+OK"),
+        ("TYPE k", "+string"),
+        ("SET n 1", "+OK"),
+        ("TYPE n", "+string"),
+        ("TYPE", "-ERR wrong number of arguments for 'type' command"),
+        ("TYPE a b", "-ERR wrong number of arguments for 'type' command"),
+    ]);
+}
+
+#[test]
+fn rename_moves_the_value_over_whatever_was_there() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("RENAME none other", NO_SUCH_KEY),
+        ("SET a 1", "+OK"),
+        ("RENAME a b", "+OK"),
+        ("EXISTS a", ":0"),
+        ("GET b", "$1 1"),
+        ("SET c 2", "+OK"),
+        ("RENAME b c", "+OK"),
+        ("GET c", "$1 1"),
+        ("DBSIZE", ":1"),
+        ("RENAME c c", "+OK"),
+        ("GET c", "$1 1"),
+        ("RENAME none none", NO_SUCH_KEY),
+        ("RENAME c", "-ERR wrong number of arguments for 'rename' command"),
+    ]);
+}
+
+#[test]
+fn renamenx_refuses_a_name_that_is_taken() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("RENAMENX none other", NO_SUCH_KEY),
+        ("MSET a 1 b 2", "+OK"),
+        ("RENAMENX a b", ":0"),
+        ("MGET a b", "*2 $1 1 $1 2"),
+        ("RENAMENX a c", ":1"),
+        ("MGET a c", "*2 $-1 $1 1"),
+        ("RENAMENX c c", ":0"),
+        ("GET c", "$1 1"),
+    ]);
+}
+
+#[test]
+fn a_renamed_key_keeps_a_long_value_and_an_awkward_name() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let (value, name) = (vec![7u8; 200_000], vec![0u8, 13, 10, 255]);
+    assert_eq!(client.call_args(&[&b"SET"[..], b"from", &value]), "+OK");
+    assert_eq!(client.call_args(&[&b"RENAME"[..], b"from", &name]), "+OK");
+    assert_eq!(client.frame(&[&b"GET"[..], &name]).as_bytes(), Some(&value[..]));
+    assert_eq!(client.call_args(&[&b"RENAME"[..], &name, b""]), "+OK");
+    assert_eq!(client.call_args(&[&b"STRLEN"[..], b""]), ":200000");
+}
+
+#[test]
+fn names_of_commands_and_options_are_read_in_any_case_but_keys_are_not() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("sEt Key v nX", "+OK"),
+        ("GET key", "$-1"),
+        ("get Key", "$1 v"),
+        ("eXiStS Key KEY key", ":1"),
+    ]);
+}
+
+#[test]
+fn unknown_commands_are_quoted_with_their_first_arguments() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("FOO", "-ERR unknown command 'FOO', with args beginning with: "),
+        ("foo bar baz", "-ERR unknown command 'foo', with args beginning with: 'bar' 'baz' "),
+        ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
+        ("CONFIG", "-ERR wrong number of arguments for 'config' command"),
+        ("CONFIG NOSUCH x", "-ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP."),
+    ]);
+    let long = "x".repeat(300);
+    let expected = format!("-ERR unknown command '{}', with args beginning with: '{}' ", &long[..128], &long[..128]);
+    assert_eq!(client.call(&format!("{long} {long} {long}")), expected);
+    assert_eq!(
+        client.call_args(&["FO\r\nO", "a\nb"]),
+        "-ERR unknown command 'FO  O', with args beginning with: 'a b' "
+    );
+}
+
+#[test]
+fn a_refused_command_changes_nothing_and_the_next_one_is_served() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let replies = client.pipeline(&["SET a 1".into(), "INCR".into(), "NOSUCH".into(), "INCR a".into()]);
+    assert_eq!(replies[0], "+OK");
+    assert_eq!(replies[1], "-ERR wrong number of arguments for 'incr' command");
+    assert!(replies[2].starts_with("-ERR unknown command 'NOSUCH'"));
+    assert_eq!(replies[3], ":2");
+}
+
+#[test]
+fn flushdb_empties_one_database_only() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SELECT 5", "+OK"),
+        ("MSET a 1 b 2", "+OK"),
+        ("SELECT 3", "+OK"),
+        ("MSET a 1 b 2 c 3", "+OK"),
+        ("FLUSHDB", "+OK"),
+        ("DBSIZE", ":0"),
+        ("GET a", "$-1"),
+        ("SET a 2", "+OK"),
+        ("FLUSHDB ASYNC", "+OK"),
+        ("SET a 2", "+OK"),
+        ("FLUSHDB sync", "+OK"),
+        ("DBSIZE", ":0"),
+        ("FLUSHDB NOW", "-ERR syntax error"),
+        ("FLUSHDB SYNC ASYNC", "-ERR syntax error"),
+        ("SELECT 5", "+OK"),
+        ("DBSIZE", ":2"),
+        ("FLUSHDB", "+OK"),
+    ]);
+}
+
+#[test]
+fn flushall_empties_every_database() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for db in 0..16 {
+        client.expect(&[(&format!("SELECT {db}"), "+OK"), ("SET k v EX 100", "+OK")]);
+    }
+    client.expect(&[("FLUSHALL NOW", "-ERR syntax error"), ("DBSIZE", ":1"), ("FLUSHALL", "+OK")]);
+    for db in 0..16 {
+        client.expect(&[(&format!("SELECT {db}"), "+OK"), ("DBSIZE", ":0"), ("GET k", "$-1")]);
+    }
+    client.expect(&[("SET k v", "+OK"), ("FLUSHALL ASYNC", "+OK"), ("SET k v", "+OK"), ("FLUSHALL SYNC", "+OK")]);
+    server.advance_ms(200_000);
+    assert_eq!(client.info("expired_keys"), "0");
+}
+
+#[test]
+fn dbsize_follows_every_way_a_key_comes_and_goes() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("DBSIZE", ":0"),
+        ("SET a 1", "+OK"),
+        ("SET a 2", "+OK"),
+        ("DBSIZE", ":1"),
+        ("MSET b 1 c 1 d 1", "+OK"),
+        ("DBSIZE", ":4"),
+        ("RENAME b c", "+OK"),
+        ("DBSIZE", ":3"),
+        ("INCR n", ":1"),
+        ("APPEND s x", ":1"),
+        ("SETRANGE r 1 x", ":2"),
+        ("DBSIZE", ":6"),
+        ("GETDEL n", "$1 1"),
+        ("DEL s r", ":2"),
+        ("EXPIRE a 0", ":1"),
+        ("DBSIZE", ":2"),
+        ("DBSIZE x", "-ERR wrong number of arguments for 'dbsize' command"),
+    ]);
+}
+
+#[test]
+fn info_keyspace_lists_databases_that_have_keys() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call("INFO keyspace"), "$12 # Keyspace ");
+    client.expect(&[("SET a 1", "+OK"), ("SET b 1 EX 10", "+OK"), ("SELECT 9", "+OK"), ("SET c 1", "+OK")]);
+    assert_eq!(client.info("db0"), "keys=2,expires=1,avg_ttl=0");
+    assert_eq!(client.info("db9"), "keys=1,expires=0,avg_ttl=0");
+    server.advance_ms(10_000);
+    assert_eq!(client.info("db0"), "keys=1,expires=0,avg_ttl=0");
+}
+
+#[test]
+fn info_gives_the_sections_asked_for() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let everything = client.call("INFO");
+    for section in ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Cluster", "Keyspace"]
+    {
+        assert!(everything.contains(&format!("# {section} ")), "{section}");
+        let alone = client.call(&format!("INFO {}", section.to_uppercase()));
+        assert!(alone.contains(&format!(" # {section} ")) && alone.matches('#').count() == 1, "{alone}");
+    }
+    let two = client.call("INFO stats server");
+    assert!(two.contains("# Server") && two.contains("# Stats") && two.matches('#').count() == 2);
+    assert_eq!(client.call("INFO nosuch"), "$0 ");
+    for (field, value) in [("loading", "0"), ("role", "master"), ("redis_mode", "standalone"), ("cluster_enabled", "0")]
+    {
+        assert_eq!(client.info(field), value);
+    }
+    assert_eq!(client.info("tcp_port"), server.addr().port().to_string());
+    assert_eq!(client.info("process_id"), std::process::id().to_string());
+    let text = server.client3().call("INFO server");
+    assert!(text.starts_with('=') && text.contains(" txt:# Server "), "{text}");
+}
+
+#[test]
+fn info_counts_what_happens() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let before: u64 = client.info("total_commands_processed").parse().expect("a number");
+    client.pipeline(&vec!["PING".to_owned(); 100]);
+    let after: u64 = client.info("total_commands_processed").parse().expect("a number");
+    assert_eq!(after - before, 101);
+    client.call("INCR");
+    client.call("NOSUCH");
+    assert_eq!(client.info("total_error_replies"), "2");
+    let (used, _other) = (client.info("used_memory"), server.client().call("PING"));
+    assert_eq!(client.info("total_connections_received"), "2");
+    client.call(&format!("SET big {}", "x".repeat(100_000)));
+    let grown: u64 = client.info("used_memory").parse().expect("a number");
+    assert!(grown >= used.parse::<u64>().expect("a number") + 100_000);
+    assert!(client.info("total_net_input_bytes").parse::<u64>().expect("a number") > 100_000);
+}
+
+#[test]
+fn memory_in_use_returns_to_what_it_was_when_keys_go() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let used = |client: &mut crate::harness::Client| client.info("used_memory").parse::<i64>().expect("a number");
+    // A shard keeps its first buckets once it had a key.
+    client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1 EX 5")).collect::<Vec<_>>());
+    server.advance_ms(5000);
+    let before = used(&mut client);
+    for len in [1, 100, 20_000, 300_000] {
+        client.call(&format!("SET k:{len} {} EX 10", "x".repeat(len)));
+        client.call(&format!("APPEND k:{len} {}", "y".repeat(len)));
+    }
+    assert!(used(&mut client) - before > 640_000);
+    client.expect(&[("RENAME k:100 renamed", "+OK"), ("DEL k:20000", ":1"), ("SET k:300000 short EX 10", "+OK")]);
+    server.advance_ms(10_000);
+    assert_eq!(client.call("DBSIZE"), ":0");
+    assert_eq!(used(&mut client), before);
+}
+
+#[test]
+fn time_is_the_servers_wall_clock() {
+    let server = TestServer::start();
+    server.server().set_wall_ms(1_700_000_000_123);
+    let mut client = server.client();
+    assert_eq!(client.call("TIME"), "*2 $10 1700000000 $6 123000");
+    server.advance_ms(1_877);
+    assert_eq!(client.call("TIME"), "*2 $10 1700000002 $1 0");
+}
+
+#[test]
+fn command_describes_the_table_it_is_computed_from() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let all = keylatch::command::table().all();
+    assert_eq!(client.call("COMMAND COUNT"), format!(":{}", all.len()));
+    let names: String = all.iter().map(|row| format!(" ${} {}", row.name.len(), row.name)).collect();
+    assert_eq!(client.call("COMMAND LIST"), format!("*{}{names}", all.len()));
+    assert!(client.call("COMMAND").starts_with(&format!("*{} *10 $", all.len())));
+    assert_eq!(
+        client.call("COMMAND INFO get nosuch"),
+        "*2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2 +RO +access $12 \
+         begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range $4 spec *6 $7 lastkey \
+         :0 $7 keystep :1 $5 limit :0 *0 $-1"
+    );
+    assert_eq!(client.call("COMMAND LIST FILTERBY PATTERN ge*x"), "*1 $5 getex");
+    assert_eq!(client.call("COMMAND LIST FILTERBY ACLCAT nosuch"), "*0");
+    assert_eq!(client.call("COMMAND LIST FILTERBY MODULE x"), "*0");
+    assert_eq!(client.call("COMMAND LIST FILTERBY FOO x"), "-ERR syntax error");
+    assert_eq!(client.call("COMMAND DOCS nosuch"), "*0");
+    assert!(client.call("COMMAND DOCS get").starts_with("*2 $3 get *"));
+}
+
+#[test]
+fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for row in keylatch::command::table().all() {
+        let commands = if row.subcommands.is_empty() { vec![row] } else { row.subcommands.iter().collect() };
+        for command in commands {
+            let mut words: Vec<&str> = command.name.split('|').collect();
+            // EXEC, when refused, says so as EXEC does.
+            let prefix = if command.name == "exec" { "EXECABORT Transaction discarded because of:" } else { "ERR" };
+            let refusal = format!("-{prefix} wrong number of arguments for '{}' command", command.name);
+            if command.arity.unsigned_abs() as usize > words.len() {
+                assert_eq!(client.call_args(&words), refusal, "{}", command.name);
+            }
+            if command.arity > 0 {
+                words.resize(command.arity as usize + 1, "x");
+                assert_eq!(client.call_args(&words), refusal, "{}", command.name);
+            }
+        }
+    }
+    assert_eq!(client.call("DBSIZE"), ":0");
+}

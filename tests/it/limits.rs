@@ -1,0 +1,191 @@
+//! What a client may take from the server, and what happens to one that wants more.
+
+use std::io::{Read, Write};
+
+use crate::harness::{Client, Dice, TestServer, encode};
+
+#[test]
+fn clients_beyond_the_limit_are_told_and_closed() {
+    let server = TestServer::start_with(&[("maxclients", "3")]);
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.call("PING"), "+PONG"));
+    for _ in 0..5 {
+        assert_eq!(server.client().read_to_end(), b"-ERR max number of clients reached\r\n");
+    }
+    assert_eq!(clients[0].info("rejected_connections"), "5");
+    clients.iter_mut().for_each(|client| assert_eq!(client.call("PING"), "+PONG"));
+}
+
+#[test]
+fn a_place_that_becomes_free_is_given_away_again() {
+    let server = TestServer::start_with(&[("maxclients", "2")]);
+    let (mut first, second) = (server.client(), server.client());
+    drop(second);
+    while first.info("connected_clients") != "1" {}
+    assert_eq!(server.client().call("PING"), "+PONG");
+}
+
+#[test]
+fn the_number_of_clients_may_be_changed_at_run_time() {
+    let server = TestServer::start();
+    let (mut first, mut second) = (server.client(), server.client());
+    first.expect(&[("PING", "+PONG"), ("CONFIG SET maxclients 1", "+OK")]);
+    second.expect(&[("PING", "+PONG")]);
+    assert_eq!(server.client().read_to_end(), b"-ERR max number of clients reached\r\n");
+    first.expect(&[("CONFIG SET maxclients 3", "+OK"), ("INFO nosuch", "$0 ")]);
+    assert_eq!(server.client().call("PING"), "+PONG");
+    assert_eq!(first.info("maxclients"), "3");
+}
+
+#[test]
+fn an_unfinished_request_beyond_the_limit_closes_its_client() {
+    let server = TestServer::start_with(&[("client-query-buffer-limit", "1mb")]);
+    let mut client = server.client();
+    let mut writer = client.writer();
+    // The server may reset the connection before all of it is written.
+    let sent =
+        writer.write_all(b"*2\r\n$3\r\nGET\r\n$10000000\r\n").and_then(|()| writer.write_all(&vec![b'x'; 5_000_000]));
+    drop(sent);
+    assert_eq!(client.read_to_end(), b"");
+    let mut client = server.client();
+    assert_eq!(client.call(&format!("SET k {}", "x".repeat(900_000))), "+OK");
+    assert_eq!(client.int("STRLEN k"), 900_000);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_while_others_are_served() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 1mb 0 0")]);
+    let mut other = server.client();
+    other.call(&format!("SET k {}", "x".repeat(100_000)));
+    let mut greedy = server.client();
+    let mut writer = greedy.writer();
+    let sent = std::thread::spawn(move || writer.write_all(&encode(&["GET", "k"]).repeat(2000)).is_ok());
+    while other.info("connected_clients") != "1" {
+        assert_eq!(other.call("PING"), "+PONG");
+    }
+    let got = greedy.read_to_end();
+    assert!(got.len() < 100_000_000, "{} bytes were kept for a client that does not read", got.len());
+    drop(sent.join());
+    other.expect(&[("PING", "+PONG"), ("STRLEN k", ":100000")]);
+}
+
+#[test]
+fn replies_within_the_output_limit_are_kept_for_a_slow_reader() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 64mb 0 0")]);
+    let mut client = server.client();
+    client.call(&format!("SET k {}", "x".repeat(100_000)));
+    client.send(&encode(&["GET", "k"]).repeat(200));
+    server.client().call("PING");
+    for _ in 0..200 {
+        assert_eq!(client.take_bytes(9), b"$100000\r\n");
+        assert!(client.take_bytes(100_002).starts_with(b"xxx"));
+    }
+}
+
+#[test]
+fn the_soft_output_limit_counts_from_when_it_was_first_exceeded() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 0 100000 10")]);
+    let mut other = server.client();
+    other.call(&format!("SET k {}", "x".repeat(5_000_000)));
+    let mut slow = server.client();
+    // More than the sockets hold, so that some of it waits in the server.
+    slow.send(&encode(&["GET", "k"]).repeat(10));
+    while other.call("CLIENT LIST").matches("cmd=get").count() != 1 {}
+    server.advance_ms(10_000);
+    slow.send(b"PING\r\n");
+    while !other.call("CLIENT LIST").contains("cmd=ping") {}
+    server.advance_ms(1_000); // it is closed without sending anything more
+    while other.info("connected_clients") != "1" {}
+    assert!(slow.read_to_end().len() < 50_000_000);
+}
+
+#[test]
+fn claims_of_huge_requests_take_no_memory() {
+    let server = TestServer::start();
+    let before = resident_kib();
+    let claims =
+        ["*2\r\n$3\r\nGET\r\n$536870912\r\n", "*2147483647\r\n$3\r\nDEL\r\n", "*1000000000\r\n$536870912\r\nx"];
+    let mut claimants: Vec<Client> = Vec::new();
+    for claim in claims.iter().cycle().take(150) {
+        let mut client = server.client();
+        client.send(claim.as_bytes());
+        claimants.push(client);
+    }
+    let mut client = server.client();
+    for _ in 0..100 {
+        assert_eq!(client.call("PING"), "+PONG");
+    }
+    while client.call("CLIENT LIST").matches("id=").count() != 151 {}
+    // 50 claims of 512 MiB and 100 of a billion arguments: 25 GiB if any were believed.
+    assert!(resident_kib() - before < 500_000, "{} KiB more", resident_kib() - before);
+}
+
+/// Asks the kernel how much memory this process, and with it the server, has in use.
+fn resident_kib() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a VmRSS line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn garbage_of_many_kinds_does_the_server_no_harm() {
+    let server = TestServer::start();
+    let mut witness = server.client();
+    witness.call("SET k precious");
+    let mut dice = Dice::new(2024);
+    for round in 0..300 {
+        let len = 1 + dice.roll(3000) as usize;
+        let mut garbage: Vec<u8> = (0..len).map(|_| dice.roll(256) as u8).collect();
+        match round % 4 {
+            0 => garbage.splice(0..0, *b"*3\r\n$3\r\nGET\r\n").for_each(drop),
+            1 => garbage.iter_mut().for_each(|byte| *byte = b"*$0123456789\r\n-"[*byte as usize % 15]),
+            2 => garbage.splice(0..0, *b"*1\r\n$100\r\n").for_each(drop),
+            _ => {}
+        }
+        let client = server.client();
+        let mut stream = client.writer();
+        // Whether it is still listening when the last byte comes is the server's choice.
+        let _ = stream.write_all(&garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut replies = Vec::new();
+        let _ = stream.read_to_end(&mut replies);
+        witness.expect(&[("GET k", "$8 precious")]);
+    }
+    while witness.info("connected_clients") != "1" {}
+    assert_eq!(witness.call("DBSIZE"), ":1");
+}
+
+#[test]
+fn mutated_requests_get_a_reply_or_an_error_and_never_hang_the_connection() {
+    let server = TestServer::start();
+    let mut dice = Dice::new(77);
+    let valid = [encode(&["SET", "k", "v"]), encode(&["GET", "k"]), encode(&["MSET", "a", "1", "b", "2"])].concat();
+    for _ in 0..500 {
+        let mut bytes = valid.clone();
+        for _ in 0..1 + dice.roll(4) {
+            let at = dice.roll(bytes.len() as u64) as usize;
+            match dice.roll(3) {
+                0 => bytes[at] = dice.roll(256) as u8,
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, dice.roll(256) as u8),
+            }
+        }
+        let mut client = server.client();
+        client.send(&bytes);
+        client.shut_write();
+        let replies = client.read_to_end();
+        assert!(replies.is_empty() || replies.ends_with(b"\r\n"), "{}", replies.escape_ascii());
+    }
+    assert_eq!(server.client().call("PING"), "+PONG");
+}
+
+#[test]
+fn connections_that_come_and_go_without_a_word_leave_nothing_behind() {
+    let server = TestServer::start();
+    let mut witness = server.client();
+    for _ in 0..500 {
+        drop(server.client());
+    }
+    while witness.info("connected_clients") != "1" {}
+    assert_eq!(witness.info("rejected_connections"), "0");
+}

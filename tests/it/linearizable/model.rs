@@ -1,0 +1,163 @@
+//! The sequential model: a map of a few keys, and what each command answers to it.
+//!
+//! A command is both what travels and what the model does, so a history needs nothing else. Replies are
+//! the wire forms the harness shows.
+
+use todc_utils::Specification;
+
+use crate::harness::encode;
+
+/// The keys of the map; commands name them by their place here.
+pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// How many connections a history may have.
+pub(super) const CONNECTIONS: usize = 8;
+
+/// What the keys hold.
+type Map = [Option<i64>; KEYS.len()];
+
+/// The model's state: the map, and how many commands each connection has had carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    map: Map,
+    turns: [usize; CONNECTIONS],
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    Get(usize),
+    Set(usize, i64),
+    SetNx(usize, i64),
+    GetSet(usize, i64),
+    Del(Vec<usize>),
+    Incr(usize),
+    Mset(Vec<(usize, i64)>),
+    /// Reads all keys.
+    Mget,
+    /// MULTI, the commands, EXEC.
+    Exec(Vec<Command>),
+    /// MULTI, SET, EXEC on a key that is watched since it was last seen unchanged; it may do nothing.
+    Swap {
+        key: usize,
+        seen: Option<i64>,
+        to: i64,
+    },
+}
+
+impl Command {
+    /// Returns the requests to send, the keys' names prefixed.
+    pub(super) fn requests(&self, prefix: &str) -> Vec<u8> {
+        let name = |key: &usize| format!("{prefix}{}", KEYS[*key]);
+        let words = |verb: &str, rest: Vec<String>| encode(&[vec![verb.to_owned()], rest].concat());
+        match self {
+            Command::Get(key) => words("GET", vec![name(key)]),
+            Command::Set(key, value) => words("SET", vec![name(key), value.to_string()]),
+            Command::SetNx(key, value) => words("SETNX", vec![name(key), value.to_string()]),
+            Command::GetSet(key, value) => words("GETSET", vec![name(key), value.to_string()]),
+            Command::Del(keys) => words("DEL", keys.iter().map(name).collect()),
+            Command::Incr(key) => words("INCR", vec![name(key)]),
+            Command::Mset(pairs) => {
+                words("MSET", pairs.iter().flat_map(|(key, value)| [name(key), value.to_string()]).collect())
+            }
+            Command::Mget => words("MGET", (0..KEYS.len()).map(|key| name(&key)).collect()),
+            Command::Exec(commands) => {
+                let queued: Vec<u8> = commands.iter().flat_map(|command| command.requests(prefix)).collect();
+                [encode(&["MULTI"]), queued, encode(&["EXEC"])].concat()
+            }
+            Command::Swap { key, to, .. } => Command::Exec(vec![Command::Set(*key, *to)]).requests(prefix),
+        }
+    }
+
+    /// Returns the replies that come before the one that counts.
+    pub(super) fn replies_before_the_last(&self) -> Vec<&'static str> {
+        let queued = match self {
+            Command::Exec(commands) => commands.len(),
+            Command::Swap { .. } => 1,
+            _ => return Vec::new(),
+        };
+        [vec!["+OK"], vec!["+QUEUED"; queued]].concat()
+    }
+
+    /// Carries the command out and returns its reply.
+    fn run(&self, map: &mut Map) -> String {
+        match self {
+            Command::Get(key) => bulk(map[*key]),
+            Command::Set(key, value) => {
+                map[*key] = Some(*value);
+                "+OK".to_owned()
+            }
+            Command::SetNx(key, value) => {
+                let is_new = map[*key].is_none();
+                map[*key].get_or_insert(*value);
+                format!(":{}", u8::from(is_new))
+            }
+            Command::GetSet(key, value) => bulk(map[*key].replace(*value)),
+            Command::Del(keys) => format!(":{}", keys.iter().filter_map(|key| map[*key].take()).count()),
+            Command::Incr(key) => {
+                let value = map[*key].unwrap_or(0) + 1;
+                map[*key] = Some(value);
+                format!(":{value}")
+            }
+            Command::Mset(pairs) => {
+                pairs.iter().for_each(|(key, value)| map[*key] = Some(*value));
+                "+OK".to_owned()
+            }
+            Command::Mget => array(map.iter().map(|value| bulk(*value)).collect()),
+            Command::Exec(commands) => array(commands.iter().map(|command| command.run(map)).collect()),
+            Command::Swap { key, seen, to } if map[*key] == *seen => {
+                Command::Exec(vec![Command::Set(*key, *to)]).run(map)
+            }
+            Command::Swap { .. } => ABORTED.to_owned(),
+        }
+    }
+}
+
+/// EXEC's reply when a watched key has been touched.
+const ABORTED: &str = "*-1";
+
+fn bulk(value: Option<i64>) -> String {
+    value.map_or("$-1".to_owned(), |value| format!("${} {value}", value.to_string().len()))
+}
+
+fn array(items: Vec<String>) -> String {
+    [vec![format!("*{}", items.len())], items].concat().join(" ")
+}
+
+/// Reads a value back from GET's reply.
+pub(super) fn value(reply: &str) -> Option<i64> {
+    reply.split_once(' ').map(|(_, digits)| digits.parse().expect("only numbers are written"))
+}
+
+/// A command, which one of its connection it is, and the reply it got when that is known.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) connection: usize,
+    /// Counts from 0. The commands of one pipeline overlap, and yet must be carried out in this order.
+    pub(super) turn: usize,
+    pub(super) command: Command,
+    pub(super) reply: Option<String>,
+}
+
+/// The model as the checker wants it.
+pub(super) struct MapSpec;
+
+impl Specification for MapSpec {
+    type State = State;
+    type Operation = Operation;
+
+    fn init() -> State {
+        State::default()
+    }
+
+    fn apply(operation: &Operation, state: &State) -> (bool, State) {
+        let mut after = state.clone();
+        after.turns[operation.connection] += 1;
+        let reply = match (&operation.command, operation.reply.as_deref()) {
+            // A key may have been touched and set back to what it was: an abort is always right.
+            (Command::Swap { .. }, Some(ABORTED)) => ABORTED.to_owned(),
+            (command, _) => command.run(&mut after.map),
+        };
+        let is_next = operation.turn == state.turns[operation.connection];
+        if is_next && operation.reply.as_ref() == Some(&reply) { (true, after) } else { (false, state.clone()) }
+    }
+}

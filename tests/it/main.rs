@@ -1,0 +1,20 @@
+//! Behaviour, seen through the socket. Each module is one subject; each test's name is the claim it proves.
+
+#![allow(unreachable_pub, reason = "the harness reads better with plain pub")]
+
+mod config;
+mod connection;
+mod differential;
+mod embed;
+mod expiry;
+mod harness;
+mod keys;
+mod limits;
+mod linearizable;
+mod lock_pattern;
+mod process;
+mod protocol;
+mod scan;
+mod string;
+mod tidy;
+mod transaction;

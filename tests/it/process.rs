@@ -1,0 +1,311 @@
+//! The binary as a process: its command line, what it prints, how it ends.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+use crate::harness::{Client, encode};
+
+/// A running server, killed when the test ends.
+struct Process {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Starts the binary on a free port of the loopback interface, with more arguments in front.
+    fn start(args: &[&str]) -> Self {
+        Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        Process { child, stdout }
+    }
+
+    /// Reads standard output up to a line that contains `text`, and returns all of it so far.
+    fn read_until(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        while !seen.lines().last().is_some_and(|line| line.contains(text)) {
+            assert_ne!(self.stdout.read_line(&mut seen).expect("text"), 0, "no {text:?} in {seen}");
+        }
+        seen
+    }
+
+    /// Waits for the line of JSON and connects.
+    fn client(&mut self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    fn addr(&mut self) -> SocketAddr {
+        let seen = self.read_until(r#"{"ready":true,"#);
+        let line = seen.lines().last().expect("a line");
+        let field = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\":")).expect("the field");
+            rest.split([',', '}']).next().expect("a value").trim_matches('"').to_owned()
+        };
+        assert_eq!(field("pid"), self.child.id().to_string());
+        format!("{}:{}", field("host"), field("port")).parse().expect("an address")
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child of ours")
+    }
+
+    /// Returns the rest of standard output after the process has ended.
+    fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("text");
+        rest
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_keylatch"))
+}
+
+/// Runs the binary to its end.
+fn run(args: &[&str]) -> Output {
+    Command::new(binary()).args(args).stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[test]
+fn port_0_takes_a_free_port_and_prints_it_as_json() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.expect(&[("SETNX mykey Hello", ":1"), ("SETNX mykey World", ":0"), ("GET mykey", "$5 Hello")]);
+    assert_eq!(client.info("process_id"), process.child.id().to_string());
+}
+
+#[test]
+fn the_log_says_what_tools_wait_for_in_that_order() {
+    let mut process = Process::start(&[]);
+    let log = process.read_until("Ready to accept connections tcp");
+    let pid = log.find(&format!(" PID: {}", process.child.id())).expect("the process id");
+    let initialized = log.find("Server initialized").expect("Server initialized");
+    assert!(pid < initialized);
+}
+
+#[test]
+fn sigterm_and_sigint_end_it_with_status_0() {
+    for name in ["TERM", "INT"] {
+        let mut process = Process::start(&[]);
+        let mut client = process.client();
+        client.expect(&[("PING", "+PONG")]);
+        process.signal(name);
+        assert_eq!(process.wait().code(), Some(0), "SIG{name}");
+        assert_eq!(client.read_to_end(), b"");
+        assert!(process.rest().contains("ready to exit, bye bye"));
+    }
+}
+
+#[test]
+fn replies_in_flight_are_written_before_it_ends() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.call(&format!("SET k {}", "x".repeat(1_000_000)));
+    client.send(&encode(&["GET", "k"]).repeat(10));
+    let first = client.take_bytes(10);
+    process.signal("TERM");
+    let rest = client.read_to_end();
+    assert_eq!(process.wait().code(), Some(0));
+    assert_eq!(first, b"$1000000\r\n");
+    assert_eq!((rest.len() + first.len()) % 1_000_012, 0, "a reply was cut");
+}
+
+#[test]
+fn no_connection_is_accepted_after_the_end() {
+    let mut process = Process::start(&[]);
+    let addr = process.addr();
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert!(std::net::TcpStream::connect(addr).is_err());
+}
+
+#[test]
+fn a_client_that_sits_idle_does_not_keep_it_from_ending() {
+    let mut process = Process::start(&[]);
+    let addr = process.addr();
+    let idle: Vec<Client> = (0..50).map(|_| Client::connect(addr)).collect();
+    let mut half = Client::connect(addr);
+    half.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk");
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
+    drop(idle);
+}
+
+#[test]
+fn a_unix_socket_is_served_and_removed_at_the_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("keylatch.sock");
+    let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
+    process.read_until("Ready to accept");
+    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    client.expect(&[("PING", "+PONG")]);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn options_come_after_the_file_and_win() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("keylatch.conf");
+    std::fs::write(&file, "# a comment\nport 1\ntimeout 77\nmaxclients 50\nrequirepass 'from file'\n")
+        .expect("writable");
+    let mut process = Process::start(&[file.to_str().expect("a plain path"), "--maxclients", "60"]);
+    let mut client = process.client();
+    assert_eq!(client.call_args(&["AUTH", "from file"]), "+OK");
+    client
+        .expect(&[("CONFIG GET timeout", "*2 $7 timeout $2 77"), ("CONFIG GET maxclients", "*2 $10 maxclients $2 60")]);
+    assert_eq!(client.info("config_file"), file.display().to_string());
+}
+
+#[test]
+fn the_configuration_may_come_from_standard_input() {
+    let mut command = Command::new(binary());
+    let mut process = Process::run(command.args(["-", "--timeout", "5"]).stdin(Stdio::piped()));
+    let mut stdin = process.child.stdin.take().expect("a pipe");
+    stdin.write_all(b"port 0\nbind 127.0.0.1\ndatabases 3\n").expect("it reads");
+    drop(stdin);
+    let mut client = process.client();
+    client.expect(&[("SELECT 2", "+OK"), ("SELECT 3", "-ERR DB index is out of range")]);
+    client.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 5")]);
+}
+
+#[test]
+fn a_bad_directive_is_quoted_on_standard_error_and_ends_it_with_status_1() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("bad.conf");
+    std::fs::write(&file, "port 0\nnosuch directive\n").expect("writable");
+    let output = run(&[file.to_str().expect("a plain path")]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("*** FATAL CONFIG FILE ERROR"), "{error}");
+    assert!(error.contains("at line 2\n>>> 'nosuch directive'\nBad directive or wrong number of arguments"), "{error}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn bad_options_and_missing_files_end_it_with_status_1() {
+    for (args, expected) in [
+        (&["--port", "abc"][..], "argument couldn't be parsed into an integer"),
+        (&["--nosuch", "1"], ">>> 'nosuch \"1\"'\nBad directive or wrong number of arguments"),
+        (&["--port"], "wrong number of arguments"),
+        (&["/no/such/file.conf"], "can't open config file '/no/such/file.conf': No such file or directory"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn version_and_help_are_printed_and_end_it_with_status_0() {
+    for flag in ["--version", "-v"] {
+        let output = run(&[flag]);
+        assert!(output.status.success() && output.stderr.is_empty());
+        assert!(text(&output.stdout).starts_with(&format!("keylatch v={} ", env!("CARGO_PKG_VERSION"))));
+    }
+    for flag in ["--help", "-h"] {
+        let output = run(&[flag]);
+        let help = text(&output.stdout);
+        assert!(output.status.success() && output.stderr.is_empty());
+        assert!(help.contains("Usage") && help.contains("--maxclients") && help.contains("--requirepass"), "{help}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_and_ends_it_with_status_1() {
+    let mut first = Process::start(&[]);
+    let addr = first.addr();
+    let output = run(&["--port", &addr.port().to_string(), "--bind", "127.0.0.1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains(&addr.to_string()) && said.to_lowercase().contains("in use"), "{said}");
+    Client::connect(addr).expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn the_log_goes_to_the_file_that_logfile_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("keylatch.log");
+    let mut process = Process::start(&["--logfile", file.to_str().expect("a plain path")]);
+    let addr = process.addr();
+    Client::connect(addr).expect(&[("PING", "+PONG")]);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert_eq!(process.rest(), "");
+    let log = std::fs::read_to_string(&file).expect("a log");
+    for text in
+        [&format!(" PID: {}", process.child.id()), "Server initialized", "Ready to accept connections tcp", "bye bye"]
+    {
+        assert!(log.contains(text), "{text}: {log}");
+    }
+}
+
+#[test]
+fn settings_without_effect_are_named_in_the_log() {
+    let mut process = Process::start(&["--appendonly", "yes", "--maxmemory", "100mb"]);
+    let log = process.read_until("Ready to accept");
+    assert!(log.contains("'appendonly'") && log.contains("'maxmemory'"), "{log}");
+    assert!(!log.contains("'maxclients'"));
+}
+
+#[test]
+fn a_loglevel_of_warning_keeps_the_log_silent() {
+    let mut process = Process::start(&["--loglevel", "warning"]);
+    let seen = process.read_until(r#"{"ready":true,"#);
+    assert_eq!(seen.lines().count(), 1, "{seen}");
+}
+
+#[test]
+fn an_idle_server_with_keys_that_will_end_uses_no_processor_time() {
+    let mut process = Process::start(&["--timeout", "1"]);
+    let addr = process.addr();
+    let mut client = Client::connect(addr);
+    let sets: Vec<String> = (0..1000).map(|n| format!("SET k:{n} v EX {}", 1000 + n)).collect();
+    client.pipeline(&sets);
+    let before = processor_seconds(&mut client);
+    // The server closes this client after one to three idle seconds: a wait that is neither a sleep nor a guess.
+    assert_eq!(client.read_to_end(), b"");
+    let used = processor_seconds(&mut Client::connect(addr)) - before;
+    assert!(used < 0.3, "{used} s of processor time for nothing");
+}
+
+fn processor_seconds(client: &mut Client) -> f64 {
+    let read = |text: String| text.parse::<f64>().expect("seconds");
+    read(client.info("used_cpu_user")) + read(client.info("used_cpu_sys"))
+}
+
+#[test]
+fn every_worker_thread_serves_and_all_see_the_same_data() {
+    let mut process = Process::start(&["--worker-threads", "3"]);
+    let addr = process.addr();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| Client::connect(addr).pipeline(&vec!["INCR n".to_owned(); 1000]));
+        }
+    });
+    Client::connect(addr).expect(&[("GET n", "$4 6000")]);
+}

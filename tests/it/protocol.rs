@@ -1,0 +1,282 @@
+//! The wire: how requests may arrive, and what is said to those that do not follow the protocol.
+
+use std::io::Write;
+
+use crate::harness::{Dice, TestServer, encode};
+
+/// Sends bytes on a connection of their own and returns all that comes back until the server closes it.
+#[track_caller]
+fn last_words(server: &TestServer, bytes: &[u8]) -> String {
+    let mut client = server.client();
+    client.send(bytes);
+    let reply = client.read_to_end();
+    reply.escape_ascii().to_string()
+}
+
+#[test]
+fn commands_may_be_typed_as_lines() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let cases: &[(&[u8], &str)] = &[
+        (b"PING\r\n", "+PONG"),
+        (b"PING\n", "+PONG"),
+        (b"  SET   k\tv  \r\n", "+OK"),
+        (b"get k\r\n", "$1 v"),
+        (b"SET k \"a b\\x41\\n\\\"\"\r\n", "+OK"),
+        (b"GET k\r\n", "$6 a bA \""),
+        (b"SET k 'a\\n\\'b'\r\n", "+OK"),
+        (b"GET k\r\n", "$5 a\\\\n'b"),
+        (b"SET \"\" ''\r\n", "+OK"),
+        (b"EXISTS \"\"\r\n", ":1"),
+        (b"ECHO \xff\xfe\r\n", "$2 \\xff\\xfe"),
+        (b"SET k\r\n", "-ERR wrong number of arguments for 'set' command"),
+    ];
+    for (line, reply) in cases {
+        client.send(line);
+        assert_eq!(client.reply(), *reply, "{}", line.escape_ascii());
+    }
+}
+
+#[test]
+fn empty_lines_and_empty_arrays_are_passed_over() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.send(b"\r\n\n\r\n   \r\n*0\r\n*-1\r\n*-7\r\nPING\r\n\n*1\r\n$4\r\nPING\r\n");
+    assert_eq!((client.reply(), client.reply()), ("+PONG".into(), "+PONG".into()));
+    client.expect(&[("ECHO next", "$4 next")]);
+}
+
+#[test]
+fn lines_and_arrays_may_be_mixed() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.send(b"SET k 1\r\n*2\r\n$4\r\nINCR\r\n$1\r\nk\r\nINCR k\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    let replies: Vec<String> = (0..4).map(|_| client.reply()).collect();
+    assert_eq!(replies, ["+OK", ":2", ":3", "$1 3"]);
+}
+
+#[test]
+fn any_split_of_the_bytes_gives_the_same_replies() {
+    let server = TestServer::start();
+    let requests = b"SET k 1\r\n*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n\r\n*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$5\r\na\r\nb!\r\nGET k\nNOSUCH\r\n";
+    let expected = ["+OK", ":2", ":6", "$6 2a b!", "-ERR unknown command 'NOSUCH', with args beginning with: "];
+    let mut client = server.client();
+    for at in 0..=requests.len() {
+        client.send(&requests[..at]);
+        client.send(&requests[at..]);
+        let replies: Vec<String> = expected.iter().map(|_| client.reply()).collect();
+        assert_eq!(replies, expected, "split at {at}");
+    }
+    requests.iter().for_each(|byte| client.send(&[*byte]));
+    let replies: Vec<String> = expected.iter().map(|_| client.reply()).collect();
+    assert_eq!(replies, expected, "byte by byte");
+    let mut dice = Dice::new(3);
+    for _ in 0..100 {
+        let mut rest = &requests[..];
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at((1 + dice.roll(12) as usize).min(rest.len()));
+            client.send(piece);
+            rest = more;
+        }
+        let replies: Vec<String> = expected.iter().map(|_| client.reply()).collect();
+        assert_eq!(replies, expected);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_commands_in_one_write_are_answered_though_nobody_reads_until_the_end() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let requests = encode(&["INCR", "n"]).repeat(100_000);
+    let mut writer = client.writer();
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(&requests).expect("the server goes on reading")).join().expect("written");
+        for n in 1..=100_000u64 {
+            let expected = format!(":{n}\r\n");
+            assert_eq!(client.take_bytes(expected.len()), expected.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_whose_replies_are_far_larger_than_any_buffer_is_answered_whole() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let value: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
+    client.call_args(&[&b"SET"[..], b"k", &value]);
+    let mut writer = client.writer();
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(&encode(&["GET", "k"]).repeat(1000)).expect("written"));
+        let expected = [&b"$100000\r\n"[..], &value, b"\r\n"].concat();
+        for n in 0..1000 {
+            assert!(client.take_bytes(expected.len()) == expected, "reply {n} is not the value");
+        }
+    });
+}
+
+#[test]
+fn a_value_of_64_mebibytes_comes_back_whole_to_two_clients_at_once() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let value: Vec<u8> = (0..64 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let before: i64 = client.info("used_memory").parse().expect("a number");
+    client.send(&encode(&[&b"SET"[..], b"big", &value]));
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.int("STRLEN big"), 64 << 20);
+    let after: i64 = client.info("used_memory").parse().expect("a number");
+    assert!(after - before < (64 << 20) + 100_000, "{} bytes for 64 MiB", after - before);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                // Ten replies are queued before the first byte is read; they share the one value.
+                client.send(&encode(&["GET", "big"]).repeat(3));
+                for _ in 0..3 {
+                    assert_eq!(client.take_bytes(11), b"$67108864\r\n");
+                    assert!(client.take_bytes(64 << 20) == value);
+                    assert_eq!(client.take_bytes(2), b"\r\n");
+                }
+            });
+        }
+    });
+    // A value that is being sent may be overwritten meanwhile.
+    client.send(&[encode(&["GET", "big"]), encode(&["SET", "big", "small"]), encode(&["GET", "big"])].concat());
+    client.take_bytes(11);
+    assert!(client.take_bytes(64 << 20) == value);
+    assert_eq!(client.take_bytes(2), b"\r\n");
+    assert_eq!((client.reply(), client.reply()), ("+OK".into(), "$5 small".into()));
+}
+
+#[test]
+fn who_breaks_the_protocol_is_told_how_and_is_closed() {
+    let server = TestServer::start();
+    let long = [&b"*"[..], &b"1".repeat(70_000)].concat();
+    let long_bulk = [&b"*1\r\n$"[..], &b"1".repeat(70_000)].concat();
+    let long_line = b"x".repeat(70_000);
+    let cases: &[(&[u8], &str)] = &[
+        (b"*abc\r\n", "invalid multibulk length"),
+        (b"*2147483648\r\n", "invalid multibulk length"),
+        (b"*9999999999999999999999\r\n", "invalid multibulk length"),
+        (b"*+1\r\n$4\r\nPING\r\n", "invalid multibulk length"),
+        (b"*1\r\n+PING\r\n", "expected \\'$\\', got \\'+\\'"),
+        (b"*1\r\n\r\n", "expected \\'$\\', got \\'\\r\\'"),
+        (b"*2\r\n$4\r\nPING\r\nx\r\n", "expected \\'$\\', got \\'x\\'"),
+        (b"*1\r\n$abc\r\n", "invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+        (b"*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
+        (b"SET k \"abc\r\n", "unbalanced quotes in request"),
+        (b"SET k 'abc\r\n", "unbalanced quotes in request"),
+        (b"SET k \"a\"b\r\n", "unbalanced quotes in request"),
+        (&long, "too big mbulk count string"),
+        (&long_bulk, "too big bulk count string"),
+        (&long_line, "too big inline request"),
+    ];
+    for (bytes, reason) in cases {
+        let reply = last_words(&server, bytes);
+        // A carriage return inside an error becomes a blank, as in Redis.
+        let reason = reason.replace("\\r", " ");
+        assert_eq!(
+            reply,
+            format!("-ERR Protocol error: {reason}\\r\\n"),
+            "{}",
+            bytes[..bytes.len().min(40)].escape_ascii()
+        );
+    }
+    assert_eq!(server.client().call("PING"), "+PONG");
+}
+
+#[test]
+fn requests_before_the_error_are_carried_out_and_those_after_it_are_not() {
+    let server = TestServer::start();
+    let bytes = b"SET k 1\r\nINCR k\r\n*1\r\n!\r\nINCR k\r\n";
+    assert_eq!(last_words(&server, bytes), "+OK\\r\\n:2\\r\\n-ERR Protocol error: expected \\'$\\', got \\'!\\'\\r\\n");
+    assert_eq!(server.client().call("GET k"), "$1 2");
+    let many = [&encode(&["INCR", "n"]).repeat(1000)[..], b"*oops\r\n"].concat();
+    let reply = last_words(&server, &many);
+    assert!(reply.contains(":1000\\r\\n-ERR Protocol error") && reply.ends_with("invalid multibulk length\\r\\n"));
+}
+
+#[test]
+fn a_half_closed_connection_gets_its_replies() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.send(&encode(&["INCR", "n"]).repeat(5000));
+    client.shut_write();
+    let replies = client.read_to_end();
+    let expected: String = (1..=5000).map(|n| format!(":{n}\r\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&replies), expected);
+}
+
+#[test]
+fn a_request_cut_short_by_the_end_is_not_carried_out() {
+    let server = TestServer::start();
+    for cut in ["*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nabc", "*3\r\n$3\r\nSET\r\n", "SET k v", "*"] {
+        let mut client = server.client();
+        client.send(cut.as_bytes());
+        client.shut_write();
+        assert_eq!(client.read_to_end(), b"", "{cut:?}");
+    }
+    assert_eq!(server.client().call("DBSIZE"), ":0");
+}
+
+#[test]
+fn strangers_may_send_only_small_requests_before_the_password() {
+    let server = TestServer::start_with(&[("requirepass", "secret")]);
+    assert_eq!(last_words(&server, b"*11\r\n"), "-ERR Protocol error: unauthenticated multibulk length\\r\\n");
+    assert_eq!(
+        last_words(&server, b"*2\r\n$3\r\nGET\r\n$16385\r\n"),
+        "-ERR Protocol error: unauthenticated bulk length\\r\\n"
+    );
+    let mut client = server.client();
+    let words: Vec<String> = (0..20).map(|n| format!("key:{n}")).collect();
+    let most = "x".repeat(16_384);
+    assert_eq!(client.call(&format!("ECHO {most}")), "-NOAUTH Authentication required.");
+    assert_eq!(client.call("DEL 1 2 3 4 5 6 7 8 9"), "-NOAUTH Authentication required.");
+    assert_eq!(client.call("AUTH secret"), "+OK");
+    assert_eq!(client.call(&format!("DEL {}", words.join(" "))), ":0");
+    assert_eq!(client.call(&format!("SET k {}", "x".repeat(100_000))), "+OK");
+}
+
+#[test]
+fn a_password_in_the_same_write_opens_the_gate_for_what_follows_it() {
+    let server = TestServer::start_with(&[("requirepass", "secret")]);
+    let mut client = server.client();
+    let big = "x".repeat(50_000);
+    client.send(&[encode(&["AUTH", "secret"]), encode(&["SET", "k", &big]), encode(&["STRLEN", "k"])].concat());
+    assert_eq!((client.reply(), client.reply(), client.reply()), ("+OK".into(), "+OK".into(), ":50000".into()));
+}
+
+#[test]
+fn the_longest_bulk_is_what_the_setting_says_from_the_next_request_on() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let (fits, too_long) = ("x".repeat(1 << 20), "x".repeat((1 << 20) + 1));
+    client.expect(&[("CONFIG SET proto-max-bulk-len 1mb", "+OK")]);
+    assert_eq!(client.call(&format!("SET k {fits}")), "+OK");
+    client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n");
+    assert_eq!(client.read_to_end(), b"-ERR Protocol error: invalid bulk length\r\n");
+    let mut client = server.client();
+    client.expect(&[("STRLEN k", ":1048576"), ("CONFIG SET proto-max-bulk-len 2mb", "+OK")]);
+    assert_eq!(client.call(&format!("SET k {too_long}")), "+OK");
+}
+
+#[test]
+fn errors_stay_on_one_line_whatever_they_quote() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let reply = client.frame(&["NO\r\n+SUCH\n", "\r\n-ERR"]);
+    assert!(matches!(reply, keylatch::resp::Frame::Error(_)), "{reply:?}");
+    client.expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn a_command_with_a_hundred_thousand_arguments_is_carried_out() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let names: String = (0..50_000).map(|n| format!(" key:{n}")).collect();
+    let pairs: String = (0..50_000).map(|n| format!(" key:{n} {n}")).collect();
+    assert_eq!(client.call(&format!("MSET{pairs}")), "+OK");
+    assert_eq!(client.call(&format!("EXISTS{names}")), ":50000");
+    assert_eq!(client.call(&format!("DEL{names}")), ":50000");
+}

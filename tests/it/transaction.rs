@@ -1,0 +1,504 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one, or none.
+
+use crate::harness::TestServer;
+
+const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
+const EXEC_ARITY: &str = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+const OK: &str = "+OK";
+const QUEUED: &str = "+QUEUED";
+
+#[test]
+fn queued_commands_run_at_exec_and_their_replies_come_in_order() {
+    let server = TestServer::start();
+    let mut other = server.client();
+    let mut client = server.client();
+    client.expect(&[("MULTI", OK), ("SET k 1", QUEUED), ("INCR k", QUEUED), ("GET k", QUEUED), ("PING", QUEUED)]);
+    other.expect(&[("GET k", "$-1")]);
+    client.expect(&[("EXEC", "*4 +OK :2 $1 2 +PONG"), ("GET k", "$1 2")]);
+    other.expect(&[("GET k", "$1 2")]);
+}
+
+#[test]
+fn an_empty_transaction_gives_an_empty_reply() {
+    let server = TestServer::start();
+    server.client().expect(&[("MULTI", OK), ("EXEC", "*0"), ("PING", "+PONG")]);
+    server.client3().expect(&[("MULTI", OK), ("EXEC", "*0"), ("PING", "+PONG")]);
+}
+
+#[test]
+fn discard_forgets_the_queue_and_the_watches() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k 1", OK), ("WATCH k", OK), ("MULTI", OK), ("SET k 2", QUEUED), ("DISCARD", OK)]);
+    server.client().expect(&[("SET k 3", OK)]);
+    client.expect(&[("MULTI", OK), ("GET k", QUEUED), ("EXEC", "*1 $1 3")]);
+}
+
+#[test]
+fn exec_discard_and_multi_out_of_place_are_refused() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("DISCARD", "-ERR DISCARD without MULTI"),
+        ("MULTI", OK),
+        ("MULTI", "-ERR MULTI calls can not be nested"),
+        ("SET k v", QUEUED),
+        ("EXEC", "*1 +OK"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("MULTI x", "-ERR wrong number of arguments for 'multi' command"),
+        ("EXEC x", EXEC_ARITY),
+    ]);
+}
+
+#[test]
+fn watch_inside_multi_is_refused_without_spoiling_it() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("MULTI", OK),
+        ("WATCH k", "-ERR WATCH inside MULTI is not allowed"),
+        ("SET k v", QUEUED),
+        ("EXEC", "*1 +OK"),
+    ]);
+}
+
+#[test]
+fn a_command_refused_while_queueing_aborts_exec() {
+    let refused: &[(&str, &str)] = &[
+        ("NOSUCH a", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' "),
+        ("SET k", "-ERR wrong number of arguments for 'set' command"),
+        ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
+        ("WATCH", "-ERR wrong number of arguments for 'watch' command"),
+    ];
+    for (words, reply) in refused {
+        let server = TestServer::start();
+        server.client().expect(&[
+            ("MULTI", OK),
+            ("SET a 1", QUEUED),
+            (words, reply),
+            ("SET b 1", QUEUED),
+            ("EXEC", ABORTED),
+            ("EXISTS a b", ":0"),
+            ("MULTI", OK),
+            ("SET a 2", QUEUED),
+            ("EXEC", "*1 +OK"),
+        ]);
+    }
+}
+
+#[test]
+fn a_malformed_exec_ends_the_transaction() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("MULTI", OK),
+        ("SET a 1", QUEUED),
+        ("EXEC x", EXEC_ARITY),
+        ("SET b 1", OK),
+        ("EXISTS a b", ":1"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+    ]);
+}
+
+#[test]
+fn an_aborted_exec_drops_the_watches_too() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("WATCH k", OK), ("MULTI", OK)]);
+    assert!(client.call("NOSUCH").starts_with("-ERR unknown command"));
+    client.expect(&[("EXEC", ABORTED)]);
+    server.client().expect(&[("SET k v", OK)]);
+    client.expect(&[("MULTI", OK), ("GET k", QUEUED), ("EXEC", "*1 $1 v")]);
+}
+
+#[test]
+fn an_error_during_exec_does_not_stop_the_rest() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SET word abc", OK),
+        ("MULTI", OK),
+        ("SET a 1", QUEUED),
+        ("INCR word", QUEUED),
+        ("SET k v EX 0", QUEUED),
+        ("SET b 2", QUEUED),
+        ("EXEC", "*4 +OK -ERR value is not an integer or out of range -ERR invalid expire time in 'set' command +OK"),
+        ("MGET a b word", "*3 $1 1 $1 2 $3 abc"),
+    ]);
+}
+
+#[test]
+fn a_watched_key_that_is_changed_by_another_client_stops_exec() {
+    let changes = [
+        "SET k 2",
+        "SET k 1",
+        "SETNX fresh 1",
+        "DEL k",
+        "UNLINK k",
+        "INCR k",
+        "APPEND k x",
+        "SETRANGE k 0 x",
+        "EXPIRE k 100",
+        "PEXPIREAT k 99999999999999",
+        "GETEX k EX 100",
+        "GETDEL k",
+        "GETSET k 9",
+        "MSET other 1 k 2",
+        "RENAME k elsewhere",
+        "RENAME source k",
+        "INCRBYFLOAT k 1",
+        "SETEX k 10 v",
+        "FLUSHDB",
+        "FLUSHALL",
+    ];
+    for change in changes {
+        let server = TestServer::start();
+        let mut client = server.client();
+        client.expect(&[("MSET k 1 source 5", OK), ("WATCH k fresh", OK)]);
+        let reply = server.client().call(change);
+        assert!(!reply.starts_with('-'), "{change}: {reply}");
+        client.expect(&[("MULTI", OK), ("SET done 1", QUEUED), ("EXEC", "*-1"), ("EXISTS done", ":0")]);
+        client.expect(&[("MULTI", OK), ("SET done 1", QUEUED), ("EXEC", "*1 +OK")]);
+    }
+}
+
+#[test]
+fn a_watched_key_that_is_only_read_or_left_as_it_is_does_not_stop_exec() {
+    let harmless = [
+        "GET k",
+        "EXISTS k",
+        "TTL k",
+        "TYPE k",
+        "STRLEN k",
+        "GETRANGE k 0 1",
+        "SETNX k 2",
+        "SET k 2 NX",
+        "GETEX k",
+        "PERSIST k",
+        "EXPIRE k 10 XX",
+        "DEL none",
+        "MSETNX k 1 other 2",
+        "RENAMENX source k",
+        "RENAME k k",
+        "SETRANGE k 0 ",
+        "SET other 1",
+        "FLUSHDB SIDEWAYS",
+        "INCR word",
+        "KEYS *",
+        "SCAN 0",
+    ];
+    for words in harmless {
+        let server = TestServer::start();
+        let mut client = server.client();
+        client.expect(&[("MSET k 1 source 5 word abc", OK), ("WATCH k word", OK)]);
+        server.client().call(words);
+        client.expect(&[("MULTI", OK), ("SET done 1", QUEUED)]);
+        assert_eq!(client.call("EXEC"), "*1 +OK", "after {words}");
+    }
+}
+
+#[test]
+fn a_client_that_changes_its_own_watched_key_stops_its_own_exec() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("WATCH k", OK),
+        ("SET k 1", OK),
+        ("MULTI", OK),
+        ("SET k 2", QUEUED),
+        ("EXEC", "*-1"),
+        ("GET k", "$1 1"),
+    ]);
+    server.client3().expect(&[("WATCH k", OK), ("SET k 1", OK), ("MULTI", OK), ("EXEC", "_")]);
+}
+
+#[test]
+fn unwatch_forgets_every_watched_key() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("WATCH a b", OK), ("WATCH c", OK), ("UNWATCH", OK)]);
+    server.client().expect(&[("MSET a 1 b 1 c 1", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG"), ("UNWATCH", OK)]);
+}
+
+#[test]
+fn unwatch_inside_multi_is_queued_and_comes_too_late() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("UNWATCH", QUEUED)]);
+    server.client().expect(&[("SET k 1", OK)]);
+    client.expect(&[("EXEC", "*-1"), ("MULTI", OK), ("UNWATCH", QUEUED), ("EXEC", "*1 +OK")]);
+}
+
+#[test]
+fn watches_end_with_every_exec() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("EXEC", "*0")]);
+    server.client().expect(&[("SET k 1", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
+}
+
+#[test]
+fn a_watched_key_that_ends_stops_exec() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.advance_ms(99);
+    client.expect(&[("EXEC", "*1 +PONG"), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.advance_ms(1);
+    client.expect(&[("EXEC", "*-1")]);
+}
+
+#[test]
+fn a_watched_key_that_ends_unswept_stops_exec_as_well() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.server().namespace().clock.advance(std::time::Duration::from_millis(100));
+    client.expect(&[("EXEC", "*-1"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn a_key_that_had_ended_when_it_was_watched_counts_as_missing() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", OK)]);
+    server.advance_ms(100);
+    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.advance_ms(100);
+    client.expect(&[("EXEC", "*1 +PONG")]);
+}
+
+#[test]
+fn flushing_touches_watched_keys_that_exist_and_only_those() {
+    let server = TestServer::start();
+    for (flush, db, stops) in
+        [("FLUSHALL", 0, true), ("FLUSHDB", 0, true), ("FLUSHALL", 5, true), ("FLUSHDB", 5, false)]
+    {
+        let (mut client, mut other) = (server.client(), server.client());
+        client.expect(&[("SET k 1", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+        other.expect(&[(&format!("SELECT {db}"), OK), (flush, OK)]);
+        assert_eq!(client.call("EXEC"), if stops { "*-1" } else { "*1 +PONG" }, "{flush} in {db}");
+    }
+    let mut client = server.client();
+    client.expect(&[("DEL k", ":1"), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.client().expect(&[("FLUSHALL", OK)]);
+    client.expect(&[("EXEC", "*1 +PONG")]);
+}
+
+#[test]
+fn a_flush_from_the_library_touches_watched_keys() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k 1", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    server.server().flush();
+    client.expect(&[("EXEC", "*-1"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn a_key_is_watched_in_the_database_it_was_watched_in() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("SELECT 5", OK), ("WATCH k", OK), ("SELECT 0", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    other.expect(&[("SET k 1", OK)]);
+    client.expect(&[("EXEC", "*1 +PONG"), ("SELECT 5", OK), ("WATCH k", OK), ("SELECT 0", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED)]);
+    other.expect(&[("SELECT 5", OK), ("SET k 1", OK)]);
+    client.expect(&[("EXEC", "*-1")]);
+    // The same name in two databases is two keys.
+    client.expect(&[("WATCH k", OK), ("SELECT 5", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
+    other.expect(&[("SELECT 0", OK), ("SET k 2", OK)]);
+    client.expect(&[("EXEC", "*-1")]);
+}
+
+#[test]
+fn select_inside_a_transaction_holds_for_what_follows_and_afterwards() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("MULTI", OK),
+        ("SET k zero", QUEUED),
+        ("SELECT 7", QUEUED),
+        ("SET k seven", QUEUED),
+        ("SELECT 99", QUEUED),
+        ("GET k", QUEUED),
+        ("DBSIZE", QUEUED),
+        ("EXEC", "*6 +OK +OK +OK -ERR DB index is out of range $5 seven :1"),
+        ("GET k", "$5 seven"),
+        ("SELECT 0", OK),
+        ("GET k", "$4 zero"),
+    ]);
+}
+
+#[test]
+fn flushall_inside_a_transaction_empties_what_came_before_it() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("MULTI", OK),
+        ("SET a 1", QUEUED),
+        ("FLUSHALL", QUEUED),
+        ("SET b 1", QUEUED),
+        ("DBSIZE", QUEUED),
+        ("EXEC", "*4 +OK +OK +OK :1"),
+        ("EXISTS a b", ":1"),
+    ]);
+}
+
+#[test]
+fn hello_inside_a_transaction_switches_the_protocol_in_the_middle_of_the_reply() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("MULTI", OK), ("GET none", QUEUED), ("HELLO 3", QUEUED), ("GET none", QUEUED)]);
+    let reply = client.call("EXEC");
+    assert!(reply.starts_with("*3 $-1 %7 $6 server $5 redis"), "{reply}");
+    assert!(reply.ends_with(" _"), "{reply}");
+    client.expect(&[("GET none", "_"), ("MULTI", OK), ("HELLO 2", QUEUED), ("GET none", QUEUED)]);
+    let reply = client.call("EXEC");
+    assert!(reply.starts_with("*2 *14 $6 server") && reply.ends_with(" $-1"), "{reply}");
+}
+
+#[test]
+fn every_kind_of_command_can_be_queued() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("MULTI", OK),
+        ("ECHO hi", QUEUED),
+        ("CLIENT SETNAME me", QUEUED),
+        ("CLIENT GETNAME", QUEUED),
+        ("CONFIG SET timeout 7", QUEUED),
+        ("CONFIG GET timeout", QUEUED),
+        ("EXISTS a", QUEUED),
+        ("MSET a 1 b 2", QUEUED),
+        ("LCS a b LEN", QUEUED),
+        ("RENAME a c", QUEUED),
+        ("PEXPIRE c 100", QUEUED),
+        ("PTTL c", QUEUED),
+        ("COMMAND COUNT", QUEUED),
+        ("DISCARD", OK),
+        ("CONFIG GET timeout", "*2 $7 timeout $1 0"),
+        ("MULTI", OK),
+        ("CONFIG SET timeout 7", QUEUED),
+        ("CONFIG GET timeout", QUEUED),
+        ("MSET a 1 b 2", QUEUED),
+        ("LCS a b LEN", QUEUED),
+        ("RENAME a c", QUEUED),
+        ("PEXPIRE c 100", QUEUED),
+        ("PTTL c", QUEUED),
+        ("INFO keyspace", QUEUED),
+        ("TYPE c", QUEUED),
+        ("EXEC", "*9 +OK *2 $7 timeout $1 7 +OK :0 +OK :1 :100 $44 # Keyspace db0:keys=2,expires=1,avg_ttl=0  +string"),
+    ]);
+}
+
+#[test]
+fn time_stands_still_inside_a_transaction() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    client.call("MULTI");
+    let sets: Vec<String> = (0..5000).map(|n| format!("SET key:{n} v PX 50000")).collect();
+    client.pipeline(&sets);
+    client.pipeline(&(0..5000).map(|n| format!("PTTL key:{n}")).collect::<Vec<_>>());
+    let reply = client.call("EXEC");
+    assert_eq!(reply.matches(":50000").count(), 5000);
+}
+
+#[test]
+fn nobody_sees_a_state_between_the_commands_of_a_transaction() {
+    let server = TestServer::start();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut writer = server.client();
+                let pair: Vec<String> = ["MULTI", "INCR left", "INCR right", "EXEC"].map(String::from).into();
+                for _ in 0..500 {
+                    let replies = writer.pipeline(&pair);
+                    let numbers: Vec<&str> = replies[3].split(' ').collect();
+                    assert_eq!(numbers[1], numbers[2], "the two counters went apart");
+                }
+            });
+        }
+        let mut reader = server.client();
+        loop {
+            let reply = reader.call("MGET left right");
+            let values: Vec<&str> = reply.split(' ').skip(1).collect();
+            let (left, right) = values.split_at(values.len() / 2);
+            assert_eq!(left, right);
+            if reply == "*2 $4 1000 $4 1000" {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn optimistic_increments_by_watch_lose_no_update() {
+    let server = TestServer::start();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                let mut done = 0;
+                while done < 100 {
+                    client.call("WATCH n");
+                    let old: i64 = match client.call("GET n").split_once(' ') {
+                        Some((_, digits)) => digits.parse().expect("a number"),
+                        None => 0,
+                    };
+                    client.expect(&[("MULTI", OK), (&format!("SET n {}", old + 1), QUEUED)]);
+                    done += i32::from(client.call("EXEC") == "*1 +OK");
+                }
+            });
+        }
+    });
+    assert_eq!(server.client().call("GET n"), "$3 400");
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_watches_and_its_queue_along() {
+    let server = TestServer::start();
+    let mut observer = server.client();
+    for _ in 0..50 {
+        let mut client = server.client();
+        client.expect(&[("WATCH k", OK), ("MULTI", OK), ("SET k gone", QUEUED)]);
+    }
+    while observer.call("CLIENT LIST").matches("id=").count() > 1 {}
+    observer.expect(&[("EXISTS k", ":0"), ("WATCH k", OK), ("MULTI", OK), ("SET k v", QUEUED), ("EXEC", "*1 +OK")]);
+}
+
+#[test]
+fn quit_and_reset_inside_a_transaction_are_obeyed_at_once() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("MULTI", OK), ("SET k v", QUEUED), ("RESET", "+RESET"), ("EXEC", "-ERR EXEC without MULTI")]);
+    client.expect(&[("WATCH k", OK), ("RESET", "+RESET")]);
+    server.client().expect(&[("SET k 1", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
+    client.expect(&[("MULTI", OK), ("SET k 2", QUEUED), ("QUIT", OK)]);
+    assert_eq!(client.read_frame(), None);
+    server.client().expect(&[("GET k", "$1 1")]);
+}
+
+#[test]
+fn a_transaction_of_ten_thousand_commands_is_carried_out_whole() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.call("MULTI");
+    let queued = client.pipeline(&vec!["INCR n".to_owned(); 10_000]);
+    assert!(queued.iter().all(|reply| reply == QUEUED));
+    assert!(client.call("CLIENT INFO").starts_with('+'));
+    let reply = client.call("EXEC");
+    assert!(reply.starts_with("*10001 :1 :2 :3 ") && reply.contains(" :10000 "), "{}", &reply[..40]);
+}
+
+/// Compared with a Redis 7.0.15: a queued command counts when EXEC carries it out, a refused one never.
+#[test]
+fn commands_are_counted_when_they_are_carried_out() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let count = |client: &mut crate::harness::Client| -> u64 {
+        client.info("total_commands_processed").parse().expect("a number")
+    };
+    let before = count(&mut client);
+    client.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("GET k", "+QUEUED"), ("EXEC", "*2 +OK $1 v")]);
+    client.call("NOSUCH");
+    client.call("GET");
+    // MULTI, SET, GET, EXEC, and the INFO that told the number before.
+    assert_eq!(count(&mut client) - before, 5);
+}
