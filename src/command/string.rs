@@ -49,6 +49,9 @@ pub const COMMANDS: &[Command] = &[
     Command::new("DECRBY", decrby, WRITE | DENY_OOM | FAST, Group::String)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("decrement")])
         .docs("1.0.0", "O(1)", "Subtracts a number from the integer of a key; a missing key counts as 0."),
+    Command::new("DELIFEQ", delifeq, WRITE | FAST, Group::String)
+        .args(&[key("key", RW | ACCESS | DELETE), string("value")])
+        .docs("9.0.0", "O(1)", "Removes a key if it holds this string; a lock is released so only by its owner."),
     Command::new("GET", get, READ | FAST, Group::String)
         .args(&[key("key", RO | ACCESS)])
         .docs("1.0.0", "O(1)", "Returns the string of a key."),
@@ -164,6 +167,15 @@ pub fn reply_text(reply: &mut Reply<'_>, text: Text<'_>) {
 fn get(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     reply_value(call, key)
+}
+
+/// Compares and removes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
+fn delifeq(call: &mut Call<'_>) -> Result<()> {
+    let (key, expected) = (call.args.key()?, call.args.bytes()?);
+    let is_equal = call.view.string(key)?.is_some_and(|text| text.as_slice() == expected);
+    let removed = is_equal && call.view.remove(key);
+    call.reply.int(i64::from(removed));
+    Ok(())
 }
 
 fn getdel(call: &mut Call<'_>) -> Result<()> {

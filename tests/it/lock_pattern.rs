@@ -346,3 +346,16 @@ fn a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lock_with_a_time_to_live
         client.expect(&[("DBSIZE", ":0")]);
     }
 }
+
+#[test]
+fn delifeq_releases_a_lock_only_for_its_owner() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SET lock.foo mine NX PX 1000", "+OK"),
+        ("DELIFEQ lock.foo yours", ":0"),
+        ("GET lock.foo", "$4 mine"),
+        ("DELIFEQ lock.foo mine", ":1"),
+        ("DELIFEQ lock.foo mine", ":0"),
+        ("DELIFEQ lock.foo", "-ERR wrong number of arguments for 'delifeq' command"),
+    ]);
+}

@@ -14,6 +14,7 @@ use crate::harness::show;
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client", "subcommands", "HELP and those on replies, tracking, killing and pausing do not exist yet; SETINFO is from Redis 7.2"),
+    ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
     ("command", "subcommands", "HELP, GETKEYS and GETKEYSANDFLAGS do not exist yet"),
     ("config", "subcommands", "HELP, RESETSTAT and REWRITE do not exist yet"),
