@@ -1,0 +1,53 @@
+//! A server that answers `+OK` to anything: the limit of what the same runtime and the same codec allow.
+//!
+//! ```text
+//! cargo run --release --example null_server -- PORT
+//! ```
+//!
+//! It keeps nothing and looks nothing up. `benches/versus` runs it beside keylatch, so that the distance stays visible.
+
+#![allow(clippy::unwrap_used, reason = "a measuring instrument, not a server")]
+
+use std::net::TcpListener;
+
+use bytes::BytesMut;
+use keylatch::resp::{Codec, Limits};
+use keylatch::worker;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::codec::Decoder;
+
+/// As much as keylatch reads at once.
+const READ_LEN: usize = 16 * 1024;
+
+fn main() {
+    let port: u16 = std::env::args().nth(1).expect("usage: null_server PORT").parse().unwrap();
+    let workers = worker::start(0).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    for (client, worker) in listener.incoming().zip(workers.iter().cycle()) {
+        let client = client.unwrap();
+        client.set_nodelay(true).unwrap();
+        client.set_nonblocking(true).unwrap();
+        worker.spawn(async move { serve(TcpStream::from_std(client).unwrap()).await });
+    }
+}
+
+async fn serve(mut client: TcpStream) {
+    let mut codec = Codec::new(Limits::default());
+    let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
+    loop {
+        input.reserve(READ_LEN);
+        match client.read_buf(&mut input).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        while let Ok(Some(batch)) = codec.decode(&mut input) {
+            (0..batch.len()).for_each(|_| output.extend_from_slice(b"+OK\r\n"));
+            codec.requests.recycle(batch);
+        }
+        if client.write_all(&output).await.is_err() {
+            return;
+        }
+        output.clear();
+    }
+}
