@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::clock::Now;
 use crate::command::Registered;
@@ -24,8 +26,8 @@ pub struct ClientInfo {
     pub addr: String,
     /// The server's own address on this connection.
     pub laddr: String,
-    /// Ends the connection when cancelled.
-    pub ended: CancellationToken,
+    /// Tells its connection to end.
+    pub ending: Ending,
     is_unix: bool,
     fd: i64,
     connected_ms: u64,
@@ -41,6 +43,42 @@ pub struct ClientInfo {
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
     names: Mutex<Names>,
+}
+
+/// Tells one connection that it is to end. A cancellation token would do the same, but it is waited for after every
+/// request, and this costs two atomic operations then.
+#[derive(Default)]
+pub struct Ending {
+    has_come: AtomicBool,
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Ending {
+    /// Ends the connection.
+    pub fn come(&self) {
+        self.has_come.store(true, Ordering::Release);
+        if let Some(waker) = self.waiting.lock().take() {
+            waker.wake();
+        }
+    }
+
+    /// Returns whether the connection is to end.
+    pub fn has_come(&self) -> bool {
+        self.has_come.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end.
+    pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut waiting = self.waiting.lock();
+        // Asked under the lock: whoever ends the connection after this finds the waker.
+        if self.has_come() {
+            return Poll::Ready(());
+        }
+        if !waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waiting = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
 }
 
 /// Holds what the client says about itself.
@@ -170,13 +208,15 @@ impl ClientInfo {
 #[derive(Default)]
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// Set when the server stops: who is admitted after that ends at once. Changed under the lock of `by_id`.
+    are_over: AtomicBool,
     last_id: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Clients {
     /// Adds a client, unless there are `most` already.
-    pub fn admit(&self, peer: Peer, now: Now, most: usize, parent: &CancellationToken) -> Option<Arc<ClientInfo>> {
+    pub fn admit(&self, peer: Peer, now: Now, most: usize) -> Option<Arc<ClientInfo>> {
         let mut by_id = self.by_id.lock();
         if by_id.len() >= most {
             self.refused.fetch_add(1, Relaxed);
@@ -187,7 +227,7 @@ impl Clients {
             id,
             addr: peer.addr,
             laddr: peer.laddr,
-            ended: parent.child_token(),
+            ending: Ending { has_come: AtomicBool::new(self.are_over.load(Relaxed)), ..Ending::default() },
             is_unix: peer.is_unix,
             fd: peer.fd,
             connected_ms: now.mono_ms,
@@ -204,6 +244,13 @@ impl Clients {
         });
         by_id.insert(id, info.clone());
         Some(info)
+    }
+
+    /// Ends every connection, and those that are admitted later.
+    pub fn end_all(&self) {
+        let by_id = self.by_id.lock();
+        self.are_over.store(true, Relaxed);
+        by_id.values().for_each(|client| client.ending.come());
     }
 
     /// Removes a client that is gone.

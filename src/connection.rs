@@ -5,7 +5,7 @@
 //! clients send a whole pipeline before they read; how much may wait is bounded by
 //! `client-output-buffer-limit` and, above that, by `OUTPUT_PAUSE`.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
@@ -22,13 +22,10 @@ use tracing::{debug, warn};
 use crate::command::dispatch::{Deferred, Sliced, Turn};
 use crate::config::Config;
 use crate::namespace::Namespace;
-use crate::resp::{Batch, Codec, DecodeError, Limits, Output, Reply};
+use crate::resp::{Batch, DecodeError, Limits, Output, Reply};
+use crate::scratch::{Pool, READ_LEN, Scratch};
 use crate::session::Session;
 
-/// How much is read at once, in bytes.
-const READ_LEN: usize = 16 * 1024;
-/// How large a read buffer may be that is kept once a large request has been taken out of it, in bytes.
-const INPUT_KEEP_MAX: usize = 4 * READ_LEN;
 /// How many bytes of replies may wait before the client's requests are no longer read.
 const OUTPUT_PAUSE: usize = 256 * 1024 * 1024;
 /// How many pieces of the output one write takes.
@@ -43,9 +40,9 @@ pub struct Connection<S> {
     session: Session,
     config: Arc<Config>,
     config_version: u64,
-    codec: Codec,
-    input: BytesMut,
-    output: Output,
+    pool: Arc<Pool>,
+    /// Borrowed from the pool while there is anything to read, execute or write.
+    scratch: Option<Box<Scratch>>,
 }
 
 /// What the last exchange with the client brought.
@@ -59,20 +56,11 @@ enum Exchange {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Creates the connection of a client that has been admitted.
-    pub fn new(stream: S, server: Arc<Namespace>, session: Session) -> Self {
+    /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
+    pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<Pool>) -> Self {
         let config_version = server.settings.version();
         let config = server.settings.current();
-        Connection {
-            codec: Codec::new(limits(&config, &session)),
-            stream,
-            server,
-            session,
-            config,
-            config_version,
-            input: BytesMut::new(),
-            output: Output::new(),
-        }
+        Connection { stream, server, session, config, config_version, pool, scratch: None }
     }
 
     /// Serves the client to the end.
@@ -81,24 +69,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
         let store = &self.server.store;
-        self.session.stop_watching(&mut store.share().view(0, &[], self.server.clock.now()), store);
+        self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
         // A client that takes nothing any more does not hold the connection for ever.
         let _ = tokio::time::timeout(LAST_WORDS, self.say_goodbye()).await;
         self.server.clients.remove(self.session.info.id);
     }
 
     async fn serve(&mut self) -> io::Result<()> {
-        let ended = self.session.info.ended.clone();
-        let mut ended = Box::pin(ended.cancelled());
         loop {
-            match poll_fn(|cx| self.poll_exchange(cx, ended.as_mut())).await? {
+            match poll_fn(|cx| self.poll_exchange(cx)).await? {
                 Exchange::Ended => return Ok(()),
                 Exchange::Written => {}
                 Exchange::Read(len) => {
                     self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
                     self.execute_input().await;
-                    // The token is asked here too, because a client that always has more to read is never waited for.
-                    if self.session.closing || self.is_over_limits() || self.session.info.ended.is_cancelled() {
+                    // This is asked here too, because a client that always has more to read is never waited for.
+                    if self.session.closing || self.is_over_limits() || self.session.info.ending.has_come() {
                         return Ok(());
                     }
                     // A client that floods lets the others of this thread have their turn.
@@ -111,38 +97,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Writes what can be written, then reads what can be read.
-    fn poll_exchange<E: Future>(&mut self, cx: &mut Context<'_>, ended: Pin<&mut E>) -> Poll<io::Result<Exchange>> {
-        let waiting = self.output.len();
+    /// Writes what can be written, then reads what can be read. Who has nothing of either lends nothing.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
+        let waiting = self.waiting();
         self.poll_write(cx)?;
         if waiting > 0 {
             self.note_soft_limit();
-            self.output.shrink();
         }
-        if self.output.len() < OUTPUT_PAUSE {
+        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        if waiting > 0 {
+            scratch.output.shrink();
+        }
+        if scratch.output.len() < OUTPUT_PAUSE {
             if waiting >= OUTPUT_PAUSE {
                 return Poll::Ready(Ok(Exchange::Written));
             }
-            self.input.reserve(READ_LEN);
-            if self.input.is_empty() && self.input.capacity() > INPUT_KEEP_MAX {
-                self.input = BytesMut::with_capacity(READ_LEN);
-            }
-            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.input) {
+            scratch.prepare_input();
+            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut scratch.input) {
                 return Poll::Ready(Ok(match read? {
                     0 => Exchange::Ended,
                     len => Exchange::Read(len),
                 }));
             }
         }
-        ready!(ended.poll(cx));
+        if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
+            self.pool.give(blank);
+        }
+        ready!(self.session.info.ending.poll(cx));
         Poll::Ready(Ok(Exchange::Ended))
     }
 
     /// Writes until nothing is left or the client's buffer is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while !self.output.is_empty() {
+        let Some(scratch) = &mut self.scratch else { return Ok(()) };
+        while !scratch.output.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = self.output.chunks_vectored(&mut slices);
+            let count = scratch.output.chunks_vectored(&mut slices);
             let stream = Pin::new(&mut self.stream);
             let written = match count {
                 1 => stream.poll_write(cx, &slices[0]),
@@ -152,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(len)) => {
                     self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
-                    self.output.advance(len);
+                    scratch.output.advance(len);
                 }
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => break,
@@ -161,83 +151,93 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
+    /// Returns how many bytes of replies wait to be written.
+    fn waiting(&self) -> usize {
+        self.scratch.as_ref().map_or(0, |scratch| scratch.output.len())
+    }
+
     /// Decodes and executes all complete requests that have been read.
     async fn execute_input(&mut self) {
+        let Some(mut scratch) = self.scratch.take() else { return };
         while !self.session.closing {
             self.follow_settings();
-            match self.codec.decode(&mut self.input) {
+            scratch.codec.requests.set_limits(limits(&self.config, &self.session));
+            match scratch.codec.decode(&mut scratch.input) {
                 Ok(Some(batch)) => {
-                    self.execute_batch(&batch).await;
-                    self.codec.requests.recycle(batch);
+                    self.execute_batch(&batch, &mut scratch).await;
+                    scratch.codec.requests.recycle(batch);
                 }
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(error) => {
                     if let DecodeError::Protocol(error) = &error {
-                        Reply::new(&mut self.output, self.session.protocol).error(&error.wire_text());
+                        Reply::new(&mut scratch.output, self.session.protocol).error(&error.wire_text());
                     }
                     debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
                     self.session.closing = true;
                 }
             }
         }
+        self.scratch = Some(scratch);
     }
 
-    async fn execute_batch(&mut self, batch: &Batch) {
+    async fn execute_batch(&mut self, batch: &Batch, scratch: &mut Scratch) {
         let mut next = 0;
         while next < batch.len() && !self.session.closing {
-            let (executed, deferred) = self.execute_from(batch, next);
+            let (executed, deferred) = self.execute_from(batch, next, scratch);
             next += executed;
             if let Some(task) = deferred {
-                self.finish(task).await;
+                self.finish(task, &mut scratch.output).await;
             }
         }
     }
 
     /// Executes requests in one turn until the batch, or the turn, ends; returns how many.
-    fn execute_from(&mut self, batch: &Batch, first: usize) -> (usize, Deferred) {
-        let mut turn = Turn::new(&self.server, self.config.clone());
-        let plan = turn.plan(batch.iter().skip(first), self.session.db);
+    fn execute_from(&mut self, batch: &Batch, first: usize, scratch: &mut Scratch) -> (usize, Deferred) {
+        let Scratch { input, output, plan, .. } = scratch;
+        let mut turn = Turn::new(&self.server, &self.config);
+        turn.plan(batch, first, self.session.db, plan);
         let (mut executed, mut deferred) = (0, None);
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
-            deferred = turn.execute(&mut self.session, &plan, executed, &mut self.output);
+            let request = batch.get(first + executed);
+            deferred = turn.execute(&mut self.session, request, plan, executed, output);
             executed += 1;
         }
         self.server.stats.commands.fetch_add(std::mem::take(&mut self.session.calls), Relaxed);
-        self.session.info.touch(turn.now(), self.session.last_command, self.input.len(), self.output.len());
+        self.session.info.touch(turn.now(), self.session.last_command, input.len(), output.len());
         (executed, deferred)
     }
 
     /// Finishes a long command slice by slice; others are served in between.
-    async fn finish(&mut self, mut task: Box<dyn Sliced>) {
+    async fn finish(&mut self, mut task: Box<dyn Sliced>, output: &mut Output) {
         loop {
             tokio::task::yield_now().await;
-            let mut turn = Turn::new(&self.server, self.config.clone());
-            if turn.resume(&mut *task, &self.session, &mut self.output) {
+            let mut turn = Turn::new(&self.server, &self.config);
+            if turn.resume(&mut *task, &self.session, output) {
                 return;
             }
         }
     }
 
-    /// Takes over settings that changed, and tells the decoder what this client may send.
+    /// Takes over settings that changed.
     fn follow_settings(&mut self) {
         let version = self.server.settings.version();
         if version != self.config_version {
             self.config_version = version;
             self.config = self.server.settings.current();
         }
-        self.codec.requests.set_limits(limits(&self.config, &self.session));
     }
 
     /// Returns whether the client makes the server keep more than it may. The soft limit needs time to pass, so it is
     /// only noted here; the server's housekeeping looks at it.
     fn is_over_limits(&mut self) -> bool {
-        let (query, waiting) = (self.input.len(), self.output.len());
-        let hard_bytes = self.config.client_output_buffer_limit[0].hard_bytes;
         self.note_soft_limit();
+        let Some(scratch) = &mut self.scratch else { return false };
+        let (query, waiting) = (scratch.input.len(), scratch.output.len());
+        let hard_bytes = self.config.client_output_buffer_limit[0].hard_bytes;
         let is_over = query > self.config.client_query_buffer_limit || (hard_bytes != 0 && waiting as u64 > hard_bytes);
         if is_over {
             warn!(client = self.session.info.id, query, waiting, "closing a client that exceeds its buffer limits");
-            self.output = Output::new();
+            scratch.output = Output::new();
         }
         is_over
     }
@@ -245,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn note_soft_limit(&self) {
         let soft_bytes = self.config.client_output_buffer_limit[0].soft_bytes;
         if soft_bytes != 0 {
-            let is_over = self.output.len() as u64 > soft_bytes;
+            let is_over = self.waiting() as u64 > soft_bytes;
             self.session.info.set_over_soft_limit(is_over, || self.server.clock.now());
         }
     }
@@ -254,7 +254,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn say_goodbye(&mut self) -> io::Result<()> {
         poll_fn(|cx| {
             self.poll_write(cx)?;
-            if self.output.is_empty() { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }
+            if self.waiting() == 0 { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }
         })
         .await?;
         self.stream.shutdown().await

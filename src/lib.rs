@@ -63,6 +63,7 @@ pub mod logging;
 pub mod namespace;
 pub mod process;
 pub mod resp;
+pub mod scratch;
 pub mod server;
 pub mod session;
 pub mod store;

@@ -86,13 +86,13 @@ impl Settings {
 }
 
 impl Namespace {
-    /// Creates an empty instance.
-    pub fn new(config: Config, clock: Clock, config_file: Option<PathBuf>) -> Self {
+    /// Creates an empty instance whose commands are executed by so many threads.
+    pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
         Namespace {
-            store: Store::new(config.databases as usize, alarm),
+            store: Store::new(config.databases as usize, threads, alarm),
             started: clock.now(),
             clock,
             settings: Settings::new(config),

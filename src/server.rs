@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::namespace::Namespace;
+use crate::scratch::Pool;
 use crate::session::Session;
 use crate::store::NEVER;
 
@@ -99,11 +100,12 @@ impl Builder {
             Some(listener) => listener.local_addr()?,
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
-        let namespace = Arc::new(Namespace::new(self.config, self.clock, self.config_file));
+        let threads = self.workers.iter().map(|worker| worker.metrics().num_workers()).sum();
+        let namespace = Arc::new(Namespace::new(self.config, threads, self.clock, self.config_file));
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
             namespace,
-            workers: self.workers,
+            workers: self.workers.into_iter().map(|runtime| Worker { runtime, pool: Arc::default() }).collect(),
             next_worker: AtomicUsize::new(0),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -172,7 +174,7 @@ impl Server {
 
     /// Stops: no new connections, the replies in flight are written, every connection is closed.
     pub async fn shutdown(self) {
-        self.shared.stop.cancel();
+        self.shared.stop();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         if let Some(path) = &self.namespace().settings.current().unixsocket {
@@ -188,20 +190,31 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
+        self.shared.stop();
     }
+}
+
+/// One runtime that serves connections, and the working memory they share.
+struct Worker {
+    runtime: Handle,
+    pool: Arc<Pool>,
 }
 
 /// What the tasks of a server share.
 struct Shared {
     namespace: Arc<Namespace>,
-    workers: Vec<Handle>,
+    workers: Vec<Worker>,
     next_worker: AtomicUsize,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Shared {
+    fn stop(&self) {
+        self.stop.cancel();
+        self.namespace.clients.end_all();
+    }
+
     async fn accept_tcp(self: Arc<Self>, listener: TcpListener) {
         loop {
             let accepted = tokio::select! {
@@ -261,13 +274,14 @@ impl Shared {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let server = self.namespace.clone();
-        let info = server.clients.admit(peer, server.clock.now(), config.maxclients as usize, &self.stop);
+        let info = server.clients.admit(peer, server.clock.now(), config.maxclients as usize);
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
+        let pool = worker.pool.clone();
         let authenticated = config.requirepass.is_none();
         let serve = async move {
             match (register(), info) {
                 (Ok(stream), Some(info)) => {
-                    Connection::new(stream, server, Session::new(info, authenticated)).run().await;
+                    Connection::new(stream, server, Session::new(info, authenticated), pool).run().await;
                 }
                 (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
                 (Err(error), info) => {
@@ -276,7 +290,7 @@ impl Shared {
                 }
             }
         };
-        self.tasks.spawn_on(serve, worker);
+        self.tasks.spawn_on(serve, &worker.runtime);
     }
 
     fn refuse(&self, stream: TcpStream, error: Error) {
@@ -325,7 +339,7 @@ impl Shared {
             let is_slow = soft.soft_bytes != 0 && client.over_soft_limit_for_ms(now) > soft_ms;
             if is_idle || is_slow {
                 info!(client = client.id, is_idle, is_slow, "closing a client whose time is over");
-                client.ended.cancel();
+                client.ending.come();
             }
         }
     }

@@ -9,14 +9,14 @@ use crate::store::Key;
 pub struct Args<'a> {
     request: Request<'a>,
     at: usize,
-    /// The call's declared keys, hashed once by dispatch, in the order of the grammar.
-    keys: &'a [Key<'a>],
+    /// What dispatch made of the call's declared keys, in the order of the grammar.
+    hashes: &'a [u64],
 }
 
 impl<'a> Args<'a> {
     /// Creates a cursor that stands at word `at`.
-    pub fn new(request: Request<'a>, at: usize, keys: &'a [Key<'a>]) -> Self {
-        Args { request, at, keys }
+    pub fn new(request: Request<'a>, at: usize, hashes: &'a [u64]) -> Self {
+        Args { request, at, hashes }
     }
 
     /// Returns how many words are left.
@@ -42,7 +42,9 @@ impl<'a> Args<'a> {
     /// # Errors
     /// [`Error::Syntax`] when no word is left, here and in the other getters.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
-        self.next_word().ok_or(Error::Syntax)
+        // Not `ok_or`, which would make the error first and drop it again: this runs for every argument.
+        let Some(word) = self.next_word() else { return Err(Error::Syntax) };
+        Ok(word)
     }
 
     /// Reads a key that the command's row declares.
@@ -50,10 +52,9 @@ impl<'a> Args<'a> {
     /// # Errors
     /// [`Error::Syntax`] when no word, or no declared key, is left.
     pub fn key(&mut self) -> Result<Key<'a>> {
-        let (key, rest) = self.keys.split_first().ok_or(Error::Syntax)?;
-        self.keys = rest;
-        self.at += 1;
-        Ok(*key)
+        let Some((hash, rest)) = self.hashes.split_first() else { return Err(Error::Syntax) };
+        self.hashes = rest;
+        Ok(Key { bytes: self.bytes()?, hash: *hash })
     }
 
     /// Reads a signed 64-bit integer.

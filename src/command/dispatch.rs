@@ -3,20 +3,19 @@
 //! Invariant: every command of every client passes [`Turn::execute`], and EXEC re-enters `run`: there is
 //! no second way to carry out a command.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::warn;
 
-use super::registry::{Keys, Registered, table};
+use super::registry::{Hashes, Registered, table};
 use super::{AT_ONCE, Args, EXCLUSIVE, NO_AUTH, NO_MULTI};
 use crate::clock::Now;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::resp::{Output, Reply, Request};
+use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::Session;
-use crate::store::{Key, Shared, View};
+use crate::store::{Hold, View};
 
 /// How much of an unknown command is quoted back, in bytes.
 const QUOTED_MAX: usize = 128;
@@ -79,10 +78,10 @@ impl Call<'_> {
     /// Carries out another command with the same powers; only for calls that hold the whole store.
     pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
         let (db, protocol) = (self.session.db, self.session.protocol);
-        let mut keys = Keys::new();
-        command.keys_of(request, &self.server.store, &mut keys);
-        run(Call {
-            args: Args::new(request, words_before_args(command), &keys),
+        let mut hashes = Hashes::new();
+        command.hash_keys(request, &self.server.store, &mut hashes);
+        run(&mut Call {
+            args: Args::new(request, command.name_words, &hashes),
             view: self.view.whole_again(db),
             reply: Reply::new(self.reply.output(), protocol),
             session: self.session,
@@ -97,20 +96,22 @@ impl Call<'_> {
 /// From how many keys in a batch on it pays to start loading them ahead.
 const PREFETCH_MIN: usize = 2;
 
-/// Holds the requests of a batch with what could be found out ahead of their turn.
-pub struct Plan<'b> {
-    steps: Vec<Step<'b>>,
-    keys: Vec<Key<'b>>,
+/// Holds what could be found out about the requests of a batch ahead of their turn.
+#[derive(Default)]
+pub struct Plan {
+    steps: Vec<Step>,
+    /// The hashes of all keys, request after request.
+    hashes: Vec<u64>,
 }
 
-struct Step<'b> {
-    request: Request<'b>,
-    command: Result<&'static Registered>,
-    /// Where this request's keys end among the plan's; they begin where those of the request before end.
-    keys_end: usize,
+struct Step {
+    /// `None` for a word that is no command.
+    command: Option<&'static Registered>,
+    /// Where this request's hashes end among the plan's; they begin where those of the request before end.
+    hashes_end: usize,
 }
 
-impl<'b> Plan<'b> {
+impl Plan {
     /// Returns how many requests there are.
     pub fn len(&self) -> usize {
         self.steps.len()
@@ -121,24 +122,24 @@ impl<'b> Plan<'b> {
         self.steps.is_empty()
     }
 
-    fn keys_of(&self, index: usize) -> &[Key<'b>] {
-        let start = index.checked_sub(1).map_or(0, |before| self.steps[before].keys_end);
-        &self.keys[start..self.steps[index].keys_end]
+    fn hashes_of(&self, index: usize) -> &[u64] {
+        let start = index.checked_sub(1).map_or(0, |before| self.steps[before].hashes_end);
+        &self.hashes[start..self.steps[index].hashes_end]
     }
 }
 
 /// Executes the requests of one batch: the time is read once, the gate taken once and kept.
 pub struct Turn<'n> {
     server: &'n Namespace,
-    config: Arc<Config>,
-    shared: Option<Shared<'n>>,
+    config: &'n Config,
+    hold: Option<Hold<'n>>,
     now: Now,
 }
 
 impl<'n> Turn<'n> {
     /// Starts a turn at the present time.
-    pub fn new(server: &'n Namespace, config: Arc<Config>) -> Self {
-        Turn { server, config, shared: None, now: server.clock.now() }
+    pub fn new(server: &'n Namespace, config: &'n Config) -> Self {
+        Turn { server, config, hold: None, now: server.clock.now() }
     }
 
     /// Returns the time of this turn.
@@ -146,41 +147,56 @@ impl<'n> Turn<'n> {
         self.now
     }
 
-    /// Looks up the commands of a batch, hashes its keys and starts to load what they will touch.
+    /// Looks up the commands of a batch from request `first` on, hashes their keys and starts to load what they will touch.
     #[inline]
-    pub fn plan<'b>(&mut self, requests: impl ExactSizeIterator<Item = Request<'b>>, db: usize) -> Plan<'b> {
-        let mut plan = Plan { steps: Vec::with_capacity(requests.len()), keys: Vec::with_capacity(requests.len()) };
-        for request in requests {
-            let command = resolve(request);
-            if let Ok(command) = command
+    pub fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
+        plan.steps.clear();
+        plan.hashes.clear();
+        // Pipelines mostly repeat a command, in the same spelling.
+        let mut before: (&[u8], Option<&'static Registered>) = (b"", None);
+        for request in batch.iter_from(first) {
+            let name = request.name();
+            let command = match before.1.is_some() && name == before.0 {
+                true => before.1,
+                false => find(request),
+            };
+            // A container's name alone does not tell what is called.
+            before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
+            if let Some(command) = command
                 && command.accepts(request.len())
             {
-                command.keys_of(request, &self.server.store, &mut plan.keys);
+                command.hash_keys(request, &self.server.store, &mut plan.hashes);
             }
-            plan.steps.push(Step { request, command, keys_end: plan.keys.len() });
+            plan.steps.push(Step { command, hashes_end: plan.hashes.len() });
         }
-        if plan.keys.len() >= PREFETCH_MIN {
-            self.shared.get_or_insert_with(|| self.server.store.share()).prefetch(db, &plan.keys);
+        if plan.hashes.len() >= PREFETCH_MIN {
+            let hold = self.hold.get_or_insert_with(|| self.server.store.hold(plan.len()));
+            hold.prefetch(db, &plan.hashes);
         }
-        plan
     }
 
-    /// Carries out, queues or refuses one request. Returns what is left to do of a long command, which
+    /// Carries out, queues or refuses request `index` of a plan. Returns what is left to do of a long command, which
     /// the caller finishes with [`Turn::resume`] before the next request.
     #[inline]
-    pub fn execute(&mut self, session: &mut Session, plan: &Plan<'_>, index: usize, out: &mut Output) -> Deferred {
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        plan: &Plan,
+        index: usize,
+        out: &mut Output,
+    ) -> Deferred {
         let mut deferred = None;
-        let Step { request, ref command, .. } = plan.steps[index];
-        match admit(session, request, command) {
-            Err(error) => self.turn_away(session, request, &error, out),
-            Ok(command) => {
+        match plan.steps[index].command {
+            Some(command) if is_admitted(session, command, request.len()) => {
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
                     queue(session, command, request, out);
                 } else {
-                    self.call(session, command, request, plan.keys_of(index), out, &mut deferred);
+                    self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
                 }
             }
+            command => self.turn_away(session, request, &refusal(session, request, command), out),
         }
         deferred
     }
@@ -203,8 +219,8 @@ impl<'n> Turn<'n> {
         session.transaction = None;
         session.info.set_queued(None);
         let server = self.server;
-        let shared = self.shared.get_or_insert_with(|| server.store.share());
-        session.stop_watching(&mut shared.view(session.db, &[], self.now), &server.store);
+        let hold = self.hold.get_or_insert_with(|| server.store.hold(1));
+        session.stop_watching(&mut hold.view(session.db, &[], self.now), &server.store);
         let text = error.wire_text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         refuse(server, &mut Reply::new(out, session.protocol), &Error::ExecRefused(reason.to_vec()));
@@ -212,10 +228,10 @@ impl<'n> Turn<'n> {
 
     /// Does the next slice of a long command; returns whether it has finished. The gate is free between slices.
     pub fn resume(&mut self, task: &mut dyn Sliced, session: &Session, out: &mut Output) -> bool {
-        self.shared = None;
+        self.hold = None;
         self.now = self.server.clock.now();
-        let shared = self.server.store.share();
-        let mut view = shared.view(session.db, &[], self.now);
+        let mut hold = self.server.store.hold(1);
+        let mut view = hold.view(session.db, &[], self.now);
         task.step(&mut view, &mut Reply::new(out, session.protocol))
     }
 
@@ -225,33 +241,39 @@ impl<'n> Turn<'n> {
         session: &mut Session,
         command: &'static Registered,
         request: Request<'_>,
-        keys: &[Key<'_>],
+        hashes: &[u64],
         out: &mut Output,
         deferred: &mut Deferred,
     ) {
-        let args = Args::new(request, words_before_args(command), keys);
-        let (server, config, now, db) = (self.server, &*self.config, self.now, session.db);
-        let reply = Reply::new(out, session.protocol);
-        if command.command.flags & EXCLUSIVE == 0 {
-            let shared = self.shared.get_or_insert_with(|| server.store.share());
-            let view = shared.view(db, keys, now);
-            run(Call { args, view, reply, session, server, config, command, deferred: Some(deferred) });
-        } else {
-            self.shared = None; // the gate is not reentrant
-            let mut exclusive = server.store.exclusive();
-            let view = exclusive.view(db, now);
-            run(Call { args, view, reply, session, server, config, command, deferred: None });
+        let (server, config, now) = (self.server, self.config, self.now);
+        let is_exclusive = command.command.flags & EXCLUSIVE != 0;
+        if is_exclusive && !matches!(self.hold, Some(Hold::Exclusive(_))) {
+            self.hold = None; // the gate is not reentrant
+            self.hold = Some(Hold::Exclusive(server.store.exclusive()));
+        }
+        let hold = self.hold.get_or_insert_with(|| server.store.hold(1));
+        run(&mut Call {
+            args: Args::new(request, command.name_words, hashes),
+            view: hold.view(session.db, hashes, now),
+            reply: Reply::new(out, session.protocol),
+            session,
+            server,
+            config,
+            command,
+            deferred: (!is_exclusive).then_some(deferred),
+        });
+        if is_exclusive {
+            self.hold = None; // others have waited long enough
         }
     }
 }
 
 /// Calls the handler; what it wrote before an error is taken back.
 #[inline]
-fn run(mut call: Call<'_>) {
+fn run(call: &mut Call<'_>) {
     call.session.calls += 1;
-    let handler = call.command.command.handler.unwrap_or(no_subcommand);
     let mark = call.reply.mark();
-    if let Err(error) = handler(&mut call) {
+    if let Err(error) = (call.command.handler)(call) {
         call.reply.rollback(mark);
         refuse(call.server, &mut call.reply, &error);
     }
@@ -262,40 +284,49 @@ pub(super) fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
     Err(Error::WrongArity(call.name().into()))
 }
 
-/// Decides whether a client may call a command now. The checks are Redis', in Redis' order.
+/// Decides whether a client may call a command with so many words now.
 #[inline]
-fn admit(
-    session: &Session,
-    request: Request<'_>,
-    command: &Result<&'static Registered>,
-) -> Result<&'static Registered> {
-    let command = *command.as_ref().map_err(Clone::clone)?;
-    if !command.accepts(request.len()) {
-        return Err(Error::WrongArity(command.name.as_str().into()));
+fn is_admitted(session: &Session, command: &Registered, words: usize) -> bool {
+    let flags = command.command.flags;
+    command.accepts(words)
+        && (session.authenticated || flags & NO_AUTH != 0)
+        && (session.transaction.is_none() || flags & NO_MULTI == 0)
+}
+
+/// Says why a client may not call a command now: the first of the reasons, in Redis' order.
+#[cold]
+fn refusal(session: &Session, request: Request<'_>, command: Option<&Registered>) -> Error {
+    match command {
+        None => unknown(request),
+        Some(command) if !command.accepts(request.len()) => Error::WrongArity(command.name.clone().into()),
+        Some(command) if !session.authenticated && command.command.flags & NO_AUTH == 0 => Error::NoAuth,
+        Some(_) => Error::NotInMulti,
     }
-    if !session.authenticated && command.command.flags & NO_AUTH == 0 {
-        return Err(Error::NoAuth);
-    }
-    if session.transaction.is_some() && command.command.flags & NO_MULTI != 0 {
-        return Err(Error::NotInMulti);
-    }
-    Ok(command)
 }
 
 #[inline]
-fn resolve(request: Request<'_>) -> Result<&'static Registered> {
-    let command = table().find(request.name()).ok_or_else(|| unknown(request))?;
-    if command.subcommands.is_empty() || request.len() == 1 {
-        return Ok(command);
+fn find(request: Request<'_>) -> Option<&'static Registered> {
+    let command = table().find(request.name())?;
+    match command.subcommands.is_empty() || request.len() == 1 {
+        true => Some(command),
+        false => command.subcommand(request.arg(1)),
     }
-    command.subcommand(request.arg(1)).ok_or_else(|| {
-        let word = clip(request.arg(1), QUOTED_MAX);
-        Error::UnknownSubcommand(word.to_vec(), command.command.name)
-    })
+}
+
+/// Says which word is none of the commands, or none of a container's subcommands.
+#[cold]
+fn unknown(request: Request<'_>) -> Error {
+    match table().find(request.name()) {
+        Some(container) => {
+            let word = clip(request.arg(1), QUOTED_MAX);
+            Error::UnknownSubcommand(word.to_vec(), container.command.name)
+        }
+        None => unknown_command(request),
+    }
 }
 
 /// Quotes the name and the first arguments of an unknown command.
-fn unknown(request: Request<'_>) -> Error {
+fn unknown_command(request: Request<'_>) -> Error {
     let mut args = Vec::new();
     for arg in request.args().skip(1) {
         if args.len() >= QUOTED_MAX {
@@ -327,9 +358,4 @@ fn queue(session: &mut Session, command: &'static Registered, request: Request<'
 fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
     server.stats.errors.fetch_add(1, Relaxed);
     reply.error(&error.wire_text());
-}
-
-/// Returns how many words name the command: two for a subcommand.
-fn words_before_args(command: &Registered) -> usize {
-    if command.name.contains('|') { 2 } else { 1 }
 }

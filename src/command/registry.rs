@@ -2,17 +2,14 @@
 //!
 //! Computed once per process from [`FAMILIES`] and never changed afterwards.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use super::{ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, KeyFlags, Kind, READ, WRITE};
+use super::dispatch::no_subcommand;
+use super::{ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, READ, WRITE};
 use crate::resp::Request;
-use crate::store::{Key, Store};
-
-/// The longest command name that is looked up; any longer word is unknown.
-const NAME_LEN_MAX: usize = 32;
+use crate::store::Store;
 
 /// Joins a declaration with all that is derived from it.
 pub struct Registered {
@@ -20,10 +17,16 @@ pub struct Registered {
     pub command: &'static Command,
     /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
     pub name: String,
+    /// Carries it out; a container of subcommands refuses.
+    pub handler: Handler,
     /// The number of words, or its negative where that is only the least.
     pub arity: i32,
+    /// How many words name it: two for a subcommand.
+    pub name_words: usize,
     /// Where the keys are.
     pub keys: Vec<KeySpec>,
+    /// The position of the key of a command that has one and no more, which most are.
+    only_key: Option<usize>,
     /// Commands inside this one, in the order of their declaration.
     pub subcommands: Vec<Registered>,
 }
@@ -41,19 +44,27 @@ pub struct KeySpec {
     pub flags: KeyFlags,
 }
 
-/// Keys, hashed.
-pub type Keys<'a> = SmallVec<[Key<'a>; 4]>;
+/// The hashes of a call's keys, in the order of the grammar.
+pub type Hashes = SmallVec<[u64; 4]>;
 
 impl Registered {
     fn new(command: &'static Command, container: Option<&'static str>) -> Self {
-        let (name, words_before) = match container {
+        let (name, name_words) = match container {
             Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
             None => (command.name.to_lowercase(), 1),
         };
+        let keys = key_specs(command.args, name_words);
+        let only_key = match keys[..] {
+            [KeySpec { first, last: 0, .. }] => Some(first),
+            _ => None,
+        };
         Registered {
             name,
-            arity: command.arity.unwrap_or_else(|| arity(command.args, words_before)),
-            keys: key_specs(command.args, words_before),
+            handler: command.handler.unwrap_or(no_subcommand),
+            arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
+            name_words,
+            keys,
+            only_key,
             subcommands: command.subcommands.iter().map(|sub| Registered::new(sub, Some(command.name))).collect(),
             command,
         }
@@ -70,14 +81,21 @@ impl Registered {
 
     /// Finds the keys of a request and hashes each once.
     #[inline]
-    pub fn keys_of<'a>(&self, request: Request<'a>, store: &Store, keys: &mut impl Extend<Key<'a>>) {
+    pub fn hash_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
+        match self.only_key {
+            Some(position) => hashes.extend([store.hash(request.arg(position))]),
+            None => self.hash_all_keys(request, store, hashes),
+        }
+    }
+
+    fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
         for spec in &self.keys {
             let last = match usize::try_from(spec.last) {
                 Ok(after_first) => spec.first + after_first,
                 Err(_) => (request.len()).saturating_sub(spec.last.unsigned_abs() as usize),
             };
             let positions = (spec.first..=last.min(request.len() - 1)).step_by(spec.step);
-            keys.extend(positions.map(|position| store.key(request.arg(position))));
+            hashes.extend(positions.map(|position| store.hash(request.arg(position))));
         }
     }
 
@@ -136,21 +154,43 @@ pub const CATEGORIES: &[&str] = &[
     "scripting",
 ];
 
-/// Finds commands by name.
+/// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
 pub struct Table {
     commands: Vec<Registered>,
-    by_name: HashMap<Box<[u8]>, usize, ahash::RandomState>,
+    /// The fingerprint and the number of the command at each place.
+    places: Box<[Option<(u64, u16)>]>,
 }
 
 impl Table {
+    fn new(commands: Vec<Registered>) -> Self {
+        let mut places = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
+        for (number, command) in commands.iter().enumerate() {
+            let fingerprint = fingerprint(command.name.as_bytes());
+            let mut at = place(fingerprint, places.len());
+            while places[at].is_some() {
+                at = (at + 1) % places.len();
+            }
+            places[at] = Some((fingerprint, number as u16));
+        }
+        Table { commands, places }
+    }
+
     /// Finds a command by its name in any case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Registered> {
-        let mut lower = [0; NAME_LEN_MAX];
-        let lower = lower.get_mut(..name.len())?;
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).map(|index| &self.commands[*index])
+        let wanted = fingerprint(name);
+        let mut at = place(wanted, self.places.len());
+        loop {
+            let (fingerprint, number) = self.places[at]?;
+            if fingerprint == wanted {
+                let command = &self.commands[usize::from(number)];
+                // Nearly every client sends capitals, which are compared faster.
+                if command.command.name.as_bytes() == name || command.name.as_bytes().eq_ignore_ascii_case(name) {
+                    return Some(command);
+                }
+            }
+            at = (at + 1) % self.places.len();
+        }
     }
 
     /// Finds a command by `name` or a subcommand by `container|name`.
@@ -173,15 +213,37 @@ pub fn table() -> &'static Table {
         let mut commands: Vec<_> =
             FAMILIES.iter().copied().flatten().map(|command| Registered::new(command, None)).collect();
         commands.sort_by(|a, b| a.name.cmp(&b.name));
-        let by_name = commands.iter().enumerate().map(|(index, command)| (command.name.as_bytes().into(), index));
-        Table { by_name: by_name.collect(), commands }
+        Table::new(commands)
     });
     &TABLE
 }
 
+/// Sums up a name in any case by its ends and its length. Words that differ otherwise are told apart by comparing them.
+#[inline]
+fn fingerprint(name: &[u8]) -> u64 {
+    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
+    let ends = match *name {
+        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        _ => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+            }
+            _ => name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        },
+    };
+    (ends | LOWER_CASE) ^ name.len() as u64
+}
+
+/// Chooses the first place to look at, out of a power of two.
+#[inline]
+fn place(fingerprint: u64, places: usize) -> usize {
+    // Fibonacci hashing: the golden ratio spreads what differs in few bits.
+    (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (places - 1)
+}
+
 /// Counts the words a command takes at least; negative when it may take more.
-fn arity(args: &[Arg], words_before: i32) -> i32 {
-    let least = words_before + args.iter().map(least_words).sum::<i32>();
+fn arity(args: &[Arg], name_words: i32) -> i32 {
+    let least = name_words + args.iter().map(least_words).sum::<i32>();
     if args.iter().any(|arg| arg.optional || arg.multiple || is_variable(arg)) { -least } else { least }
 }
 
@@ -210,9 +272,9 @@ fn is_variable(arg: &Arg) -> bool {
 }
 
 /// Finds the keys among the arguments that stand at fixed places. Neighbours used alike share one spec.
-fn key_specs(args: &[Arg], words_before: i32) -> Vec<KeySpec> {
+fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
-    let mut position = words_before as usize;
+    let mut position = name_words;
     for arg in args.iter().take_while(|arg| !arg.optional) {
         let (flags, step) = match arg.kind {
             Kind::Key(flags) => (Some(flags), 1),
@@ -249,7 +311,10 @@ mod tests {
             for row in rows {
                 let command = row.command;
                 assert!(names.insert(&row.name), "{} is declared twice", row.name);
-                assert!(row.name.len() <= NAME_LEN_MAX + NAME_LEN_MAX, "{}", row.name);
+                assert!(
+                    row.name_words == 2
+                        || table().find(row.name.as_bytes()).is_some_and(|found| found.name == row.name)
+                );
                 assert!(command.handler.is_some() != (!command.subcommands.is_empty() && command.arity == Some(-2)));
                 assert!(!command.since.is_empty() && !command.summary.is_empty(), "{} lacks docs", row.name);
                 assert_eq!(command.name, command.name.to_uppercase());

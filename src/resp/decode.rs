@@ -202,6 +202,38 @@ impl RequestDecoder {
         self.mid_request
     }
 
+    /// Tells whether nothing of a request is remembered, so that the decoder may serve another client.
+    pub fn is_between_requests(&self) -> bool {
+        self.pos == 0 && self.args_left == 0 && self.failure.is_none()
+    }
+
+    /// Reads a whole request whose headers are all short, as nearly all are. Anything else, and whatever is wrong or not
+    /// complete, is left untouched for [`RequestDecoder::read_request`].
+    fn read_short_request(&mut self, src: &[u8]) -> bool {
+        let (before, mut at) = (self.spans.len(), self.pos);
+        if self.args_left > 0 || !self.limits.authenticated {
+            return false;
+        }
+        let Some((count, width)) = src.get(at..).and_then(|rest| short_header(b'*', rest)) else { return false };
+        at += width;
+        for _ in 0..count {
+            let Some((len, width)) = short_header(b'$', &src[at..]) else { break };
+            let end = at + width + len as usize;
+            if end + 2 > src.len() || len as usize > self.limits.bulk_len_max {
+                break;
+            }
+            self.spans.push(Span { start: at + width, len: len as usize });
+            at = end + 2;
+        }
+        let is_whole = self.spans.len() == before + count as usize;
+        if is_whole {
+            self.move_to(at);
+        } else {
+            self.spans.truncate(before);
+        }
+        is_whole
+    }
+
     /// Parses the current request as far as the bytes go.
     fn read_request(&mut self, src: &mut [u8]) -> Step {
         if self.args_left == 0 {
@@ -224,7 +256,7 @@ impl RequestDecoder {
     }
 
     fn read_count(&mut self, src: &[u8]) -> Step {
-        let count = match short_header(&src[self.pos..]) {
+        let count = match short_header(b'*', &src[self.pos..]) {
             Some((count, width)) => {
                 self.move_to(self.pos + width);
                 i64::from(count)
@@ -271,12 +303,12 @@ impl RequestDecoder {
     }
 
     fn read_bulk_len(&mut self, src: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        let len = match short_header(&src[self.pos..]) {
-            Some((len, width)) if src[self.pos] == b'$' => {
+        let len = match short_header(b'$', &src[self.pos..]) {
+            Some((len, width)) => {
                 self.move_to(self.pos + width);
                 i64::from(len)
             }
-            _ => {
+            None => {
                 let Some(end) = self.header_end(src, ProtocolError::TooBigBulkCount)? else {
                     return Ok(None);
                 };
@@ -410,6 +442,10 @@ impl Decoder for RequestDecoder {
         };
         self.mid_request = false;
         while self.failure.is_none() && self.ends.len() < requests_max {
+            if self.read_short_request(src) {
+                self.finish_request();
+                continue;
+            }
             match self.read_request(src) {
                 Ok(true) => self.finish_request(),
                 Ok(false) => break,
@@ -441,14 +477,15 @@ impl Decoder for RequestDecoder {
 
 /// Reads a header of one to three digits, as nearly all are: the number and the header's width.
 ///
-/// The first byte is the type and the byte after `\r` is skipped; neither is looked at here. Anything
-/// else, a leading zero included, is left to the strict and slower way.
-fn short_header(src: &[u8]) -> Option<(u32, usize)> {
+/// The byte after `\r` is skipped and not looked at. Anything else, a leading zero and the last bytes of the buffer
+/// included, is left to the strict and slower way.
+#[inline]
+fn short_header(kind: u8, src: &[u8]) -> Option<(u32, usize)> {
     let digit = |byte: u8| u32::from(byte - b'0');
-    match *src {
-        [_, a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
-        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
-        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _, ..] => {
+    match *src.first_chunk::<6>()? {
+        [first, a @ b'0'..=b'9', b'\r', ..] if first == kind => Some((digit(a), 4)),
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', ..] if first == kind => Some((digit(a) * 10 + digit(b), 5)),
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _] if first == kind => {
             Some((digit(a) * 100 + digit(b) * 10 + digit(c), 6))
         }
         _ => None,

@@ -56,7 +56,22 @@ impl Batch {
 
     /// Iterates over the requests in the order they arrived.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Request<'_>> {
-        (0..self.len()).map(|index| self.get(index))
+        self.iter_from(0)
+    }
+
+    /// Iterates over the requests from number `first` on.
+    ///
+    /// # Panics
+    ///
+    /// Panics when there are fewer requests than `first`.
+    #[inline]
+    pub fn iter_from(&self, first: usize) -> impl ExactSizeIterator<Item = Request<'_>> {
+        let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.ends[first..].iter().map(move |&end| {
+            let spans = &self.spans[start..end];
+            start = end;
+            Request { bytes: &self.bytes, spans }
+        })
     }
 }
 

@@ -35,6 +35,9 @@ use table::{Hasher, Table};
 /// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.
 pub const SHARDS: usize = 64;
 
+/// From how many calls in a batch on a thread that executes alone takes the gate exclusively.
+const EXCLUSIVE_CALLS_MIN: usize = 4;
+
 /// How many ended keys a sweep removes while it holds one shard, which bounds how long anybody waits for it.
 const SWEEP_SLICE: usize = 128;
 
@@ -46,6 +49,8 @@ pub struct Store {
     gate: ShardedLock<Databases>,
     hasher: Hasher,
     alarm: Arc<Alarm>,
+    /// How many threads execute commands.
+    threads: usize,
 }
 
 /// Holds the databases, numbered from 0.
@@ -68,25 +73,49 @@ impl Database {
         })
     }
 
-    fn shard_mut(&mut self, index: usize) -> &mut Shard {
+    fn shards_mut(&mut self) -> &mut Shards {
         self.shards();
-        self.shards.get_mut().expect("made on the line above")[index].get_mut()
+        self.shards.get_mut().expect("made on the line above")
+    }
+
+    fn shard_mut(&mut self, index: usize) -> &mut Shard {
+        self.shards_mut()[index].get_mut()
+    }
+
+    fn shard_of(&mut self, hash: u64) -> &mut Shard {
+        self.shard_mut(view::shard_of(hash))
     }
 }
 
 impl Store {
-    /// Creates `databases` empty databases; `alarm` is told when something falls due earlier than expected.
-    pub fn new(databases: usize, alarm: Arc<Alarm>) -> Self {
+    /// Creates `databases` empty databases, for `threads` that execute commands; `alarm` is told when something falls
+    /// due earlier than expected.
+    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>) -> Self {
         let hasher = Hasher::new();
         let database = || Database { shards: OnceLock::new(), hasher: hasher.clone(), alarm: alarm.clone() };
         let databases = Databases(std::iter::repeat_with(database).take(databases).collect());
-        Store { gate: ShardedLock::new(databases), hasher, alarm }
+        Store { gate: ShardedLock::new(databases), hasher, alarm, threads }
     }
 
     /// Returns a key together with its hash.
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        Key { bytes, hash: self.hasher.hash_one(bytes) }
+        Key { bytes, hash: self.hash(bytes) }
+    }
+
+    /// Hashes a key.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        self.hasher.hash_one(bytes)
+    }
+
+    /// Takes the gate for a batch of so many calls. Where one thread executes everything, a long batch takes it
+    /// exclusively: that costs as much as the locks of a few calls and spares those of all.
+    pub fn hold(&self, calls: usize) -> Hold<'_> {
+        match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
+            true => Hold::Exclusive(self.exclusive()),
+            false => Hold::Shared(self.share()),
+        }
     }
 
     /// Takes the gate shared: ordinary calls may run beside each other, exclusive ones may not.
@@ -132,32 +161,46 @@ impl Store {
 /// Proves that the gate is held shared.
 pub struct Shared<'a>(ShardedLockReadGuard<'a, Databases>);
 
-impl Shared<'_> {
-    /// Locks the shards of `keys` in one database, ascending and each once.
+/// Proves that the gate is held exclusively.
+pub struct Exclusive<'a>(ShardedLockWriteGuard<'a, Databases>);
+
+/// Holds the gate, one way or the other.
+pub enum Hold<'a> {
+    /// Ordinary calls of other threads run beside.
+    Shared(Shared<'a>),
+    /// Nobody else runs.
+    Exclusive(Exclusive<'a>),
+}
+
+impl Hold<'_> {
+    /// Opens one database: the shards of keys with these hashes, or all of it if the gate is held exclusively.
     #[inline]
-    pub fn view<'s>(&'s self, db: usize, keys: &[Key<'_>], now: Now) -> View<'s> {
-        View::locked(&self.0, db, keys, now)
+    pub fn view(&mut self, db: usize, hashes: &[u64], now: Now) -> View<'_> {
+        match self {
+            Hold::Shared(shared) => View::locked(&shared.0, db, hashes, now),
+            Hold::Exclusive(exclusive) => exclusive.view(db, now),
+        }
     }
 
-    /// Brings what the look-ups of many keys will touch into the processor's cache: the shards, then the buckets, then
-    /// the entries. Each pass starts all its loads before the next one needs them, so that the waits for memory overlap
-    /// instead of adding up.
-    pub fn prefetch(&self, db: usize, keys: &[Key<'_>]) {
-        let shards = self.0.0[db].shards();
-        for key in keys {
-            table::prefetch(&raw const *shards[view::shard_of(key.hash)]);
-        }
-        for key in keys {
-            shards[view::shard_of(key.hash)].lock().table().prefetch_bucket(key.hash);
-        }
-        for key in keys {
-            shards[view::shard_of(key.hash)].lock().table().prefetch_entry(key.hash);
+    /// Brings what the look-ups of many keys will touch into the processor's cache: first the buckets, then the
+    /// entries. Each pass starts all its loads before the next one needs them, so that the waits for memory overlap
+    /// instead of adding up. The shards themselves are few enough to be there.
+    pub fn prefetch(&mut self, db: usize, hashes: &[u64]) {
+        match self {
+            Hold::Shared(shared) => {
+                let shards = shared.0.0[db].shards();
+                let shard = |hash| &shards[view::shard_of(hash)];
+                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
+            }
+            Hold::Exclusive(exclusive) => {
+                let shards = exclusive.0.0[db].shards_mut();
+                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
+            }
         }
     }
 }
-
-/// Proves that the gate is held exclusively.
-pub struct Exclusive<'a>(ShardedLockWriteGuard<'a, Databases>);
 
 impl Exclusive<'_> {
     /// Opens one database as a whole.

@@ -113,12 +113,14 @@ impl Shard {
     }
 
     /// Returns the entry of a key that is alive now; one that has ended is removed on the way.
-    #[inline]
+    #[inline(always)] // see View::entry
     pub fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
-        if self.drop_if_ended(key, now) {
+        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
+        if has_ended(entry, now) {
+            self.expire(key);
             return None;
         }
-        self.table.find(key.hash, key.bytes)
+        self.table.at(place)
     }
 
     /// Sets a key to a string, whatever it held before.
@@ -178,7 +180,7 @@ impl Shard {
 
     /// Raises `flag` when the key changes from now on.
     pub fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, now: Now) {
-        self.drop_if_ended(key, now);
+        self.get(key, now);
         self.watchers.entry(key.bytes.into()).or_default().push(flag.clone());
     }
 
@@ -250,20 +252,12 @@ impl Shard {
         }
     }
 
+    /// Removes a key whose time has come; an expired key is invisible, swept or not.
+    #[cold]
     fn expire(&mut self, key: Key<'_>) {
         self.detach(key);
         self.expired += 1;
         self.changed(key.bytes);
-    }
-
-    /// Removes a key whose time has come; an expired key is invisible, swept or not.
-    #[inline]
-    fn drop_if_ended(&mut self, key: Key<'_>, now: Now) -> bool {
-        if self.timed == 0 || !self.table.find(key.hash, key.bytes).is_some_and(|entry| has_ended(entry, now)) {
-            return false;
-        }
-        self.expire(key);
-        true
     }
 
     /// Takes an entry out without telling anybody; every caller ends in `changed`.
@@ -317,6 +311,7 @@ impl Shard {
     }
 }
 
+#[inline]
 fn has_ended(entry: &Entry, now: Now) -> bool {
     entry.deadline().is_some_and(|deadline| deadline.is_due(now))
 }
