@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use crate::command::dispatch::{Deferred, Sliced, Turn};
 use crate::config::Config;
 use crate::namespace::Namespace;
-use crate::resp::{Batch, DecodeError, Limits, Output, Reply};
+use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::scratch::{Pool, READ_LEN, Scratch};
 use crate::session::Session;
 
@@ -64,35 +64,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Serves the client to the end.
-    pub async fn run(mut self) {
+    pub async fn run(&mut self) {
         if let Err(error) = self.serve().await {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
         let store = &self.server.store;
         self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
-        // A client that takes nothing any more does not hold the connection for ever.
-        let _ = tokio::time::timeout(LAST_WORDS, self.say_goodbye()).await;
+        // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
+        // would have room for the timer all its life.
+        let _ = Box::pin(tokio::time::timeout(LAST_WORDS, self.say_goodbye())).await;
         self.server.clients.remove(self.session.info.id);
     }
 
     async fn serve(&mut self) -> io::Result<()> {
         loop {
-            match poll_fn(|cx| self.poll_exchange(cx)).await? {
+            let len = match poll_fn(|cx| self.poll_exchange(cx)).await? {
                 Exchange::Ended => return Ok(()),
-                Exchange::Written => {}
-                Exchange::Read(len) => {
-                    self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
-                    self.execute_input().await;
-                    // This is asked here too, because a client that always has more to read is never waited for.
-                    if self.session.closing || self.is_over_limits() || self.session.info.ending.has_come() {
-                        return Ok(());
-                    }
-                    // A client that floods lets the others of this thread have their turn.
-                    if len >= READ_LEN {
-                        poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
-                        tokio::task::yield_now().await;
-                    }
-                }
+                Exchange::Written => continue,
+                Exchange::Read(len) => len,
+            };
+            self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            while let Some(task) = self.execute_input() {
+                Box::pin(self.finish(task)).await;
+            }
+            // This is asked here too, because a client that always has more to read is never waited for.
+            if self.session.closing || self.is_over_limits() || self.session.info.ending.has_come() {
+                return Ok(());
+            }
+            // A client that floods lets the others of this thread have their turn.
+            if len >= READ_LEN {
+                poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -156,63 +158,66 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.scratch.as_ref().map_or(0, |scratch| scratch.output.len())
     }
 
-    /// Decodes and executes all complete requests that have been read.
-    async fn execute_input(&mut self) {
-        let Some(mut scratch) = self.scratch.take() else { return };
-        while !self.session.closing {
-            self.follow_settings();
-            scratch.codec.requests.set_limits(limits(&self.config, &self.session));
-            match scratch.codec.decode(&mut scratch.input) {
-                Ok(Some(batch)) => {
-                    self.execute_batch(&batch, &mut scratch).await;
-                    scratch.codec.requests.recycle(batch);
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    if let DecodeError::Protocol(error) = &error {
-                        Reply::new(&mut scratch.output, self.session.protocol).error(&error.wire_text());
-                    }
-                    debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
-                    self.session.closing = true;
-                }
+    /// Decodes and executes the complete requests that have been read: all, or as many as there are before a long
+    /// command, which the caller finishes and then comes back.
+    fn execute_input(&mut self) -> Deferred {
+        let mut scratch = self.scratch.take()?;
+        let mut deferred = None;
+        while deferred.is_none() && !self.session.closing {
+            if scratch.next < scratch.batch.len() {
+                deferred = self.execute_batch(&mut scratch);
+            } else if !self.decode_batch(&mut scratch) {
+                break;
             }
         }
         self.scratch = Some(scratch);
+        deferred
     }
 
-    async fn execute_batch(&mut self, batch: &Batch, scratch: &mut Scratch) {
-        let mut next = 0;
-        while next < batch.len() && !self.session.closing {
-            let (executed, deferred) = self.execute_from(batch, next, scratch);
-            next += executed;
-            if let Some(task) = deferred {
-                self.finish(task, &mut scratch.output).await;
+    /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
+    fn decode_batch(&mut self, scratch: &mut Scratch) -> bool {
+        self.follow_settings();
+        let requests = &mut scratch.codec.requests;
+        requests.recycle(std::mem::take(&mut scratch.batch));
+        requests.set_limits(limits(&self.config, &self.session));
+        match scratch.codec.decode(&mut scratch.input) {
+            Ok(Some(batch)) => (scratch.batch, scratch.next) = (batch, 0),
+            Ok(None) => return false,
+            Err(error) => {
+                if let DecodeError::Protocol(error) = &error {
+                    Reply::new(&mut scratch.output, self.session.protocol).error(&error.wire_text());
+                }
+                debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
+                self.session.closing = true;
             }
         }
+        true
     }
 
-    /// Executes requests in one turn until the batch, or the turn, ends; returns how many.
-    fn execute_from(&mut self, batch: &Batch, first: usize, scratch: &mut Scratch) -> (usize, Deferred) {
-        let Scratch { input, output, plan, .. } = scratch;
+    /// Executes requests in one turn until the batch, or the turn, ends.
+    fn execute_batch(&mut self, scratch: &mut Scratch) -> Deferred {
+        let Scratch { input, output, plan, batch, next, .. } = scratch;
         let mut turn = Turn::new(&self.server, &self.config);
-        turn.plan(batch, first, self.session.db, plan);
+        turn.plan(batch, *next, self.session.db, plan);
         let (mut executed, mut deferred) = (0, None);
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
-            let request = batch.get(first + executed);
+            let request = batch.get(*next + executed);
             deferred = turn.execute(&mut self.session, request, plan, executed, output);
             executed += 1;
         }
+        *next += executed;
         self.server.stats.commands.fetch_add(std::mem::take(&mut self.session.calls), Relaxed);
         self.session.info.touch(turn.now(), self.session.last_command, input.len(), output.len());
-        (executed, deferred)
+        deferred
     }
 
     /// Finishes a long command slice by slice; others are served in between.
-    async fn finish(&mut self, mut task: Box<dyn Sliced>, output: &mut Output) {
+    async fn finish(&mut self, mut task: Box<dyn Sliced>) {
         loop {
             tokio::task::yield_now().await;
+            let Some(scratch) = &mut self.scratch else { return };
             let mut turn = Turn::new(&self.server, &self.config);
-            if turn.resume(&mut *task, &self.session, output) {
+            if turn.resume(&mut *task, &self.session, &mut scratch.output) {
                 return;
             }
         }

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use parking_lot::Mutex;
 
 use crate::command::dispatch::Plan;
-use crate::resp::{Codec, Output};
+use crate::resp::{Batch, Codec, Output};
 
 /// How much is read at once, in bytes.
 pub const READ_LEN: usize = 16 * 1024;
@@ -28,14 +28,19 @@ pub struct Scratch {
     pub input: BytesMut,
     /// What has been answered and not yet written.
     pub output: Output,
-    /// What is known about the batch being executed.
+    /// What is being executed.
+    pub batch: Batch,
+    /// The next request of the batch.
+    pub next: usize,
+    /// What is known about the rest of the batch.
     pub plan: Plan,
 }
 
 impl Scratch {
     /// Returns whether nothing in it belongs to a client.
     pub fn is_blank(&self) -> bool {
-        self.input.is_empty() && self.output.is_empty() && self.codec.requests.is_between_requests()
+        let is_executed = self.next >= self.batch.len();
+        is_executed && self.input.is_empty() && self.output.is_empty() && self.codec.requests.is_between_requests()
     }
 
     /// Makes room for the next read; what a large request left behind is given back.

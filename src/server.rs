@@ -279,15 +279,16 @@ impl Shared {
         let pool = worker.pool.clone();
         let authenticated = config.requirepass.is_none();
         let serve = async move {
-            match (register(), info) {
-                (Ok(stream), Some(info)) => {
-                    Connection::new(stream, server, Session::new(info, authenticated), pool).run().await;
-                }
-                (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
-                (Err(error), info) => {
+            let stream = match register() {
+                Ok(stream) => stream,
+                Err(error) => {
                     debug!(cause = %error, "lost a connection before it was served");
-                    info.iter().for_each(|info| server.clients.remove(info.id));
+                    return info.iter().for_each(|info| server.clients.remove(info.id));
                 }
+            };
+            match info.map(|info| Session::new(info, authenticated)) {
+                Some(session) => Connection::new(stream, server, session, pool).run().await,
+                None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }
         };
         self.tasks.spawn_on(serve, &worker.runtime);

@@ -188,13 +188,15 @@ impl RequestDecoder {
 
     /// Takes back the lists of an executed batch, so that a steady connection allocates nothing.
     pub fn recycle(&mut self, batch: Batch) {
-        let Batch { spans, ends, .. } = batch;
-        if spans.capacity() <= RECYCLED_SPANS_MAX {
+        let Batch { mut spans, mut ends, .. } = batch;
+        if (self.spare_spans.capacity()..=RECYCLED_SPANS_MAX).contains(&spans.capacity()) {
+            spans.clear();
             self.spare_spans = spans;
-            self.spare_spans.clear();
         }
-        self.spare_ends = ends;
-        self.spare_ends.clear();
+        if ends.capacity() >= self.spare_ends.capacity() {
+            ends.clear();
+            self.spare_ends = ends;
+        }
     }
 
     /// Tells whether `decode` last asked for more bytes because a request was cut short.
