@@ -40,14 +40,21 @@ pub struct Clock(Arc<Source>);
 
 #[derive(Debug)]
 enum Source {
-    System { origin: Instant, wall_offset_ms: AtomicI64 },
+    System {
+        origin: Instant,
+        wall_offset_ms: AtomicI64,
+        /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once in a millisecond is
+        /// enough, and spares every other request a clock.
+        compared_ms: AtomicU64,
+    },
     Manual { mono_us: AtomicU64, wall_us: AtomicI64 },
 }
 
 impl Clock {
     /// Creates a clock that follows the operating system.
     pub fn system() -> Self {
-        Clock(Arc::new(Source::System { origin: Instant::now(), wall_offset_ms: AtomicI64::new(unix_us() / 1000) }))
+        let wall_offset_ms = AtomicI64::new(unix_us() / 1000);
+        Clock(Arc::new(Source::System { origin: Instant::now(), wall_offset_ms, compared_ms: AtomicU64::new(0) }))
     }
 
     /// Creates a clock that stands still, at today's date, until [`Clock::advance`] moves it.
@@ -67,13 +74,16 @@ impl Clock {
                 mono_ms: mono_us.load(Ordering::Relaxed) / 1000,
                 wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
             },
-            Source::System { origin, wall_offset_ms } => {
+            Source::System { origin, wall_offset_ms, compared_ms } => {
                 let mono_ms = origin.elapsed().as_millis() as u64;
-                let seen = (unix_us() / 1000).wrapping_sub_unsigned(mono_ms);
                 let mut offset = wall_offset_ms.load(Ordering::Relaxed);
-                if seen.abs_diff(offset) > WALL_TOLERANCE_MS as u64 {
-                    wall_offset_ms.store(seen, Ordering::Relaxed);
-                    offset = seen;
+                if compared_ms.load(Ordering::Relaxed) != mono_ms {
+                    compared_ms.store(mono_ms, Ordering::Relaxed);
+                    let seen = (unix_us() / 1000).wrapping_sub_unsigned(mono_ms);
+                    if seen.abs_diff(offset) > WALL_TOLERANCE_MS as u64 {
+                        wall_offset_ms.store(seen, Ordering::Relaxed);
+                        offset = seen;
+                    }
                 }
                 Now { mono_ms, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
             }
