@@ -191,6 +191,11 @@ fn words<W: AsRef<str>>(reply: &mut Reply<'_>, words: &[W]) {
     words.iter().for_each(|word| reply.simple(word.as_ref()));
 }
 
+/// Returns the names of the flags that are set.
+fn set_names(flags: &[(bool, &'static str)]) -> Vec<&'static str> {
+    flags.iter().filter_map(|(is_set, name)| is_set.then_some(*name)).collect()
+}
+
 fn text_field(reply: &mut Reply<'_>, name: &str, value: &str) {
     reply.bulk(name.as_bytes());
     reply.bulk(value.as_bytes());
@@ -201,7 +206,8 @@ fn document(reply: &mut Reply<'_>, registered: &Registered) {
     let command = registered.command;
     let fields = 3
         + usize::from(!command.complexity.is_empty())
-        + 3 * usize::from(command.deprecated.is_some())
+        + usize::from(command.deprecated.is_some() || command.internal)
+        + 2 * usize::from(command.deprecated.is_some())
         + usize::from(!command.args.is_empty())
         + usize::from(!command.subcommands.is_empty());
     reply.map(fields);
@@ -211,9 +217,12 @@ fn document(reply: &mut Reply<'_>, registered: &Registered) {
     if !command.complexity.is_empty() {
         text_field(reply, "complexity", command.complexity);
     }
-    if let Some((since, instead)) = command.deprecated {
+    let flags = [(command.deprecated.is_some(), "deprecated"), (command.internal, "syscmd")];
+    if flags.iter().any(|(is_set, _)| *is_set) {
         reply.bulk(b"doc_flags");
-        words(reply, &["deprecated"]);
+        words(reply, &set_names(&flags));
+    }
+    if let Some((since, instead)) = command.deprecated {
         text_field(reply, "deprecated_since", since);
         text_field(reply, "replaced_by", instead);
     }
@@ -256,10 +265,11 @@ impl<'a> KeyCounter<'a> {
 fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>) {
     reply.array(args.len());
     for arg in args {
-        let flags: Vec<&str> = [(arg.optional, "optional"), (arg.multiple, "multiple")]
-            .into_iter()
-            .filter_map(|(is_set, name)| is_set.then_some(name))
-            .collect();
+        let flags = set_names(&[
+            (arg.optional, "optional"),
+            (arg.multiple, "multiple"),
+            (arg.multiple_token, "multiple_token"),
+        ]);
         let (kind, parts) = match arg.kind {
             Kind::Key(_) => ("key", None),
             Kind::String => ("string", None),

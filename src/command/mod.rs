@@ -183,6 +183,8 @@ pub struct Arg {
     pub optional: bool,
     /// Whether it may be given again and again.
     pub multiple: bool,
+    /// Whether the word before it comes again with every repetition.
+    pub multiple_token: bool,
     /// The Redis version that introduced it, where later than the command.
     pub since: Option<&'static str>,
     /// What COMMAND remarks about the use of a key.
@@ -192,7 +194,16 @@ pub struct Arg {
 impl Arg {
     /// Declares an argument of some kind.
     pub const fn new(name: &'static str, kind: Kind) -> Self {
-        Arg { name, kind, token: None, optional: false, multiple: false, since: None, key_notes: None }
+        Arg {
+            name,
+            kind,
+            token: None,
+            optional: false,
+            multiple: false,
+            multiple_token: false,
+            since: None,
+            key_notes: None,
+        }
     }
 
     /// Puts a word before the argument.
@@ -208,6 +219,11 @@ impl Arg {
     /// Lets the argument be repeated.
     pub const fn multiple(self) -> Self {
         Arg { multiple: true, ..self }
+    }
+
+    /// Lets the argument be repeated together with the word before it.
+    pub const fn multiple_token(self) -> Self {
+        Arg { multiple: true, multiple_token: true, ..self }
     }
 
     /// Adds a remark about the use of a key.
@@ -291,6 +307,8 @@ pub struct Command {
     pub tips: &'static [&'static str],
     /// Version since which it is deprecated, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
+    /// Whether it is for looking into the server rather than for working with it.
+    pub internal: bool,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
     /// The commands inside this one.
@@ -312,6 +330,7 @@ impl Command {
             categories: &[],
             tips: &[],
             deprecated: None,
+            internal: false,
             arity: None,
             subcommands: &[],
         }
@@ -349,6 +368,11 @@ impl Command {
     /// Marks the command as deprecated since a version, in favour of something else.
     pub const fn deprecated(self, since: &'static str, instead: &'static str) -> Self {
         Command { deprecated: Some((since, instead)), ..self }
+    }
+
+    /// Marks the command as one for looking into the server.
+    pub const fn internal(self) -> Self {
+        Command { internal: true, ..self }
     }
 
     /// Sets the arity by hand: the number of words, or its negative where that is only the least.
