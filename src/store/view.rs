@@ -3,13 +3,14 @@
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
+use bytes::Bytes;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::shard::{Key, Shard, Totals, WatchFlag};
 use super::table::SCAN_POSITIONS;
-use super::value::{Text, Type};
+use super::value::{SHARED_MIN, Text, Type, Value};
 use super::{Databases, SHARDS, free_aside};
 use crate::clock::{Deadline, Now};
 use crate::error::{Error, Result};
@@ -110,6 +111,22 @@ impl<'a> View<'a> {
         if deadline.is_some_and(|deadline| deadline.is_due(now)) {
             self.exists(key); // looking at a key that has ended removes it, so that nothing counts it
         }
+    }
+
+    /// Sets a key to a string that the caller has made; a long one is taken over as it is.
+    pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl) {
+        if value.len() < SHARED_MIN {
+            return self.set(key, &value, ttl);
+        }
+        let deadline = match ttl {
+            Ttl::Clear => None,
+            Ttl::At(deadline) => Some(deadline),
+            Ttl::Keep => self.deadline(key).flatten(),
+        };
+        self.exists(key); // looking at a key that has ended removes it, so that it counts as such
+        let (entry, now) = (Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline), self.now);
+        self.shard_mut(key, |shard| shard.put(key.hash, entry, now));
+        self.exists(key); // and so it is when the new deadline has passed
     }
 
     /// Writes `patch` into the string of a key from `offset` on; the key is created, and the gap filled with zero bytes, as needed.
