@@ -32,6 +32,10 @@ pub enum Error {
     StringTooLong,
     /// An offset is negative.
     OffsetOutOfRange,
+    /// The number of a bit is negative, too large or no integer.
+    BitOffset,
+    /// A bit is neither 0 nor 1.
+    BitValue,
     /// A time to live is zero, negative or too large; holds the command's name.
     InvalidExpire(&'static str),
     /// The source key of a RENAME does not exist.
@@ -140,6 +144,8 @@ impl fmt::Display for Error {
             Error::NotFinite => "ERR increment would produce NaN or Infinity",
             Error::StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
             Error::OffsetOutOfRange => "ERR offset is out of range",
+            Error::BitOffset => "ERR bit offset is not an integer or out of range",
+            Error::BitValue => "ERR bit is not an integer or out of range",
             Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
             Error::NoSuchKey => "ERR no such key",
             Error::InvalidCursor => "ERR invalid cursor",

@@ -8,6 +8,7 @@
 use crate::error::Result;
 
 pub mod args;
+pub mod bitmap;
 pub mod client;
 pub mod connection;
 pub mod dispatch;
@@ -89,6 +90,8 @@ pub const FLAG_NAMES: &[(Flags, &str)] = &[
 pub enum Group {
     /// Strings.
     String,
+    /// Strings as rows of bits.
+    Bitmap,
     /// Keys of any type.
     Generic,
     /// MULTI and its companions.
@@ -104,6 +107,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",
+            Group::Bitmap => "bitmap",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
@@ -389,6 +393,7 @@ impl Command {
 /// Every family's table.
 pub const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
+    bitmap::COMMANDS,
     generic::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,

@@ -109,6 +109,7 @@ impl Registered {
                 || match name {
                     "keyspace" => group == Some(Group::Generic),
                     "string" => group == Some(Group::String),
+                    "bitmap" => group == Some(Group::Bitmap),
                     "connection" => group == Some(Group::Connection),
                     "transaction" => group == Some(Group::Transactions),
                     "read" => flags & READ != 0,

@@ -52,6 +52,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`SCAN`", "cursors and the order of keys follow its hash table", "cursors and order are its own; the guarantees are the same"),
     ("`KEYS`", "an atomic snapshot", "over a big database other clients are served in between, so it is a snapshot only inside `EXEC`"),
     ("`LCS` of long strings", "holds every client up", "other clients are served in between; the result is that of the moment it began"),
+    ("`WATCH`", "misses some changes: by `BITFIELD` of a string that only grew because `OVERFLOW FAIL` kept all else", "notices every change"),
     ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
     ("`INFO`", "fields of features that keylatch does not have", "the fields clients look at; memory and statistics are its own"),
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),

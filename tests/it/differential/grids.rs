@@ -80,6 +80,57 @@ fn parts_of_strings_are_cut_as_redis_cuts_them_at_every_boundary() {
     compare(calls);
 }
 
+#[test]
+fn bits_are_counted_and_found_between_all_the_boundaries_that_redis_knows() {
+    let ends = ["-9223372036854775808", "-25", "-24", "-9", "-3", "-1", "0", "2", "3", "7", "8", "23", "24", "99", "x"];
+    let mut calls = Vec::new();
+    for call in ["BITCOUNT k", "BITPOS k 0", "BITPOS k 1", "BITPOS k 2"] {
+        for start in ends {
+            calls.push(format!("{call} {start}"));
+            for end in ends {
+                calls.extend(["", "BYTE", "BIT", "FOO"].map(|unit| format!("{call} {start} {end} {unit}")));
+            }
+        }
+    }
+    compare(calls.into_iter());
+}
+
+#[test]
+fn fields_of_every_kind_take_the_numbers_that_those_of_redis_take() {
+    let kinds = ["i1", "i2", "i8", "i33", "i62", "i63", "i64", "u1", "u2", "u8", "u33", "u62", "u63"];
+    let offsets = ["0", "3", "#1", "21"];
+    let numbers = [
+        "0",
+        "1",
+        "-1",
+        "2",
+        "127",
+        "128",
+        "-128",
+        "-129",
+        "256",
+        "4611686018427387904",
+        "-4611686018427387905",
+        "9223372036854775807",
+        "-9223372036854775808",
+    ];
+    let mut calls = Vec::new();
+    for kind in kinds {
+        for offset in offsets {
+            for number in numbers {
+                for overflow in ["WRAP", "SAT", "FAIL"] {
+                    let field = format!("{kind} {offset}");
+                    calls.push(format!(
+                        "BITFIELD k OVERFLOW {overflow} INCRBY {field} {number} GET {field} SET {field} {number} \
+                         GET {field} INCRBY {field} {number} GET u63 0"
+                    ));
+                }
+            }
+        }
+    }
+    compare(calls.into_iter());
+}
+
 /// Returns every sequence of up to `len` options, also with repetitions.
 fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
     let mut all = vec![String::new()];

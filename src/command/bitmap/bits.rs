@@ -1,0 +1,127 @@
+//! Counting, finding and combining bits, eight bytes at a time.
+
+use std::ops::Range;
+
+use crate::command::args::is_word;
+use crate::error::{Error, Result};
+
+const WORD: usize = size_of::<u64>();
+
+/// Counts the bits that are set in a range of the bits of `bytes`.
+pub(super) fn count(bytes: &[u8], range: Range<u64>) -> u64 {
+    if range.is_empty() {
+        return 0;
+    }
+    let (first, last) = ((range.start / 8) as usize, ((range.end - 1) / 8) as usize);
+    // Whole bytes are counted; what lies in the outer two beyond the range is taken off again.
+    let before = !(0xff >> (range.start % 8)) & bytes[first];
+    let after = (0x7f >> ((range.end - 1) % 8)) & bytes[last];
+    count_all(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(after.count_ones())
+}
+
+fn count_all(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<WORD>();
+    let in_words: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
+    in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}
+
+/// Finds the first bit that is set, or clear, in a range of the bits of `bytes`.
+pub(super) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64> {
+    let window = &bytes[(range.start / 8) as usize..range.end.div_ceil(8) as usize];
+    let mut offset = range.start / 8 * 8;
+    for chunk in window.chunks(WORD) {
+        // What is looked for becomes a one, the highest bit the first; what is missing at the end becomes zero.
+        let mut word = load(chunk);
+        if !is_set {
+            word = !word & load(&[0xff; WORD][..chunk.len()]);
+        }
+        if offset < range.start {
+            word &= u64::MAX >> (range.start - offset);
+        }
+        if word != 0 {
+            return Some(offset + u64::from(word.leading_zeros())).filter(|found| *found < range.end);
+        }
+        offset += u64::BITS as u64;
+    }
+    None
+}
+
+/// Reads up to eight bytes, the first the highest; missing ones are zero.
+fn load(chunk: &[u8]) -> u64 {
+    if let Ok(word) = chunk.try_into() {
+        return u64::from_be_bytes(word);
+    }
+    let mut word = [0; WORD];
+    word[..chunk.len()].copy_from_slice(chunk);
+    u64::from_be_bytes(word)
+}
+
+/// Says how BITOP combines strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl Operator {
+    pub(super) fn read(word: &[u8]) -> Result<Self> {
+        let all = [("AND", Self::And), ("OR", Self::Or), ("XOR", Self::Xor), ("NOT", Self::Not)];
+        all.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, operator)| operator).ok_or(Error::Syntax)
+    }
+
+    /// Combines a string into the result so far; the shorter of the two counts as filled up with zero bytes.
+    pub(super) fn fold(self, result: &mut Vec<u8>, other: &[u8]) {
+        if result.len() < other.len() {
+            result.resize(other.len(), 0);
+        }
+        let (shared, rest) = result.split_at_mut(other.len());
+        match self {
+            Operator::And => {
+                combine(shared, other, |a, b| a & b);
+                rest.fill(0);
+            }
+            Operator::Or => combine(shared, other, |a, b| a | b),
+            Operator::Xor => combine(shared, other, |a, b| a ^ b),
+            Operator::Not => {}
+        }
+    }
+}
+
+/// Combines two strings of the same length into the first, word by word.
+fn combine(into: &mut [u8], other: &[u8], operation: impl Fn(u64, u64) -> u64) {
+    let (words, rest) = into.as_chunks_mut::<WORD>();
+    let (other_words, other_rest) = other.as_chunks::<WORD>();
+    for (word, other) in words.iter_mut().zip(other_words) {
+        *word = operation(u64::from_ne_bytes(*word), u64::from_ne_bytes(*other)).to_ne_bytes();
+    }
+    for (byte, other) in rest.iter_mut().zip(other_rest) {
+        *byte = operation(u64::from(*byte), u64::from(*other)) as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_and_finding_agree_with_going_bit_by_bit_in_every_range() {
+        let texts: [&[u8]; 4] =
+            [&[0xff; 19], &[0; 19], b"\0\0\0\0\0\0\0\0\x01\x80\0\xff\xfe\x7f\x55\xaa\x11\0\x10", b""];
+        for text in texts {
+            let bits: Vec<bool> =
+                text.iter().flat_map(|byte| (0..8).map(move |at| byte >> (7 - at) & 1 == 1)).collect();
+            for start in 0..=bits.len() {
+                for end in start..=bits.len() {
+                    let (range, part) = (start as u64..end as u64, &bits[start..end]);
+                    assert_eq!(count(text, range.clone()), part.iter().filter(|bit| **bit).count() as u64);
+                    for is_set in [false, true] {
+                        let expected = part.iter().position(|bit| *bit == is_set).map(|at| (start + at) as u64);
+                        assert_eq!(find(text, is_set, range.clone()), expected, "{is_set} in {range:?} of {text:?}");
+                    }
+                }
+            }
+        }
+    }
+}

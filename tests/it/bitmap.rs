@@ -1,0 +1,76 @@
+//! Bits, seen through the socket: what a comparison with Redis does not show.
+
+use crate::harness::{TestServer, encode};
+
+/// Longer than what is copied into replies.
+const LONG: usize = 100_000;
+
+#[test]
+fn a_bit_set_behind_a_get_in_the_same_pipeline_does_not_reach_back_into_its_reply() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call_args(&[&b"SET"[..], b"k", &vec![0; LONG]]), "+OK");
+    let calls: [&[&str]; 6] = [
+        &["GET", "k"],
+        &["SETBIT", "k", "7", "1"],
+        &["GET", "k"],
+        &["BITFIELD", "k", "SET", "u8", "0", "255"],
+        &["BITOP", "NOT", "k", "k"],
+        &["GET", "k"],
+    ];
+    client.send(&calls.iter().flat_map(|call| encode(call)).collect::<Vec<u8>>());
+    let first_bytes: Vec<Option<u8>> = calls
+        .iter()
+        .map(|_| client.read_frame().expect("a reply").as_bytes().and_then(|bytes| bytes.first().copied()))
+        .collect();
+    assert_eq!(first_bytes, [Some(0), None, Some(1), None, None, Some(0)]);
+}
+
+#[test]
+fn bits_of_a_key_that_has_ended_begin_anew_without_its_time_to_live() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SET k abc PX 10", "+OK"),
+        ("SET l abc PX 10", "+OK"),
+        ("SET m abc PX 10", "+OK"),
+        ("SET n abc", "+OK"),
+    ]);
+    server.advance_ms(10);
+    client.expect(&[
+        ("SETBIT k 15 1", ":0"),
+        ("STRLEN k", ":2"),
+        ("PTTL k", ":-1"),
+        ("BITFIELD l GET u8 0 SET u8 8 1", "*2 :0 :0"),
+        ("STRLEN l", ":2"),
+        ("BITOP AND n m n", ":3"),
+        ("BITCOUNT n", ":0"),
+        ("DBSIZE", ":3"),
+    ]);
+}
+
+#[test]
+fn a_long_result_takes_the_place_of_a_key_with_its_time_to_live_and_all_its_memory() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call_args(&[&b"SET"[..], b"source", &vec![0; LONG]]), "+OK");
+    client.expect(&[("SET k v PX 10", "+OK"), ("BITOP NOT k source", ":100000"), ("PTTL k", ":-1")]);
+    server.advance_ms(20);
+    client.expect(&[("BITCOUNT k", ":800000"), ("DBSIZE", ":2"), ("EXPIRE k 1", ":1")]);
+    client.expect(&[("BITOP OR k missing", ":0"), ("DBSIZE", ":1"), ("DEL source", ":1"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn bits_set_one_after_the_other_over_the_border_between_short_and_long_strings_all_stay() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let step = 997;
+    for at in 0..400 {
+        assert_eq!(client.int(&format!("SETBIT k {} 1", at * step)), 0);
+    }
+    assert_eq!(client.int("BITCOUNT k"), 400);
+    assert_eq!(client.int("STRLEN k"), 399 * step / 8 + 1);
+    for at in 0..400 {
+        assert_eq!(client.int(&format!("BITPOS k 1 {} -1 BIT", at * step)), at * step);
+    }
+}
