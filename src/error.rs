@@ -84,6 +84,12 @@ pub enum Error {
     SetInfoValue(&'static str),
     /// EXPIRE and its kin met an option they do not know; holds the word.
     UnsupportedOption(Vec<u8>),
+    /// The string is no HyperLogLog.
+    NotHyperLogLog,
+    /// The runs of a sparse HyperLogLog do not add up.
+    CorruptHyperLogLog,
+    /// PFDEBUG met a word it does not know; holds the word.
+    PfdebugSubcommand(Vec<u8>),
     /// CLIENT LIST TYPE met a type it does not know; holds the word.
     UnknownClientType(Vec<u8>),
     /// CONFIG SET refused; holds the reason.
@@ -120,6 +126,11 @@ impl Error {
             }
             Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
+            Error::PfdebugSubcommand(word) => {
+                // As in C, the word ends at its first NUL.
+                let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+                quoting("ERR Unknown PFDEBUG subcommand '", word, "'")
+            }
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
             other => other.to_string().into_bytes(),
@@ -169,7 +180,10 @@ impl fmt::Display for Error {
             | Error::ExecRefused(_)
             | Error::UnsupportedOption(_)
             | Error::UnknownClientType(_)
+            | Error::PfdebugSubcommand(_)
             | Error::SetInfoOption(_) => return f.write_str(&String::from_utf8_lossy(&self.wire_text())),
+            Error::NotHyperLogLog => "WRONGTYPE Key is not a valid HyperLogLog string value.",
+            Error::CorruptHyperLogLog => "INVALIDOBJ Corrupted HLL object detected",
             Error::DbOutOfRange => "ERR DB index is out of range",
             Error::NestedMulti => "ERR MULTI calls can not be nested",
             Error::WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",

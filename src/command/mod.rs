@@ -15,6 +15,7 @@ pub mod dispatch;
 pub mod expire;
 pub mod float;
 pub mod generic;
+pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
 pub mod lcs;
@@ -92,6 +93,8 @@ pub enum Group {
     String,
     /// Strings as rows of bits.
     Bitmap,
+    /// Strings that count distinct elements.
+    HyperLogLog,
     /// Keys of any type.
     Generic,
     /// MULTI and its companions.
@@ -108,6 +111,7 @@ impl Group {
         match self {
             Group::String => "string",
             Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::Connection => "connection",
@@ -394,6 +398,7 @@ impl Command {
 pub const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
+    hyperloglog::COMMANDS,
     generic::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,

@@ -110,6 +110,7 @@ impl Registered {
                     "keyspace" => group == Some(Group::Generic),
                     "string" => group == Some(Group::String),
                     "bitmap" => group == Some(Group::Bitmap),
+                    "hyperloglog" => group == Some(Group::HyperLogLog),
                     "connection" => group == Some(Group::Connection),
                     "transaction" => group == Some(Group::Transactions),
                     "read" => flags & READ != 0,

@@ -191,6 +191,11 @@ honoured! {
         /// Asks clients for this password (AUTH); empty asks for none.
         "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
     }
+    "Data types" {
+        /// Keeps a HyperLogLog of few elements in a form that takes as many bytes as it needs, up to this many; it then
+        /// becomes one of 12304 bytes, which is faster.
+        "hll-sparse-max-bytes" hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Honoured;
+    }
     "Clients" {
         /// Serves at most this many clients at a time and refuses the next.
         "maxclients" maxclients: u32 = "10000", Kind::Int(1, u32::MAX as i64), Runtime, Honoured;

@@ -4,8 +4,8 @@
 //! purpose stands in one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`keys`], [`transactions`],
-//!   [`sessions`] and [`wire`] tell them.
+//! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
+//!   [`transactions`], [`sessions`] and [`wire`] tell them.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
@@ -16,6 +16,7 @@ mod bitmaps;
 mod catalogue;
 mod deviations;
 mod grids;
+mod hyperloglogs;
 mod keys;
 mod oracle;
 mod random;

@@ -9,6 +9,7 @@ mod differential;
 mod embed;
 mod expiry;
 mod harness;
+mod hyperloglog;
 mod keys;
 mod limits;
 mod linearizable;

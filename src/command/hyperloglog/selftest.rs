@@ -1,0 +1,65 @@
+//! PFSELFTEST: the registers keep what is written, both encodings agree, and estimates are near the truth.
+//!
+//! It tries the same things as Redis' test, with fewer elements: a call holds up other clients for milliseconds only.
+
+use super::sketch::{self, REGISTERS, Registers, Sketch};
+use crate::command::Call;
+use crate::error::{Error, Result};
+
+/// How many elements are counted.
+const ELEMENTS: u64 = 100_000;
+
+/// An estimate may be off by this many standard errors.
+const ERRORS_MAX: f64 = 6.0;
+
+/// Carries out `PFSELFTEST`.
+pub(super) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
+    keep_registers()?;
+    count_elements(call.config.hll_sparse_max_bytes)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Fails the test; the reply names what was found.
+fn failed(what: String) -> Error {
+    Error::other(format!("TESTFAILED {what}"))
+}
+
+fn keep_registers() -> Result<()> {
+    let mut sketch = Sketch::empty();
+    sketch.make_dense()?;
+    let value = |index: usize| (index * 37 % 64) as u8;
+    for index in 0..REGISTERS {
+        sketch.raise(index, value(index), 0)?;
+    }
+    match sketch::dense_registers(sketch.as_bytes()).enumerate().find(|(index, found)| *found != value(*index)) {
+        None => Ok(()),
+        Some((index, found)) => Err(failed(format!("Register {index} should be {} but is {found}", value(index)))),
+    }
+}
+
+fn count_elements(sparse_max: usize) -> Result<()> {
+    let (mut sparse, mut dense) = (Sketch::empty(), Sketch::empty());
+    dense.make_dense()?;
+    let mut checkpoint = 1;
+    for element in 1..=ELEMENTS {
+        sparse.add(&element.to_le_bytes(), sparse_max)?;
+        dense.add(&element.to_le_bytes(), sparse_max)?;
+        if element < checkpoint {
+            continue;
+        }
+        let count = sketch::count(dense.as_bytes())?;
+        let mut merged = Registers::new();
+        merged.merge(sparse.as_bytes())?;
+        if sketch::count(sparse.as_bytes())? != count || merged.count() != count {
+            return Err(failed("dense/sparse disagree".into()));
+        }
+        let standard_error = 1.04 / (REGISTERS as f64).sqrt();
+        let error = count.abs_diff(element);
+        if error as f64 > (standard_error * ERRORS_MAX * element as f64).ceil() {
+            return Err(failed(format!("Too big error. card:{element} abserr:{error}")));
+        }
+        checkpoint *= 10;
+    }
+    Ok(())
+}

@@ -1,0 +1,478 @@
+//! The bytes of a HyperLogLog: 16384 registers behind a header, packed in one of two ways.
+//!
+//! ```text
+//! | "HYLL" | encoding | unused, 3 | cardinality, 8, little-endian | registers              |
+//!
+//! dense:   six bits per register, from the low bits of a byte to the high ones
+//! sparse:  00llllll           l + 1 registers are zero
+//!          01llllll llllllll  l + 1 registers are zero
+//!          1vvvvvll           l + 1 registers are v + 1
+//! ```
+//!
+//! The cardinality is a cache; with the highest bit of its last byte set it is out of date. A sparse sketch becomes
+//! dense when a register passes what five bits hold, or when it would grow beyond `hll-sparse-max-bytes`.
+//!
+//! Invariant: the bytes are those that Redis 7.0 makes of the same elements, also of a sketch that is damaged.
+
+use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::{Error, Result};
+
+/// How many registers there are; the lower 14 bits of a hash choose one.
+pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 14;
+/// The highest rank that the 50 other bits of a hash can have.
+const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
+
+const MAGIC: &[u8] = b"HYLL";
+const ENCODING_AT: usize = 4;
+/// Where the cached cardinality lies.
+pub(super) const CARDINALITY_AT: usize = 8;
+const HEADER: usize = 16;
+/// Marks the cached cardinality as out of date, in its last byte.
+const STALE: u8 = 0x80;
+
+const REGISTER_BITS: usize = 6;
+const REGISTER_MAX: u16 = (1 << REGISTER_BITS) - 1;
+const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
+
+/// The longest run of zeros that one byte holds.
+const SHORT_ZEROS_MAX: usize = 64;
+/// The greatest register, and the longest run of them, that a sparse sketch holds in one byte.
+const SPARSE_VALUE_MAX: u8 = 32;
+const SPARSE_RUN_MAX: usize = 4;
+/// After a change, as many runs are looked at for neighbours to join.
+const JOIN_RUNS: usize = 5;
+
+/// Half of 1 / ln 2: what the harmonic mean of infinitely many registers is multiplied with.
+const ALPHA: f64 = 0.721_347_520_444_481_7;
+
+/// Says how the registers are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Dense,
+    Sparse,
+}
+
+impl Encoding {
+    /// Returns the name that PFDEBUG shows.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Encoding::Dense => "dense",
+            Encoding::Sparse => "sparse",
+        }
+    }
+}
+
+/// Checks that bytes may be a sketch and returns how it is packed. Whether its runs add up is seen when they are used.
+pub(super) fn encoding(bytes: &[u8]) -> Result<Encoding> {
+    match bytes.get(ENCODING_AT) {
+        _ if bytes.len() < HEADER || !bytes.starts_with(MAGIC) => Err(Error::NotHyperLogLog),
+        Some(0) if bytes.len() == DENSE_LEN => Ok(Encoding::Dense),
+        Some(1) => Ok(Encoding::Sparse),
+        _ => Err(Error::NotHyperLogLog),
+    }
+}
+
+/// Returns the cached cardinality, if it is up to date.
+pub(super) fn known_cardinality(bytes: &[u8]) -> Option<u64> {
+    let cached = u64::from_le_bytes(*bytes[CARDINALITY_AT..].first_chunk()?);
+    (cached >> 56 & u64::from(STALE) == 0).then_some(cached)
+}
+
+/// Estimates how many distinct elements a sketch has seen.
+pub(super) fn count(bytes: &[u8]) -> Result<u64> {
+    let mut histogram = Histogram::default();
+    match encoding(bytes)? {
+        Encoding::Dense => dense_registers(bytes).for_each(|register| histogram.add(register, 1)),
+        Encoding::Sparse => {
+            let mut covered = 0;
+            for run in runs(bytes) {
+                histogram.add(run.value, run.len);
+                covered += run.len;
+            }
+            if covered != REGISTERS {
+                return Err(Error::CorruptHyperLogLog);
+            }
+        }
+    }
+    Ok(histogram.estimate())
+}
+
+/// Spells the runs of a sparse sketch; `None` for a dense one.
+pub(super) fn decode(bytes: &[u8]) -> Option<String> {
+    if encoding(bytes) != Ok(Encoding::Sparse) {
+        return None;
+    }
+    let spelled = runs(bytes).map(|run| match (run.value, run.size) {
+        (0, 1) => format!("z:{}", run.len),
+        (0, _) => format!("Z:{}", run.len),
+        (value, _) => format!("v:{value},{}", run.len),
+    });
+    Some(spelled.collect::<Vec<_>>().join(" "))
+}
+
+/// Chooses the register of an element, and the rank it gives it: how many bits of the hash, from the fifteenth up to
+/// the first that is set.
+fn place(element: &[u8]) -> (usize, u8) {
+    const SEED: u64 = 0xadc8_3b19;
+    let hash = murmur_hash_64a(element, SEED);
+    // The bit above the last one ends the count where all are clear.
+    let rest = hash >> INDEX_BITS | 1 << (RANK_MAX - 1);
+    (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
+}
+
+/// Austin Appleby's MurmurHash2 of 64 bits, variant A; words are read in little-endian order everywhere.
+fn murmur_hash_64a(bytes: &[u8], seed: u64) -> u64 {
+    const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
+    const SHIFT: u32 = 47;
+    let mix = |word: u64| (word ^ word >> SHIFT).wrapping_mul(MULTIPLIER);
+    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(MULTIPLIER);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let word = mix(u64::from_le_bytes(*word).wrapping_mul(MULTIPLIER));
+        hash = (hash ^ word).wrapping_mul(MULTIPLIER);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        hash = (hash ^ u64::from_le_bytes(last)).wrapping_mul(MULTIPLIER);
+    }
+    let hash = mix(hash);
+    hash ^ hash >> SHIFT
+}
+
+/// Returns the two bytes around a dense register and how far above their lowest bit it begins.
+fn dense_window(bytes: &[u8], index: usize) -> (usize, u16, usize) {
+    let at = HEADER + index * REGISTER_BITS / 8;
+    // The last register ends with the last byte.
+    let next = bytes.get(at + 1).copied().unwrap_or(0);
+    (at, u16::from_le_bytes([bytes[at], next]), index * REGISTER_BITS % 8)
+}
+
+/// Returns the registers of a dense sketch.
+pub(super) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    // Three bytes hold four registers.
+    let (groups, _) = bytes[HEADER..].as_chunks::<3>();
+    groups.iter().flat_map(|[low, middle, high]| {
+        let group = u32::from_le_bytes([*low, *middle, *high, 0]);
+        [0, 6, 12, 18].map(|shift| (group >> shift) as u8 & REGISTER_MAX as u8)
+    })
+}
+
+/// A few bytes to write, and where.
+pub(super) type Patch = (usize, SmallVec<[u8; 2]>);
+
+/// Returns what to write into a dense sketch to add an element; nothing if it is not new.
+pub(super) fn dense_patch(bytes: &[u8], element: &[u8]) -> Option<Patch> {
+    let (index, rank) = place(element);
+    raising_patch(bytes, index, rank)
+}
+
+/// Returns what to write into a dense sketch so that a register has at least some value.
+fn raising_patch(bytes: &[u8], index: usize, value: u8) -> Option<Patch> {
+    let (at, window, shift) = dense_window(bytes, index);
+    if u16::from(value) <= window >> shift & REGISTER_MAX {
+        return None;
+    }
+    let [low, high] = (window & !(REGISTER_MAX << shift) | u16::from(value) << shift).to_le_bytes();
+    let is_split = shift + REGISTER_BITS > 8;
+    Some((at, if is_split { smallvec![low, high] } else { smallvec![low] }))
+}
+
+/// Returns the byte to write, and where, so that the cached cardinality counts as out of date; nothing if it does.
+pub(super) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
+    let last = bytes[HEADER - 1];
+    (last & STALE == 0).then_some((HEADER - 1, last | STALE))
+}
+
+/// One run of equal registers in a sparse sketch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// Where its bytes are.
+    at: usize,
+    /// How many bytes it takes, also where the last one is missing.
+    size: usize,
+    value: u8,
+    /// How many registers it stands for.
+    len: usize,
+}
+
+/// Reads the run at a place; `None` behind the last one.
+fn run_at(bytes: &[u8], at: usize) -> Option<Run> {
+    let first = *bytes.get(at)?;
+    let low = usize::from(first & 0x3f);
+    Some(match first >> 6 {
+        0 => Run { at, size: 1, value: 0, len: low + 1 },
+        1 => {
+            // A run cut in half is read as if a zero byte came, as behind every string of Redis.
+            let second = bytes.get(at + 1).copied().unwrap_or(0);
+            Run { at, size: 2, value: 0, len: (low << 8 | usize::from(second)) + 1 }
+        }
+        _ => Run { at, size: 1, value: (first >> 2 & 0x1f) + 1, len: usize::from(first & 3) + 1 },
+    })
+}
+
+fn runs(bytes: &[u8]) -> impl Iterator<Item = Run> {
+    let mut at = HEADER;
+    std::iter::from_fn(move || {
+        let run = run_at(bytes, at)?;
+        at += run.size;
+        Some(run)
+    })
+}
+
+/// Calls `act` with every register of a sparse sketch that is not zero.
+fn for_each_set(bytes: &[u8], mut act: impl FnMut(usize, u8)) -> Result<()> {
+    let mut index = 0;
+    for run in runs(bytes) {
+        let end = index + run.len;
+        if end > REGISTERS {
+            return Err(Error::CorruptHyperLogLog);
+        }
+        if run.value > 0 {
+            (index..end).for_each(|index| act(index, run.value));
+        }
+        index = end;
+    }
+    if index == REGISTERS { Ok(()) } else { Err(Error::CorruptHyperLogLog) }
+}
+
+/// Appends a run of fewer than all registers to `bytes`.
+fn push_run(bytes: &mut SmallVec<[u8; 8]>, value: u8, len: usize) {
+    match len.wrapping_sub(1) {
+        _ if len == 0 => {}
+        last if value > 0 => bytes.push(0x80 | (value - 1) << 2 | last as u8),
+        last if len <= SHORT_ZEROS_MAX => bytes.push(last as u8),
+        last => bytes.extend_from_slice(&[0x40 | (last >> 8) as u8, last as u8]),
+    }
+}
+
+/// Owns a sketch that is being changed. The bytes have passed [`encoding`].
+pub(super) struct Sketch(Vec<u8>);
+
+impl From<&[u8]> for Sketch {
+    fn from(bytes: &[u8]) -> Self {
+        Sketch(bytes.to_vec())
+    }
+}
+
+impl Sketch {
+    /// Creates a sparse sketch that has seen nothing.
+    pub(super) fn empty() -> Self {
+        let mut bytes = vec![0; HEADER];
+        bytes[..MAGIC.len()].copy_from_slice(MAGIC);
+        bytes[ENCODING_AT] = 1;
+        bytes.extend_from_slice(&[0x7f, 0xff]); // all registers are zero
+        Sketch(bytes)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.0.into()
+    }
+
+    fn is_dense(&self) -> bool {
+        self.0[ENCODING_AT] == 0
+    }
+
+    /// Marks the cached cardinality as out of date.
+    pub(super) fn forget_cardinality(&mut self) {
+        self.0[HEADER - 1] |= STALE;
+    }
+
+    /// Adds an element; returns whether that changed a register.
+    pub(super) fn add(&mut self, element: &[u8], sparse_max: usize) -> Result<bool> {
+        let (index, rank) = place(element);
+        self.raise(index, rank, sparse_max)
+    }
+
+    /// Raises every register to what `registers` has.
+    pub(super) fn raise_all(&mut self, registers: &Registers, sparse_max: usize) {
+        for (index, value) in registers.0.iter().enumerate().filter(|(_, value)| **value > 0) {
+            // As in Redis, a sketch that the merge has read without complaint is not refused here any more.
+            let _ = self.raise(index, *value, sparse_max);
+        }
+    }
+
+    /// Raises a register to a value; returns whether it was lower.
+    pub(super) fn raise(&mut self, index: usize, value: u8, sparse_max: usize) -> Result<bool> {
+        if !self.is_dense() {
+            return self.raise_sparse(index, value, sparse_max);
+        }
+        let patch = raising_patch(&self.0, index, value);
+        if let Some((at, bytes)) = &patch {
+            self.0[*at..*at + bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(patch.is_some())
+    }
+
+    fn raise_sparse(&mut self, index: usize, value: u8, sparse_max: usize) -> Result<bool> {
+        if value > SPARSE_VALUE_MAX {
+            self.make_dense()?;
+            return self.raise(index, value, sparse_max);
+        }
+        let (mut first, mut before) = (0, None);
+        let found = runs(&self.0).find(|run| {
+            let is_here = index < first + run.len;
+            if !is_here {
+                (first, before) = (first + run.len, Some(run.at));
+            }
+            is_here
+        });
+        let run = found.ok_or(Error::CorruptHyperLogLog)?;
+        if run.value >= value {
+            return Ok(false);
+        }
+        let mut split = SmallVec::new();
+        push_run(&mut split, run.value, index - first);
+        push_run(&mut split, value, 1);
+        push_run(&mut split, run.value, first + run.len - 1 - index);
+        let len = self.0.len() + split.len() - run.size;
+        if split.len() > run.size && len > sparse_max {
+            self.make_dense()?;
+            return self.raise(index, value, sparse_max);
+        }
+        let end = (run.at + run.size).min(self.0.len());
+        self.0.splice(run.at..end, split);
+        self.0.truncate(len); // of a run cut in half, one byte was not there to be replaced
+        self.join_neighbours(before.unwrap_or(HEADER));
+        self.forget_cardinality();
+        Ok(true)
+    }
+
+    /// Joins runs of the same value where one byte can hold them, in the few runs from a place on.
+    fn join_neighbours(&mut self, mut at: usize) {
+        for _ in 0..JOIN_RUNS {
+            let Some(run) = run_at(&self.0, at) else { return };
+            let next = run_at(&self.0, at + run.size).filter(|next| run.value > 0 && next.value == run.value);
+            match next.map(|next| run.len + next.len) {
+                Some(len) if len <= SPARSE_RUN_MAX => {
+                    self.0.remove(at);
+                    self.0[at] = 0x80 | (run.value - 1) << 2 | (len - 1) as u8;
+                }
+                _ => at += run.size,
+            }
+        }
+    }
+
+    /// Packs a sparse sketch anew as a dense one.
+    pub(super) fn make_dense(&mut self) -> Result<()> {
+        if self.is_dense() {
+            return Ok(());
+        }
+        let mut dense = Sketch(vec![0; DENSE_LEN]);
+        dense.0[..HEADER].copy_from_slice(&self.0[..HEADER]);
+        dense.0[ENCODING_AT] = 0;
+        for_each_set(&self.0, |index, value| {
+            // A dense sketch has no runs that could be damaged.
+            let _ = dense.raise(index, value, usize::MAX);
+        })?;
+        *self = dense;
+        Ok(())
+    }
+}
+
+/// Holds a register per byte: the greatest values of several sketches.
+pub(super) struct Registers(Box<[u8]>);
+
+impl Registers {
+    /// Creates registers that are all zero.
+    pub(super) fn new() -> Self {
+        Registers(vec![0; REGISTERS].into())
+    }
+
+    /// Raises every register to what a sketch has.
+    pub(super) fn merge(&mut self, bytes: &[u8]) -> Result<()> {
+        let registers = &mut self.0;
+        match encoding(bytes)? {
+            Encoding::Sparse => for_each_set(bytes, |index, value| registers[index] = registers[index].max(value)),
+            Encoding::Dense => {
+                for (register, value) in registers.iter_mut().zip(dense_registers(bytes)) {
+                    *register = value.max(*register);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Estimates how many distinct elements the sketches have seen together.
+    pub(super) fn count(&self) -> u64 {
+        let mut histogram = Histogram::default();
+        self.0.iter().for_each(|register| histogram.add(*register, 1));
+        histogram.estimate()
+    }
+}
+
+/// Counts how many registers have each value; damaged sketches have values up to 63.
+struct Histogram([usize; REGISTER_MAX as usize + 1]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram([0; REGISTER_MAX as usize + 1])
+    }
+}
+
+impl Histogram {
+    fn add(&mut self, value: u8, registers: usize) {
+        self.0[usize::from(value)] += registers;
+    }
+
+    /// Estimates the cardinality as Otmar Ertl does in "New cardinality estimation algorithms for HyperLogLog
+    /// sketches". The operations and their order are those of Redis, so that both round alike.
+    fn estimate(&self) -> u64 {
+        let m = REGISTERS as f64;
+        let of = |value: usize| self.0[value] as f64;
+        let mut z = m * tau((m - of(RANK_MAX)) / m);
+        for value in (1..RANK_MAX).rev() {
+            z += of(value);
+            z *= 0.5;
+        }
+        z += m * sigma(of(0) / m);
+        round_as_c(ALPHA * m * m / z)
+    }
+}
+
+/// Rounds as `llroundl` and two conversions do on x86: whatever does not fit, infinity above all, gives the least number.
+fn round_as_c(estimate: f64) -> u64 {
+    let rounded = estimate.round();
+    if rounded < i64::MAX as f64 { rounded as u64 } else { i64::MIN as u64 }
+}
+
+/// Corrects for registers that are zero.
+fn sigma(mut x: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z == before {
+            return z;
+        }
+    }
+}
+
+/// Corrects for registers that cannot rise any more.
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x) * (1.0 - x) * y;
+        if z == before {
+            return z / 3.0;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! HyperLogLogs, seen through the socket: what a comparison with Redis does not show.
+
+use crate::harness::{Dice, TestServer};
+
+/// What redis-server 7.0.15 stores after `PFADD k a b c`.
+const ABC: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x60\xf3\x80\x50\xb1\x84\x4b\xfb\x80\x42\x5a";
+
+#[test]
+fn sketches_travel_to_and_from_redis_as_bytes() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call("PFADD k a b c"), ":1");
+    assert_eq!(client.frame(&["GET", "k"]).as_bytes(), Some(ABC));
+    assert_eq!(client.call_args(&[&b"SET"[..], b"travelled", ABC]), "+OK");
+    client.expect(&[("PFCOUNT travelled", ":3"), ("PFADD travelled a c", ":0"), ("PFCOUNT travelled k", ":3")]);
+}
+
+#[test]
+fn the_limit_of_the_sparse_form_is_a_setting() {
+    let server = TestServer::start_with(&[("hll-sparse-max-bytes", "20")]);
+    let mut client = server.client();
+    client.expect(&[("PFADD k", ":1"), ("PFDEBUG ENCODING k", "+sparse"), ("PFADD k a", ":1")]);
+    client.expect(&[("PFDEBUG ENCODING k", "+dense"), ("STRLEN k", ":12304")]);
+    client.expect(&[("CONFIG SET hll-sparse-max-bytes 3000", "+OK"), ("PFADD l a", ":1")]);
+    client.expect(&[("PFDEBUG ENCODING l", "+sparse"), ("STRLEN l", ":21")]);
+}
+
+#[test]
+fn a_sketch_keeps_its_time_to_live_and_ends_with_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("PFADD k a", ":1"), ("PEXPIRE k 100", ":1"), ("PFADD k b", ":1"), ("PFCOUNT k", ":2")]);
+    client.expect(&[
+        ("PFMERGE k missing", "+OK"),
+        ("PFDEBUG TODENSE k", ":1"),
+        ("PFADD k c d", ":1"),
+        ("PTTL k", ":100"),
+    ]);
+    server.advance_ms(100);
+    client.expect(&[("PFCOUNT k", ":0"), ("PFCOUNT k k", ":0"), ("PFADD k a", ":1"), ("PFCOUNT k", ":1")]);
+}
+
+#[test]
+fn bytes_that_only_look_like_a_sketch_harm_nobody() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let mut dice = Dice::new(4_711);
+    for _ in 0..3_000 {
+        let mut bytes = b"HYLL\x01\0\0\0".to_vec();
+        bytes.extend((0..dice.roll(80)).map(|_| dice.roll(256) as u8));
+        assert_eq!(client.call_args(&[&b"SET"[..], b"k", &bytes]), "+OK");
+        for call in [
+            "PFCOUNT k",
+            "PFCOUNT k k",
+            "PFADD k a b c d e f g",
+            "PFMERGE l k",
+            "PFDEBUG DECODE k",
+            "PFDEBUG GETREG k",
+            "PFADD k 1 2 3 4",
+        ] {
+            let reply = client.call(call);
+            let is_known = reply.starts_with([':', '+', '$', '*'])
+                || reply == "-INVALIDOBJ Corrupted HLL object detected"
+                || reply == "-WRONGTYPE Key is not a valid HyperLogLog string value.";
+            assert!(is_known, "{call}: {reply}");
+        }
+    }
+}
