@@ -143,6 +143,9 @@ const VALUES: &[&[u8]] = &[
     b"-0.000000000000000001",
     b"1e17",
     b"123456789012345678",
+    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff",
+    b"HYLL\x01\0\0\0\x02\0\0\0\0\0\0\0\x5f\xff\x84\x84\x5f\xfd",
+    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x4f\xff",
 ];
 
 const INTEGERS: &[&[u8]] = &[
@@ -168,6 +171,32 @@ const INTEGERS: &[&[u8]] = &[
 
 const OFFSETS: &[&[u8]] = &[b"0", b"1", b"2", b"5", b"20", b"-1", b"536870912", b"9223372036854775807", b"x"];
 
+/// None is so large that strings would fill the memory.
+const BIT_OFFSETS: &[&[u8]] = &[
+    b"0",
+    b"1",
+    b"7",
+    b"8",
+    b"13",
+    b"100",
+    b"129",
+    b"1000",
+    b"99999",
+    b"#0",
+    b"#3",
+    b"#40",
+    b"-1",
+    b"x",
+    b"4294967296",
+    b"9223372036854775807",
+    b"#9223372036854775807",
+];
+
+const FIELD_TYPES: &[&[u8]] = &[
+    b"u1", b"u2", b"u7", b"u8", b"u13", b"u32", b"u63", b"i1", b"i2", b"i8", b"i9", b"i31", b"i63", b"i64", b"u64",
+    b"i0",
+];
+
 const ODD_TIMES: &[&[u8]] = &[b"0", b"-1", b"x", b"", b"9223372036854775807", b"-9223372036854775808"];
 
 /// The commands of the generator, each with its relative weight and what follows the name.
@@ -184,6 +213,10 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (3, "INCR", &[Key]), (3, "DECR", &[Key]), (3, "INCRBY", &[Key, Integer]), (3, "DECRBY", &[Key, Integer]),
         (5, "INCRBYFLOAT", &[Key, Value]), (2, "MSET", &[Pairs]), (2, "MSETNX", &[Pairs]), (3, "MGET", &[Keys]),
         (3, "LCS", &[Key, Key, LcsOptions]),
+        (4, "SETBIT", &[Key, BitOffset, Bit]), (3, "GETBIT", &[Key, BitOffset]), (4, "BITCOUNT", &[Key, BitRange]),
+        (4, "BITPOS", &[Key, Bit, BitRange]), (4, "BITOP", &[Operator, Key, Keys]), (5, "BITFIELD", &[Key, Fields]),
+        (2, "BITFIELD_RO", &[Key, Fields]),
+        (8, "PFADD", &[Key, Elements]), (4, "PFCOUNT", &[Keys]), (3, "PFMERGE", &[Keys]), (1, "PFDEBUG", &[Inside, Key]),
         (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
         (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
         (3, "EXPIRE", &[Key, RelativeS, Conditions]), (3, "PEXPIRE", &[Key, RelativeMs, Conditions]),
@@ -214,6 +247,13 @@ enum Part {
     LcsOptions,
     ScanOptions,
     Conditions,
+    BitOffset,
+    Bit,
+    BitRange,
+    Operator,
+    Fields,
+    Elements,
+    Inside,
     Database,
     Name,
 }
@@ -277,6 +317,14 @@ impl Random {
             Part::AbsoluteS => self.absolute(""),
             Part::AbsoluteMs => self.absolute("000"),
             Part::Database => self.pick(&[&b"0"[..], b"0", b"1", b"2", b"16", b"-1", b"x"]).to_vec(),
+            Part::BitOffset => self.pick(BIT_OFFSETS).to_vec(),
+            Part::Bit => self.pick(&[&b"0"[..], b"0", b"0", b"1", b"1", b"1", b"2", b"x"]).to_vec(),
+            Part::BitRange => return self.bit_range(args),
+            Part::Operator => self.pick(&[&b"AND"[..], b"OR", b"XOR", b"NOT", b"and", b"NAND"]).to_vec(),
+            Part::Fields => return self.fields(args),
+            Part::Elements => return args.extend((0..self.below(40)).map(|_| self.value())),
+            // The others change the key in a way that the transactions of Redis do not notice.
+            Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
             Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
             Part::SetOptions => return self.options(SET_OPTIONS, args),
@@ -313,9 +361,36 @@ impl Random {
         }
     }
 
+    fn bit_range(&mut self, args: &mut Vec<Vec<u8>>) {
+        for _ in 0..self.pick(&[0, 0, 1, 2, 2, 2, 2]) {
+            args.push(self.pick(INTEGERS).to_vec());
+        }
+        if self.one_in(2) {
+            args.push(self.pick(&[&b"BIT"[..], b"BIT", b"BYTE", b"bit", b"FOO"]).to_vec());
+        }
+    }
+
+    fn fields(&mut self, args: &mut Vec<Vec<u8>>) {
+        let mut push = |words: &[&[u8]]| args.extend(words.iter().map(|word| word.to_vec()));
+        for _ in 0..self.below(4) {
+            let (kind, offset) = (self.pick(FIELD_TYPES), self.pick(BIT_OFFSETS));
+            match self.below(7) {
+                0 | 1 => push(&[b"GET", kind, offset]),
+                2 | 3 => push(&[b"SET", kind, offset, self.pick(INTEGERS)]),
+                4 | 5 => push(&[b"INCRBY", kind, offset, self.pick(INTEGERS)]),
+                _ => match self.pick(&[&b"WRAP"[..], b"SAT", b"FAIL", b"NOSUCH"]) {
+                    // Without a change beside it, Redis' transactions would not notice that the string has grown.
+                    b"FAIL" => push(&[b"OVERFLOW", b"WRAP", b"INCRBY", b"u1", b"0", b"0", b"OVERFLOW", b"FAIL"]),
+                    word => push(&[b"OVERFLOW", word]),
+                },
+            }
+        }
+    }
+
     fn value(&mut self) -> Vec<u8> {
         match self.below(200) {
             0 => vec![b'x'; 20_000],
+            41 => [&b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80"[..], &[self.pick(&[0, 0x41, 0x07]); 12_288]].concat(),
             1..=40 => self.below(1000).to_string().into_bytes(),
             _ => self.pick(VALUES).to_vec(),
         }
