@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::{Text, Ttl};
+use crate::store::{Form, Text, Ttl};
 use bits::Operator;
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
@@ -115,7 +115,9 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
     let byte = old.unwrap_or(0);
     let new = if is_set { byte | mask } else { byte & !mask };
     // A clear bit beyond the end is written as well: it makes the string longer.
-    if old != Some(new) {
+    if old == Some(new) {
+        call.view.set_form(key, Form::Edited);
+    } else {
         call.view.write_range(key, at, &[new]);
     }
     call.reply.int(i64::from(byte & mask != 0));

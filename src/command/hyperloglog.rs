@@ -10,7 +10,7 @@ mod sketch;
 use super::args::is_word;
 use super::{ACCESS, ADMIN, Call, Command, DENY_OOM, FAST, Group, INSERT, READ, RO, RW, WRITE, key, string};
 use crate::error::{Error, Result};
-use crate::store::{Key, Text, Ttl};
+use crate::store::{Form, Key, Text, Ttl};
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
 
 const COUNT_COST: &str = "\
@@ -41,6 +41,14 @@ pub const COMMANDS: &[Command] = &[
         .docs("2.8.9", "N/A", "Tests the registers and the estimates of HyperLogLogs."),
 ];
 
+/// Returns the bytes of a HyperLogLog as [`lookup`] does, and notes that it is made ready for being edited.
+fn lookup_to_edit<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
+    if lookup(call, key)?.is_some() {
+        call.view.set_form(key, Form::Edited);
+    }
+    lookup(call, key)
+}
+
 /// Returns the bytes of a HyperLogLog, unless there is no such key.
 fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     match call.view.string(key)?.map(Text::as_slice) {
@@ -51,7 +59,7 @@ fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> 
 
 fn pfadd(call: &mut Call<'_>) -> Result<()> {
     let (key, sparse_max) = (call.args.key()?, call.config.hll_sparse_max_bytes);
-    let (mut sketch, mut is_changed) = match lookup(call, key)? {
+    let (mut sketch, mut is_changed) = match lookup_to_edit(call, key)? {
         Some(bytes) if sketch::encoding(bytes)? == Encoding::Dense => return pfadd_dense(call, key),
         Some(bytes) => (Sketch::from(bytes), false),
         None => (Sketch::empty(), true),
@@ -99,7 +107,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     }
     let key = call.args.key()?;
-    let Some(bytes) = lookup(call, key)? else {
+    let Some(bytes) = lookup_to_edit(call, key)? else {
         call.reply.int(0);
         return Ok(());
     };
@@ -145,7 +153,7 @@ fn pfmerge(call: &mut Call<'_>) -> Result<()> {
 
 fn pfdebug(call: &mut Call<'_>) -> Result<()> {
     let (word, key) = (call.args.bytes()?, call.args.key()?);
-    let Some(bytes) = lookup(call, key)? else {
+    let Some(bytes) = lookup_to_edit(call, key)? else {
         return Err(Error::other("The specified key does not exist"));
     };
     let encoding = sketch::encoding(bytes)?;

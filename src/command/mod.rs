@@ -19,6 +19,7 @@ pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
 pub mod lcs;
+pub mod object;
 pub mod registry;
 pub mod scan;
 pub mod server;
@@ -400,6 +401,7 @@ pub const FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
     generic::COMMANDS,
+    object::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,
     transaction::COMMANDS,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
-use crate::store::{Key, Text, Ttl};
+use crate::store::{Form, Key, Text, Ttl};
 
 const PAIRS: Arg = block("key_value", &[key("key", OW | UPDATE), string("value")]).multiple();
 const PAIRS_NX: Arg = block("key_value", &[key("key", OW | INSERT), string("value")]).multiple();
@@ -429,6 +429,7 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     let increment = call.args.long_double()?;
     let new = float::format(float::add(old, increment).ok_or(Error::NotFinite)?);
     call.view.set(key, &new, Ttl::Keep);
+    call.view.set_form(key, Form::Text);
     call.reply.bulk(&new);
     Ok(())
 }

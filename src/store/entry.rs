@@ -23,7 +23,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use super::value::{SHARED_MIN, Text, Type, Value};
+use super::value::{Form, SHARED_MIN, Text, Type, Value};
 use crate::clock::Deadline;
 use bytes::{Bytes, BytesMut};
 
@@ -38,6 +38,10 @@ const SLACK_MAX: usize = u8::MAX as usize;
 const BOXED: u8 = 1;
 /// A deadline lies between header and key.
 const TIMED: u8 = 1 << 1;
+/// The string's form is [`Form::Text`].
+const TEXT: u8 = 1 << 2;
+/// The string's form is [`Form::Edited`].
+const EDITED: u8 = 1 << 3;
 
 #[repr(C)]
 struct Header {
@@ -156,6 +160,7 @@ impl Entry {
             self.set_deadline(Some(deadline));
         }
         let header = self.header_mut();
+        header.kind &= !(TEXT | EDITED);
         header.slack = slack;
         header.value_len = value.len() as u16;
         // SAFETY: `room` bytes from `value_at` belong to the allocation and value.len() <= room; `value`
@@ -174,6 +179,7 @@ impl Entry {
         } else {
             self.write_range_long(offset, patch, new_len);
         }
+        self.set_form(Form::Edited);
     }
 
     fn write_range_short(&mut self, offset: usize, patch: &[u8], old_len: usize, new_len: usize) {
@@ -213,6 +219,26 @@ impl Entry {
             Some(Value::Text(bytes)) => *bytes = text.freeze(),
             None => *self = Self::boxed(self.key(), Box::new(Value::Text(text.freeze())), self.deadline()),
         }
+    }
+
+    /// Returns how the string came to be.
+    pub fn form(&self) -> Form {
+        match self.header().kind {
+            kind if kind & EDITED != 0 => Form::Edited,
+            kind if kind & TEXT != 0 => Form::Text,
+            _ => Form::Whole,
+        }
+    }
+
+    /// Notes how the string came to be.
+    pub fn set_form(&mut self, form: Form) {
+        let header = self.header_mut();
+        header.kind &= !(TEXT | EDITED);
+        header.kind |= match form {
+            Form::Whole => 0,
+            Form::Text => TEXT,
+            Form::Edited => EDITED,
+        };
     }
 
     /// Returns the same value and deadline under another key.
@@ -378,6 +404,26 @@ mod tests {
         entry.set_deadline(Some(Deadline::at_wall_ms(1)));
         entry.set_deadline(None);
         assert_eq!((entry.key(), text(&entry)), (&b"another"[..], &long[..]));
+    }
+
+    #[test]
+    fn the_form_of_a_string_lasts_until_it_is_stored_anew() {
+        let mut entry = Entry::text(b"a", b"12", None);
+        assert_eq!(entry.form(), Form::Whole);
+        entry.set_form(Form::Text);
+        entry.set_deadline(Some(Deadline::at_wall_ms(1)));
+        assert_eq!(entry.form(), Form::Text);
+        for len in [1, 300, SHARED_MIN] {
+            entry.write_range(len, b"x");
+            assert_eq!((entry.form(), entry.deadline()), (Form::Edited, Some(Deadline::at_wall_ms(1))));
+        }
+        entry = entry.with_key(b"another");
+        assert_eq!(entry.form(), Form::Edited);
+        entry.set_text(b"3", None);
+        assert_eq!(entry.form(), Form::Whole);
+        entry.write_range(1, b"4");
+        entry.set_text(b"56", None);
+        assert_eq!((entry.form(), text(&entry)), (Form::Whole, &b"56"[..]));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod view;
 
 pub use expire::{Alarm, NEVER};
 pub use shard::{Key, Totals, WatchFlag};
-pub use value::Text;
+pub use value::{Form, Text};
 pub use view::{Ttl, View};
 
 use shard::Shard;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::entry::Entry;
 use super::expire::{Alarm, DeadlineTree, NEVER};
 use super::table::{Hasher, Table};
+use super::value::Form;
 use crate::clock::{Deadline, Now};
 
 /// Tells a transaction that one of its watched keys has changed. Shared by a session and the shards it watches in.
@@ -207,6 +208,13 @@ impl Shard {
         self.changes += old.count() as u64;
         (self.timed, self.memory) = (0, 0);
         old
+    }
+
+    /// Notes how the string of a key came to be. That is no change: the value stays as it is.
+    pub fn set_form(&mut self, key: Key<'_>, form: Form) {
+        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
+            entry.set_form(form);
+        }
     }
 
     /// Visits the living keys at a scan position; see [`Table::scan`].

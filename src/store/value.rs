@@ -41,6 +41,18 @@ impl Value {
     }
 }
 
+/// Says how a string came to be, which decides how Redis would keep it, as `OBJECT ENCODING` tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// It was stored as a whole.
+    #[default]
+    Whole,
+    /// It was stored as a whole by a command that does not take it for an integer.
+    Text,
+    /// It was edited, or at least made ready for it.
+    Edited,
+}
+
 /// Lends the string of a key: short ones as a slice, long ones as bytes that can be shared.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {

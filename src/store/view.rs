@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::entry::Entry;
 use super::shard::{Key, Shard, Totals, WatchFlag};
 use super::table::SCAN_POSITIONS;
-use super::value::{SHARED_MIN, Text, Type, Value};
+use super::value::{Form, SHARED_MIN, Text, Type, Value};
 use super::{Databases, SHARDS, free_aside};
 use crate::clock::{Deadline, Now};
 use crate::error::{Error, Result};
@@ -94,6 +94,16 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns how the string of a key came to be.
+    pub fn form(&mut self, key: Key<'_>) -> Option<Form> {
+        self.entry(key).map(Entry::form)
+    }
+
+    /// Notes how the string of a key came to be; nobody who watches the key learns of it, because its value stays.
+    pub fn set_form(&mut self, key: Key<'_>, form: Form) {
+        self.shard_mut(key, |shard| shard.set_form(key, form));
+    }
+
     /// Returns the deadline of a key: `None` without key, `Some(None)` without time to live.
     pub fn deadline(&mut self, key: Key<'_>) -> Option<Option<Deadline>> {
         self.entry(key).map(Entry::deadline)
@@ -113,10 +123,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Sets a key to a string that the caller has made; a long one is taken over as it is.
+    /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its form is [`Form::Edited`].
     pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl) {
         if value.len() < SHARED_MIN {
-            return self.set(key, &value, ttl);
+            self.set(key, &value, ttl);
+            return self.set_form(key, Form::Edited);
         }
         let deadline = match ttl {
             Ttl::Clear => None,

@@ -9,7 +9,7 @@ use crate::command::args::is_word;
 use crate::command::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::{Key, Text};
+use crate::store::{Form, Key, Text};
 
 /// As many bytes as a field of 64 bits can touch, and more.
 const WINDOW: usize = size_of::<u128>();
@@ -37,8 +37,10 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     let old_len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
     // The string grows up to the farthest field at once, even if in the end nothing is written there.
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
-    if let Some(len) = len.filter(|len| *len > old_len) {
-        call.view.write_range(key, len, b"");
+    match len {
+        Some(len) if len > old_len => call.view.write_range(key, len, b""),
+        Some(_) => call.view.set_form(key, Form::Edited),
+        None => {}
     }
     call.reply.array(operations.len());
     for operation in operations {

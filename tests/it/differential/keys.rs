@@ -12,6 +12,11 @@ fn times_to_live_are_set_and_told_as_redis_does() {
     tell(EXPIRY);
 }
 
+#[test]
+fn values_are_said_to_be_kept_as_redis_keeps_them() {
+    tell(ENCODINGS);
+}
+
 const KEYS: &str = r#"
     MSET a 1 b 2 c 3
     EXISTS a
@@ -254,4 +259,149 @@ const EXPIRY: &str = r#"
     SETRANGE k 2 x
     GET k
     DBSIZE
+"#;
+
+const ENCODINGS: &str = r#"
+    OBJECT ENCODING missing
+    OBJECT FREQ missing
+    OBJECT IDLETIME missing
+    OBJECT REFCOUNT missing
+    OBJECT HELP
+    object help
+    OBJECT HELP x
+    OBJECT
+    OBJECT FOO
+    OBJECT FOO k
+    OBJECT ENCODING
+    OBJECT ENCODING k k
+    OBJECT FREQ
+    OBJECT IDLETIME
+    OBJECT REFCOUNT
+    MSET i 1 s 9999 l 10000 m -1 v hello
+    OBJECT FREQ i
+    OBJECT REFCOUNT i
+    OBJECT REFCOUNT s
+    OBJECT REFCOUNT l
+    OBJECT REFCOUNT m
+    OBJECT REFCOUNT v
+
+    SET k ""
+    OBJECT ENCODING k
+    SET k 12345678901234567890
+    OBJECT ENCODING k
+    SET k 9223372036854775807
+    OBJECT ENCODING k
+    SET k -9223372036854775808
+    OBJECT ENCODING k
+    SET k 007
+    OBJECT ENCODING k
+    SET k "1 "
+    OBJECT ENCODING k
+    SET k 1.5
+    OBJECT ENCODING k
+    SET k "forty-four bytes are as many as embstr holds"
+    OBJECT ENCODING k
+    SET k "forty-five bytes and Redis encodes a value raw"
+    OBJECT ENCODING k
+
+    SET k 12
+    APPEND k 3
+    OBJECT ENCODING k
+    RENAME k l
+    OBJECT ENCODING l
+    EXPIRE l 1000
+    OBJECT ENCODING l
+    PERSIST l
+    OBJECT ENCODING l
+    INCR l
+    OBJECT ENCODING l
+    APPEND l ""
+    OBJECT ENCODING l
+    OBJECT REFCOUNT l
+    GETSET l 5
+    OBJECT ENCODING l
+    OBJECT REFCOUNT l
+    SETRANGE l 0 ""
+    OBJECT ENCODING l
+    SETRANGE l 0 6
+    OBJECT ENCODING l
+
+    APPEND a 12
+    OBJECT ENCODING a
+    APPEND b word
+    OBJECT ENCODING b
+    SETRANGE c 0 12
+    OBJECT ENCODING c
+    INCRBYFLOAT d 3
+    OBJECT ENCODING d
+    INCRBYFLOAT d 0.5
+    OBJECT ENCODING d
+    SET f 3
+    INCRBYFLOAT f 1
+    OBJECT ENCODING f
+    OBJECT REFCOUNT f
+    EXPIRE f 1000
+    OBJECT ENCODING f
+    INCR f
+    OBJECT ENCODING f
+    APPEND f 1
+    OBJECT ENCODING f
+    SET f 1 KEEPTTL
+    OBJECT ENCODING f
+    SETNX g 5
+    OBJECT ENCODING g
+    SETEX h 1000 5
+    OBJECT ENCODING h
+    MSETNX i 5 j x
+    OBJECT ENCODING i
+    GETEX i
+    OBJECT ENCODING i
+    MULTI
+    SET k 5
+    OBJECT ENCODING k
+    APPEND k 5
+    OBJECT ENCODING k
+    EXEC
+
+    SETBIT a 2 1
+    OBJECT ENCODING a
+    SET b 5
+    SETBIT b 2 1
+    OBJECT ENCODING b
+    SET b 5
+    GETBIT b 2
+    BITCOUNT b
+    OBJECT ENCODING b
+    BITFIELD b GET u8 0
+    OBJECT ENCODING b
+    BITFIELD b INCRBY u8 0 0
+    OBJECT ENCODING b
+    SET b 5
+    BITFIELD b OVERFLOW FAIL SET u8 0 256
+    OBJECT ENCODING b
+    BITOP NOT c b
+    BITOP NOT c c
+    OBJECT ENCODING c
+    BITFIELD d SET u8 0 49
+    OBJECT ENCODING d
+    PFADD e a
+    OBJECT ENCODING e
+    PFMERGE f e
+    OBJECT ENCODING f
+    SET e "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff"
+    OBJECT ENCODING e
+    PFCOUNT e e
+    PFMERGE f e
+    OBJECT ENCODING e
+    PFCOUNT e
+    OBJECT ENCODING e
+    SET e "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff"
+    PFADD e
+    OBJECT ENCODING e
+    SET e "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff"
+    PFDEBUG ENCODING e
+    OBJECT ENCODING e
+    SET e "HYLL\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff"
+    PFADD e
+    OBJECT ENCODING e
 "#;
