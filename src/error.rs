@@ -40,6 +40,8 @@ pub enum Error {
     InvalidExpire(&'static str),
     /// The source key of a RENAME does not exist.
     NoSuchKey,
+    /// COPY or MOVE would put a key where it is already.
+    SameObject,
     /// A cursor is not an unsigned integer.
     InvalidCursor,
     /// No such command; holds the name and the arguments as far as they are quoted.
@@ -159,6 +161,7 @@ impl fmt::Display for Error {
             Error::BitValue => "ERR bit is not an integer or out of range",
             Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
             Error::NoSuchKey => "ERR no such key",
+            Error::SameObject => "ERR source and destination objects are the same",
             Error::InvalidCursor => "ERR invalid cursor",
             Error::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
             Error::NoAuth => "NOAUTH Authentication required.",

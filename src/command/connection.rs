@@ -2,6 +2,7 @@
 
 use super::args::is_word;
 use super::client::{client_name, set_name};
+use super::databases::read_database;
 use super::{
     ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, block, integer,
     string,
@@ -82,14 +83,8 @@ fn quit(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn select(call: &mut Call<'_>) -> Result<()> {
-    let index = call.args.int()?;
-    if i32::try_from(index).is_err() {
-        return Err(Error::other("value is out of range, value must between -2147483648 and 2147483647"));
-    }
-    match usize::try_from(index) {
-        Ok(db) if db < call.config.databases as usize => call.session.select(db),
-        _ => return Err(Error::DbOutOfRange),
-    }
+    let db = read_database(&mut call.args, call.config.databases)?;
+    call.session.select(db);
     call.reply.ok();
     Ok(())
 }

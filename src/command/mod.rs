@@ -11,6 +11,7 @@ pub mod args;
 pub mod bitmap;
 pub mod client;
 pub mod connection;
+pub mod databases;
 pub mod dispatch;
 pub mod expire;
 pub mod float;
@@ -401,6 +402,7 @@ pub const FAMILIES: &[&[Command]] = &[
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
     generic::COMMANDS,
+    databases::COMMANDS,
     object::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,

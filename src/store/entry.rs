@@ -241,6 +241,19 @@ impl Entry {
         };
     }
 
+    /// Returns a copy of value and deadline under another key; long strings are shared.
+    pub fn copy(&self, key: &[u8]) -> Self {
+        let mut copy = match self.value() {
+            Some(value) => Self::boxed(key, Box::new(value.clone()), self.deadline()),
+            None => {
+                let value = self.area(self.value_at(), self.header().value_len as usize);
+                Self::build(key, value, self.deadline(), 0, 0)
+            }
+        };
+        copy.set_form(self.form());
+        copy
+    }
+
     /// Returns the same value and deadline under another key.
     pub fn with_key(mut self, key: &[u8]) -> Self {
         let value = self.area(self.value_at(), self.header().value_len as usize);
@@ -416,6 +429,7 @@ mod tests {
         for len in [1, 300, SHARED_MIN] {
             entry.write_range(len, b"x");
             assert_eq!((entry.form(), entry.deadline()), (Form::Edited, Some(Deadline::at_wall_ms(1))));
+            assert_eq!(entry.copy(b"b").form(), Form::Edited);
         }
         entry = entry.with_key(b"another");
         assert_eq!(entry.form(), Form::Edited);
@@ -424,6 +438,20 @@ mod tests {
         entry.write_range(1, b"4");
         entry.set_text(b"56", None);
         assert_eq!((entry.form(), text(&entry)), (Form::Whole, &b"56"[..]));
+    }
+
+    #[test]
+    fn a_copy_has_value_and_deadline_and_changes_alone() {
+        for len in [0, 5, 300, SHARED_MIN] {
+            for deadline in [None, Some(Deadline::at_wall_ms(7))] {
+                let value = vec![7; len];
+                let mut entry = Entry::text(b"key", &value, deadline);
+                let copy = entry.copy(b"other key");
+                entry.write_range(0, b"x");
+                drop(entry);
+                assert_eq!((copy.key(), text(&copy), copy.deadline()), (&b"other key"[..], &value[..], deadline));
+            }
+        }
     }
 
     #[test]

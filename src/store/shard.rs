@@ -1,8 +1,9 @@
 //! One shard: a table, its expiry index and who watches its keys.
 //!
 //! Invariant: every change of a key goes through `Shard::changed`, the single choke point, which
-//! tells watchers and counts; notifications, waiters and the log will hang there too. Only [`Shard::clear`], which takes
-//! all keys at once, tells the watchers by itself instead of going through ten million calls.
+//! tells watchers and counts; notifications, waiters and the log will hang there too. Only [`Shard::clear`] and
+//! [`Shard::swap`], which take all keys at once, tell the watchers by themselves instead of going through ten million
+//! calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -208,6 +209,25 @@ impl Shard {
         self.changes += old.count() as u64;
         (self.timed, self.memory) = (0, 0);
         old
+    }
+
+    /// Exchanges all keys with those of another shard. Watchers stay with their databases, and learn of it where either
+    /// shard has the key.
+    pub fn swap(&mut self, other: &mut Shard, now: Now) {
+        for (old, new) in [(&*self, &*other), (&*other, &*self)] {
+            for (key, flags) in &old.watchers {
+                let hash = self.hasher.hash_one(&key[..]);
+                let appears = || new.table.find(hash, key).is_some_and(|entry| !has_ended(entry, now));
+                if old.table.find(hash, key).is_some() || appears() {
+                    flags.iter().for_each(WatchFlag::raise);
+                }
+            }
+        }
+        std::mem::swap(&mut self.table, &mut other.table);
+        std::mem::swap(&mut self.deadlines, &mut other.deadlines);
+        std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
+        std::mem::swap(&mut self.timed, &mut other.timed);
+        std::mem::swap(&mut self.memory, &mut other.memory);
     }
 
     /// Notes how the string of a key came to be. That is no change: the value stays as it is.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub const SHARED_MIN: usize = 16 * 1024;
 
 /// Holds what is too large, or too structured, to lie inside an entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Value {
     /// A string of at least [`SHARED_MIN`] bytes.
     Text(Bytes),

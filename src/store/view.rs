@@ -135,8 +135,7 @@ impl<'a> View<'a> {
             Ttl::Keep => self.deadline(key).flatten(),
         };
         self.exists(key); // looking at a key that has ended removes it, so that it counts as such
-        let (entry, now) = (Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline), self.now);
-        self.shard_mut(key, |shard| shard.put(key.hash, entry, now));
+        self.put(key, Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline));
         self.exists(key); // and so it is when the new deadline has passed
     }
 
@@ -164,17 +163,32 @@ impl<'a> View<'a> {
 
     /// Removes a key; returns whether it existed.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.exists(key) && self.shard_mut(key, |shard| shard.remove(key)).is_some()
+        self.take(key).is_some()
+    }
+
+    /// Removes a key and returns its entry.
+    pub fn take(&mut self, key: Key<'_>) -> Option<Entry> {
+        if !self.exists(key) {
+            return None;
+        }
+        self.shard_mut(key, |shard| shard.remove(key))
+    }
+
+    /// Returns a copy of the value and the deadline of a key, under another key.
+    pub fn copy(&mut self, key: Key<'_>, to: Key<'_>) -> Option<Entry> {
+        self.entry(key).map(|entry| entry.copy(to.bytes))
+    }
+
+    /// Adds an entry, over whatever its key held; `key` is the entry's key.
+    pub fn put(&mut self, key: Key<'_>, entry: Entry) {
+        let now = self.now;
+        self.shard_mut(key, |shard| shard.put(key.hash, entry, now));
     }
 
     /// Moves a value, with its deadline, from one key to another, over whatever that held; returns whether there was one.
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
-        if !self.exists(from) {
-            return false;
-        }
-        let now = self.now;
-        let Some(entry) = self.shard_mut(from, |shard| shard.remove(from)) else { return false };
-        self.shard_mut(to, |shard| shard.put(to.hash, entry.with_key(to.bytes), now));
+        let Some(entry) = self.take(from) else { return false };
+        self.put(to, entry.with_key(to.bytes));
         true
     }
 
@@ -240,6 +254,18 @@ impl<'a> View<'a> {
             _ => unreachable!("{NOT_EXCLUSIVE}"),
         }
         free_aside(old);
+    }
+
+    /// Exchanges all keys of two databases.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        let now = self.now;
+        let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        // The same database twice is not two, and needs no exchange.
+        if let Ok([one, other]) = databases.0.get_disjoint_mut([one, other]) {
+            for index in 0..SHARDS {
+                one.shard_mut(index).swap(other.shard_mut(index), now);
+            }
+        }
     }
 
     /// Sums up every shard of this database.

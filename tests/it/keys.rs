@@ -328,3 +328,28 @@ fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
     }
     assert_eq!(client.call("DBSIZE"), ":0");
 }
+
+#[test]
+fn keys_that_change_their_database_end_when_they_would_have() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET moved v PX 100", "+OK"), ("MOVE moved 1", ":1"), ("SET copied v PX 200", "+OK")]);
+    client.expect(&[("COPY copied copied DB 1", ":1"), ("SET swapped v PX 300", "+OK"), ("SWAPDB 0 2", "+OK")]);
+    client.expect(&[("DBSIZE", ":0"), ("SELECT 1", "+OK"), ("PTTL moved", ":100"), ("PTTL copied", ":200")]);
+    server.advance_ms(100);
+    client.expect(&[("DBSIZE", ":1"), ("SELECT 2", "+OK"), ("DBSIZE", ":2")]);
+    server.advance_ms(100);
+    client.expect(&[("DBSIZE", ":1"), ("PTTL swapped", ":100"), ("SELECT 1", "+OK"), ("DBSIZE", ":0")]);
+    server.advance_ms(100);
+    client.expect(&[("SELECT 2", "+OK"), ("DBSIZE", ":0"), ("SWAPDB 0 2", "+OK"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn a_copy_of_a_long_string_does_not_change_with_the_original() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let long = vec![b'a'; 100_000];
+    assert_eq!(client.call_args(&[&b"SET"[..], b"k", &long]), "+OK");
+    client.expect(&[("COPY k l", ":1"), ("SETRANGE k 0 b", ":100000"), ("GETRANGE l 0 1", "$2 aa")]);
+    client.expect(&[("COPY k l", ":0"), ("COPY k l REPLACE", ":1"), ("GETRANGE l 0 1", "$2 ba"), ("DBSIZE", ":2")]);
+}

@@ -13,6 +13,11 @@ fn times_to_live_are_set_and_told_as_redis_does() {
 }
 
 #[test]
+fn keys_reach_other_databases_as_those_of_redis_do() {
+    tell(DATABASES);
+}
+
+#[test]
 fn values_are_said_to_be_kept_as_redis_keeps_them() {
     tell(ENCODINGS);
 }
@@ -261,6 +266,190 @@ const EXPIRY: &str = r#"
     DBSIZE
 "#;
 
+const DATABASES: &str = r#"
+    SET a 1
+    COPY a b
+    COPY a b
+    COPY a b REPLACE
+    COPY a b replace replace
+    COPY missing b
+    COPY missing b REPLACE
+    GET b
+    COPY a a
+    COPY a a REPLACE
+    COPY missing missing
+    COPY a a DB 0
+    COPY a a DB 1
+    COPY a a DB 1
+    SET a 2
+    COPY a a DB 1 REPLACE
+    COPY a c REPLACE DB 1
+    COPY a c DB 2 DB 3
+    COPY a d db 1 db 0
+    GET d
+    SELECT 1
+    ~ KEYS *
+    MGET a c
+    COPY c c DB 0
+    COPY c c DB 1
+    SELECT 3
+    GET c
+    SELECT 2
+    GET c
+    SELECT 0
+    GET c
+
+    COPY a
+    COPY a b FOO
+    COPY a b DB
+    COPY a b DB x
+    COPY a b DB 16
+    COPY a b DB -1
+    COPY a b DB 2147483648
+    COPY a b DB 99 FOO
+    COPY a b FOO DB 99
+    COPY a b REPLACE DB
+    SET t v PXAT 4102444800000
+    COPY t u
+    PEXPIRETIME u
+    COPY t t DB 5
+    SET plain v
+    COPY plain t REPLACE
+    PEXPIRETIME t
+    SELECT 5
+    PEXPIRETIME t
+    SELECT 0
+    SET past v PXAT 1
+    COPY past x
+    COPY plain past
+    GET past
+
+    SET a 1
+    MOVE a 1
+    GET a
+    MOVE a 1
+    MOVE missing 1
+    SET a 2
+    MOVE a 1
+    GET a
+    SELECT 1
+    GET a
+    MOVE a 1
+    MOVE missing 1
+    MOVE a
+    MOVE a x
+    MOVE a 16
+    MOVE a -1
+    MOVE a 2147483648
+    MOVE missing 16
+    SET t v PXAT 4102444800000
+    MOVE t 3
+    EXISTS t
+    SELECT 3
+    PEXPIRETIME t
+
+    MSET a 0 b 0
+    SELECT 1
+    SET a 1
+    SWAPDB 0 1
+    MGET a b
+    SELECT 0
+    MGET a b
+    SWAPDB 1 0
+    SWAPDB 0 0
+    MGET a b
+    SWAPDB 0 16
+    SWAPDB 16 0
+    SWAPDB -1 0
+    SWAPDB x 0
+    SWAPDB 0 x
+    SWAPDB x x
+    SWAPDB 0 2147483648
+    SWAPDB 2147483648 0
+    SWAPDB 99 x
+    SWAPDB 0
+    SWAPDB 0 1 2
+    SET t v PXAT 4102444800000
+    SWAPDB 0 7
+    DBSIZE
+    SELECT 7
+    PEXPIRETIME t
+    DBSIZE
+
+    MULTI
+    SET a 1
+    COPY a b DB 1
+    MOVE a 2
+    SWAPDB 1 2
+    SELECT 2
+    GET b
+    COPY b b
+    EXEC
+    SELECT 1
+    GET a
+
+    SET k v
+    WATCH k
+    b: COPY k l
+    b: COPY k k DB 1
+    b: COPY k k
+    b: OBJECT ENCODING k
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH l
+    b: COPY k l
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH k
+    b: MOVE k 1
+    MULTI
+    EXEC
+
+    SELECT 1
+    WATCH k
+    b: SET k v
+    b: MOVE k 1
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH k
+    b: SWAPDB 0 1
+    MULTI
+    EXEC
+
+    WATCH k
+    b: SELECT 1
+    b: SET k v
+    b: SWAPDB 1 0
+    MULTI
+    EXEC
+
+    SET l v
+    WATCH k
+    b: SWAPDB 0 1
+    b: SWAPDB 2 3
+    MULTI
+    EXEC
+
+    SET k v
+    WATCH k
+    b: SWAPDB 0 0
+    b: SWAPDB 2 3
+    MULTI
+    EXEC
+
+    SET k v PXAT 1
+    WATCH k
+    b: SWAPDB 0 1
+    MULTI
+    EXEC
+"#;
+
 const ENCODINGS: &str = r#"
     OBJECT ENCODING missing
     OBJECT FREQ missing
@@ -309,6 +498,9 @@ const ENCODINGS: &str = r#"
     OBJECT ENCODING k
     RENAME k l
     OBJECT ENCODING l
+    COPY l m
+    OBJECT ENCODING m
+    MOVE m 1
     EXPIRE l 1000
     OBJECT ENCODING l
     PERSIST l
@@ -325,6 +517,8 @@ const ENCODINGS: &str = r#"
     OBJECT ENCODING l
     SETRANGE l 0 6
     OBJECT ENCODING l
+    SELECT 1
+    OBJECT ENCODING m
 
     APPEND a 12
     OBJECT ENCODING a
@@ -336,6 +530,8 @@ const ENCODINGS: &str = r#"
     OBJECT ENCODING d
     INCRBYFLOAT d 0.5
     OBJECT ENCODING d
+    COPY d e
+    OBJECT ENCODING e
     SET f 3
     INCRBYFLOAT f 1
     OBJECT ENCODING f
