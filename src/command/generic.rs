@@ -16,6 +16,8 @@ const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be re
 value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the \
 list, set, sorted set or hash. Removing a single key that holds a string value is O(1).";
 
+const TOUCH_COMPLEXITY: &str = "O(N) where N is the number of keys that will be touched.";
+
 const UNLINK_COMPLEXITY: &str = "O(1) for each key removed regardless of its size. Then the command does O(N) work in \
 a different thread in order to reclaim memory, where N is the number of allocations the deleted objects where \
 composed of.";
@@ -37,6 +39,11 @@ pub const COMMANDS: &[Command] = &[
     Command::new("RENAMENX", renamenx, WRITE | FAST, Group::Generic)
         .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | INSERT)])
         .docs("1.0.0", "O(1)", "Gives a key another name, unless that name is taken."),
+    // Nothing is noted about when a key was used, so touching is seeing whether it is there.
+    Command::new("TOUCH", exists, READ | FAST, Group::Generic)
+        .args(&[key("key", RO).multiple()])
+        .tips(SUM_OF_SHARDS)
+        .docs("3.2.1", TOUCH_COMPLEXITY, "Counts how many of the named keys exist, and counts them as used."),
     Command::new("TYPE", kind, READ | FAST, Group::Generic)
         .args(&[key("key", RO)])
         .docs("1.0.0", "O(1)", "Names the data type of a key's value."),

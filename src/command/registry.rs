@@ -107,7 +107,8 @@ impl Registered {
         let is = |name: &str| -> bool {
             command.categories.contains(&name)
                 || match name {
-                    "keyspace" => group == Some(Group::Generic),
+                    // WAIT is documented among the commands on keys and belongs to the connection.
+                    "keyspace" => group == Some(Group::Generic) && !command.categories.contains(&"connection"),
                     "string" => group == Some(Group::String),
                     "bitmap" => group == Some(Group::Bitmap),
                     "hyperloglog" => group == Some(Group::HyperLogLog),

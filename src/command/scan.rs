@@ -5,6 +5,8 @@
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::Bytes;
 
 use super::args::is_word;
@@ -13,8 +15,8 @@ use super::{Args, Call, Command, FAST, Group, READ, integer, pattern, string};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::{Output, Protocol, Reply};
-use crate::store::View;
 use crate::store::entry::Entry;
+use crate::store::{SCAN_CURSORS, View};
 
 /// How many keys SCAN visits without COUNT.
 const COUNT_DEFAULT: usize = 10;
@@ -37,6 +39,9 @@ const BYTES_PER_EFFORT: usize = 512;
 /// is handed on without a copy.
 const PIECE_LEN: usize = 64 * 1024;
 
+/// Among up to this many keys, RANDOMKEY chooses fairly.
+const CHOICE_MAX: usize = 100;
+
 const KEYS_COMPLEXITY: &str = "O(N) with N being the number of keys in the database, under the assumption that the \
 key names in the database and the given pattern have limited length.";
 
@@ -51,6 +56,9 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .docs("1.0.0", KEYS_COMPLEXITY, "Lists the keys that match a pattern."),
+    Command::new("RANDOMKEY", randomkey, READ, Group::Generic)
+        .tips(&["request_policy:all_shards", "nondeterministic_output"])
+        .docs("1.0.0", "O(1)", "Returns the name of any key."),
     Command::new("SCAN", scan, READ, Group::Generic)
         .args(&[
             integer("cursor"),
@@ -84,6 +92,38 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
     let keys = call.view.key_count();
     call.reply.int(keys as i64);
     Ok(())
+}
+
+fn randomkey(call: &mut Call<'_>) -> Result<()> {
+    // No two calls are the same, so what the store's secret makes of them is as good as random.
+    let calls = call.server.stats.commands.load(Relaxed) + call.session.calls;
+    let dice = call.server.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
+    match random_key(&mut call.view, dice) {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Chooses a living key: of a few keys each is as likely as the others; of many, from a random bucket on the next.
+fn random_key(view: &mut View<'_>, dice: u64) -> Option<Vec<u8>> {
+    let is_small = view.key_count() <= CHOICE_MAX;
+    let mut cursor = if is_small { 0 } else { dice % SCAN_CURSORS };
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    // Once around at most: from the cursor to the end, and then from the beginning.
+    for _ in 0..2 {
+        while is_small || keys.is_empty() {
+            cursor = view.scan(cursor, |entry| keys.push(entry.key().to_vec()));
+            if cursor == 0 {
+                break;
+            }
+        }
+        if !keys.is_empty() {
+            break;
+        }
+    }
+    let chosen = (dice >> 32) as usize % keys.len().max(1);
+    (chosen < keys.len()).then(|| keys.swap_remove(chosen))
 }
 
 /// Holds the options of SCAN.

@@ -38,6 +38,9 @@ pub const SHARDS: usize = 64;
 /// From how many calls in a batch on a thread that executes alone takes the gate exclusively.
 const EXCLUSIVE_CALLS_MIN: usize = 4;
 
+/// How many cursors a scan of a database has: one for every position of every shard's table.
+pub const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
+
 /// How many ended keys a sweep removes while it holds one shard, which bounds how long anybody waits for it.
 const SWEEP_SLICE: usize = 128;
 

@@ -330,6 +330,24 @@ fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
 }
 
 #[test]
+fn random_keys_are_living_ones_and_in_time_each_of_them() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for count in [7, 1_000] {
+        client.call("FLUSHALL");
+        let calls: Vec<String> = (0..count).map(|key| format!("SET key:{key} v")).collect();
+        client.pipeline(&calls);
+        client.expect(&[("SET ended v PX 1", "+OK")]);
+        server.advance_ms(1);
+        let alone: std::collections::HashSet<String> = (0..100).map(|_| client.call("RANDOMKEY")).collect();
+        let calls = vec!["RANDOMKEY".to_owned(); 20_000];
+        let together: std::collections::HashSet<String> = client.pipeline(&calls).into_iter().collect();
+        assert!(together.iter().all(|reply| reply.contains(" key:")));
+        assert!(alone.len() >= 5 && together.len() > count * 9 / 10, "{} and {}", alone.len(), together.len());
+    }
+}
+
+#[test]
 fn keys_that_change_their_database_end_when_they_would_have() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -352,4 +370,14 @@ fn a_copy_of_a_long_string_does_not_change_with_the_original() {
     assert_eq!(client.call_args(&[&b"SET"[..], b"k", &long]), "+OK");
     client.expect(&[("COPY k l", ":1"), ("SETRANGE k 0 b", ":100000"), ("GETRANGE l 0 1", "$2 aa")]);
     client.expect(&[("COPY k l", ":0"), ("COPY k l REPLACE", ":1"), ("GETRANGE l 0 1", "$2 ba"), ("DBSIZE", ":2")]);
+}
+
+#[test]
+fn what_is_not_tracked_is_told_as_of_a_key_that_was_just_used() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK")]);
+    server.advance_ms(10_000);
+    client.expect(&[("OBJECT IDLETIME k", ":0"), ("OBJECT IDLETIME missing", "$-1"), ("TOUCH k missing", ":1")]);
+    client.expect(&[("WAIT 3 0", ":0"), ("WAIT 3 1000", ":0")]);
 }

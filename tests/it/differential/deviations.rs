@@ -59,6 +59,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
     ("`OBJECT IDLETIME`, `OBJECT FREQ`", "are told as the eviction policy tracks them", "keys are not evicted and nothing is tracked: 0 and the error without an LFU policy"),
     ("`OBJECT REFCOUNT` of a small number that `COPY` made", "1", "2147483647, as that of every number below 10000"),
+    ("`WAIT` for replicas", "waits for them until its time is up", "replies 0 at once, because there are none"),
     ("`INFO`", "fields of features that keylatch does not have", "the fields clients look at; memory and statistics are its own"),
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
 ];

@@ -388,11 +388,38 @@ const DATABASES: &str = r#"
     SELECT 1
     GET a
 
+    RANDOMKEY
+    SET only 1
+    RANDOMKEY
+    SET past v PXAT 1
+    DEL only
+    RANDOMKEY
+    RANDOMKEY x
+    MSET a 1 b 2
+    TOUCH a b c a
+    TOUCH
+    TOUCH missing
+
+    WAIT 0 0
+    WAIT 0 100
+    WAIT -5 0
+    WAIT x 0
+    WAIT 0 x
+    WAIT 0 -1
+    WAIT 1 -1
+    WAIT 0 9223372036854775808
+    WAIT x x
+    WAIT 0
+    MULTI
+    WAIT 1 0
+    EXEC
+
     SET k v
     WATCH k
     b: COPY k l
     b: COPY k k DB 1
     b: COPY k k
+    b: TOUCH k
     b: OBJECT ENCODING k
     MULTI
     EXEC
