@@ -145,7 +145,9 @@ const VALUES: &[&[u8]] = &[
     b"123456789012345678",
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff",
     b"HYLL\x01\0\0\0\x02\0\0\0\0\0\0\0\x5f\xff\x84\x84\x5f\xfd",
-    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x4f\xff",
+    // Damaged so that PFADD never gets half-way, which the transactions of Redis do not notice.
+    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff\0",
+    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80",
 ];
 
 const INTEGERS: &[&[u8]] = &[
@@ -216,6 +218,8 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (4, "SETBIT", &[Key, BitOffset, Bit]), (3, "GETBIT", &[Key, BitOffset]), (4, "BITCOUNT", &[Key, BitRange]),
         (4, "BITPOS", &[Key, Bit, BitRange]), (4, "BITOP", &[Operator, Key, Keys]), (5, "BITFIELD", &[Key, Fields]),
         (2, "BITFIELD_RO", &[Key, Fields]),
+        (3, "COPY", &[Key, Key, CopyOptions]), (2, "MOVE", &[Key, Database]), (1, "SWAPDB", &[Database, Database]),
+        (1, "TOUCH", &[Keys]), (6, "OBJECT", &[Encoding, Key]),
         (8, "PFADD", &[Key, Elements]), (4, "PFCOUNT", &[Keys]), (3, "PFMERGE", &[Keys]), (1, "PFDEBUG", &[Inside, Key]),
         (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
         (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
@@ -254,6 +258,8 @@ enum Part {
     Fields,
     Elements,
     Inside,
+    CopyOptions,
+    Encoding,
     Database,
     Name,
 }
@@ -325,6 +331,9 @@ impl Random {
             Part::Elements => return args.extend((0..self.below(40)).map(|_| self.value())),
             // The others change the key in a way that the transactions of Redis do not notice.
             Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
+            Part::CopyOptions => return self.options(COPY_OPTIONS, args),
+            // A small number that was copied has another reference count.
+            Part::Encoding => self.pick(&[&b"ENCODING"[..], b"encoding", b"FREQ"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
             Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
             Part::SetOptions => return self.options(SET_OPTIONS, args),
@@ -427,5 +436,8 @@ const SET_OPTIONS: &[(&str, Option<Part>)] = &[
 
 const LCS_OPTIONS: &[(&str, Option<Part>)] =
     &[("LEN", None), ("IDX", None), ("WITHMATCHLEN", None), ("MINMATCHLEN", Some(Part::Integer)), ("IDX", None)];
+
+const COPY_OPTIONS: &[(&str, Option<Part>)] =
+    &[("REPLACE", None), ("REPLACE", None), ("DB", Some(Part::Database)), ("FOO", None)];
 
 const CONDITIONS: &[(&str, Option<Part>)] = &[("NX", None), ("XX", None), ("GT", None), ("LT", None)];
