@@ -1,0 +1,190 @@
+//! keylatch beside other servers: speed, memory, fairness, how each grows, and whether the goals are met.
+//!
+//! ```text
+//! cargo bench --bench versus [-- [--quick] [--only SECTION[,SECTION]] [--rounds N]]
+//! ```
+//!
+//! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
+//! the PATH, and a null server that answers `+OK` to anything shows what is left to gain. Every server has its defaults,
+//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables go into BENCHMARKS.md
+//! between the section's markers, plots and figures into `benches/plots`. A full run takes about 25 minutes. `--quick`
+//! takes about 3, and writes below `target/versus` instead, so that rough figures never replace measured ones.
+//!
+//! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
+//! accounting, `workload` says what is sent; each file in `sections` is a table or a plot, `goals` judges.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark measures the time, waits for it to pass, and prints"
+)]
+
+mod figures;
+mod goals;
+mod load;
+mod measure;
+mod plot;
+mod redis_benchmark;
+mod replies;
+mod report;
+mod sections;
+mod server;
+mod workload;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use figures::Figures;
+use plot::Plot;
+use sections::{SECTIONS, Section};
+use server::{Kind, Peer, Server};
+
+/// An error is for the one who started the benchmark to read.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// How much is measured.
+struct Effort {
+    is_quick: bool,
+    rounds: usize,
+    /// How long a load runs before it counts, and while it does.
+    warm_up: Duration,
+    window: Duration,
+    /// The most keys that a test stores.
+    keys_max: u64,
+}
+
+/// What every section works with.
+struct Context {
+    peers: Vec<Peer>,
+    effort: Effort,
+    figures: Figures,
+    /// BENCHMARKS.md, or a copy of it.
+    document: PathBuf,
+    plots: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("versus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let (effort, sections) = options(std::env::args().skip(1))?;
+    let mut context = Context::new(effort)?;
+    let mut failures = Vec::new();
+    for section in sections {
+        let started = Instant::now();
+        println!("\n== {}: {}", section.name, section.about);
+        // What the other sections measure is worth having all the same.
+        if let Err(error) = (section.run)(&mut context, section.name) {
+            println!("failed: {error}");
+            failures.push(format!("{}: {error}", section.name));
+        }
+        println!("({} took {:.0} s)", section.name, started.elapsed().as_secs_f64());
+    }
+    context.figures.write()?;
+    let goals = goals::judge(&context.figures);
+    context.publish("goals", "", &goals)?;
+    println!("\nwritten: {}, {}", context.document.display(), context.plots.display());
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+}
+
+/// Reads the command line; cargo adds `--bench` to it.
+fn options(args: impl Iterator<Item = String>) -> Result<(Effort, Vec<&'static Section>)> {
+    let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+    let usage = || format!("usage: [--quick] [--only SECTION[,SECTION]] [--rounds N]; sections: {}", names.join(", "));
+    let (mut is_quick, mut rounds, mut sections) = (false, None, SECTIONS.iter().collect());
+    let mut args = args.filter(|arg| arg != "--bench");
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--quick" => is_quick = true,
+            "--rounds" => {
+                let value = args.next().and_then(|value| value.parse().ok()).filter(|&value| value > 0);
+                rounds = Some(value.ok_or_else(usage)?);
+            }
+            "--only" => {
+                let only = args.next().ok_or_else(usage)?;
+                let section = |name| SECTIONS.iter().find(|section| section.name == name).ok_or_else(usage);
+                sections = only.split(',').map(section).collect::<std::result::Result<_, _>>()?;
+            }
+            _ => return Err(usage().into()),
+        }
+    }
+    let milliseconds = Duration::from_millis;
+    let effort = if is_quick {
+        Effort { is_quick, rounds: 1, warm_up: milliseconds(50), window: milliseconds(200), keys_max: 1_000_000 }
+    } else {
+        Effort { is_quick, rounds: 5, warm_up: milliseconds(100), window: milliseconds(400), keys_max: 10_000_000 }
+    };
+    Ok((Effort { rounds: rounds.unwrap_or(effort.rounds), ..effort }, sections))
+}
+
+impl Context {
+    fn new(effort: Effort) -> Result<Context> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (mut document, mut plots) = (root.join("BENCHMARKS.md"), root.join("benches/plots"));
+        if effort.is_quick {
+            let rough = server::target_dir().join("versus");
+            plots = rough.join("benches/plots");
+            fs::create_dir_all(&plots)?;
+            fs::copy(&document, rough.join("BENCHMARKS.md"))?;
+            document = rough.join("BENCHMARKS.md");
+        }
+        fs::create_dir_all(&plots)?;
+        let figures = Figures::read(&plots.join("figures.tsv"));
+        Ok(Context { peers: Peer::find_all()?, effort, figures, document, plots })
+    }
+
+    /// Starts the servers that a section is about and that this machine has.
+    fn start(&self, is_wanted: impl Fn(Kind) -> bool) -> Result<Vec<Server>> {
+        self.peers.iter().filter(|peer| is_wanted(peer.kind)).map(Peer::start).collect()
+    }
+
+    /// Measures on servers that are started anew each time, one after the other: nobody inherits anything.
+    fn each_anew<T>(
+        &self,
+        rounds: usize,
+        is_wanted: impl Fn(Kind) -> bool,
+        mut measure: impl FnMut(Server) -> Result<T>,
+    ) -> Result<Vec<(Kind, Vec<T>)>> {
+        let peers: Vec<&Peer> = self.peers.iter().filter(|peer| is_wanted(peer.kind)).collect();
+        let mut readings: Vec<(Kind, Vec<T>)> = peers.iter().map(|peer| (peer.kind, Vec::new())).collect();
+        for _ in 0..rounds {
+            for (peer, (kind, readings)) in peers.iter().zip(&mut readings) {
+                readings.push(measure(peer.start()?).map_err(|error| format!("{}: {error}", kind.name()))?);
+            }
+        }
+        Ok(readings)
+    }
+
+    /// Writes a block of BENCHMARKS.md: how its figures came about, then the figures.
+    fn publish(&self, name: &str, how: &str, body: &str) -> Result<()> {
+        println!("\n{body}");
+        let versions: Vec<String> =
+            self.peers.iter().filter(|peer| !peer.version.is_empty()).map(Peer::shown).collect();
+        let cores = thread::available_parallelism()?;
+        let head = if how.is_empty() {
+            String::new()
+        } else {
+            let quick = if self.effort.is_quick { "quick and rough; " } else { "" };
+            let versions = versions.join(", ");
+            let command = format!("`cargo bench --bench versus -- --only {name}`");
+            report::wrapped(&format!("{command} ({quick}{cores} cores; {versions}): {how}")) + "\n\n"
+        };
+        report::replace_block(&self.document, name, &(head + body))
+    }
+
+    /// Draws a plot and returns the line that shows it in BENCHMARKS.md.
+    fn draw(&self, name: &str, plot: &Plot) -> Result<String> {
+        plot.write(&self.plots.join(format!("{name}.svg")))?;
+        Ok(format!("![{}](benches/plots/{name}.svg)\n", plot.title))
+    }
+}

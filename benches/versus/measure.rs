@@ -1,0 +1,98 @@
+//! What the kernel says about a process, and how several readings become one figure.
+
+use std::borrow::Borrow;
+use std::fs;
+
+use crate::Result;
+use crate::server::Server;
+
+/// Returns the CPU time that all threads of a process have used so far, in microseconds.
+///
+/// # Errors
+/// When the process is gone.
+pub fn cpu_us(pid: u32) -> Result<f64> {
+    let mut nanoseconds = 0.0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end between the listing and the reading.
+        if let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) {
+            nanoseconds += text.split_whitespace().next().unwrap_or("0").parse::<f64>()?;
+        }
+    }
+    Ok(nanoseconds / 1e3)
+}
+
+/// Returns the memory of a process in bytes: what it has alone, and its share of what it has with others (Pss).
+///
+/// # Errors
+/// When the process is gone.
+pub fn memory(pid: u32) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).ok_or("smaps_rollup has no Pss")?;
+    Ok(line.trim_end_matches("kB").trim().parse::<f64>()? * 1024.0)
+}
+
+/// Returns how many files this process may have open.
+pub fn open_files_max() -> usize {
+    let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(1024)
+}
+
+/// Returns the middle of some values, or NaN of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Measures every server once per round, in turn, and returns the readings by server.
+///
+/// Who comes first changes from round to round, so that nobody always follows the same neighbour.
+///
+/// # Errors
+/// With the first one of `measure`, and the name of the server.
+pub fn interleaved<T, S: Borrow<Server>>(
+    servers: &[S],
+    rounds: usize,
+    mut measure: impl FnMut(&Server) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    let mut readings: Vec<Vec<T>> = servers.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for turn in 0..servers.len() {
+            let at = (round + turn) % servers.len();
+            let server = servers[at].borrow();
+            let reading = measure(server).map_err(|error| format!("{}: {error}", server.kind.name()))?;
+            readings[at].push(reading);
+        }
+    }
+    Ok(readings)
+}
+
+/// The figures of one row.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub per_second: f64,
+    /// CPU time of the server per request.
+    pub cpu_us: f64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub p999_ms: f64,
+}
+
+impl Sample {
+    /// What a server that cannot do something shows.
+    pub const NONE: Sample =
+        Sample { per_second: f64::NAN, cpu_us: f64::NAN, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN };
+
+    /// Takes the median of each figure by itself.
+    pub fn median(samples: &[Sample]) -> Sample {
+        let of = |figure: fn(&Sample) -> f64| median(samples.iter().map(figure));
+        Sample {
+            per_second: of(|sample| sample.per_second),
+            cpu_us: of(|sample| sample.cpu_us),
+            p50_ms: of(|sample| sample.p50_ms),
+            p99_ms: of(|sample| sample.p99_ms),
+            p999_ms: of(|sample| sample.p999_ms),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The other load: redis-benchmark, which everybody has and which the goals were written with.
+
+use std::process::Command;
+
+use crate::Result;
+use crate::measure::{Sample, cpu_us};
+use crate::server::Server;
+use crate::workload::Workload;
+
+/// Connections and keys, as the goals have them.
+pub const CLIENTS: usize = 50;
+pub const KEYS: u64 = 100_000;
+
+/// Loads a server with `requests` requests and returns what redis-benchmark saw, and the CPU time that it cost.
+///
+/// # Errors
+/// When redis-benchmark is not there or fails.
+pub fn load(server: &Server, workload: &Workload, depth: usize, requests: usize) -> Result<Sample> {
+    let step = workload.steps[0];
+    let words =
+        step.replace("{key}", "key:__rand_int__").replace("{counter}", "ctr:__rand_int__").replace("{value}", "xxx");
+    let mut command = Command::new("redis-benchmark");
+    command.args(["-h", "127.0.0.1", "-p", &server.addr.port().to_string(), "-n", &requests.to_string()]);
+    command.args(["-P", &depth.to_string(), "-c", &CLIENTS.to_string(), "-r", &KEYS.to_string(), "--csv"]);
+    let cpu = cpu_us(server.pid())?;
+    let output = command.args(words.split(' ')).output().map_err(|error| format!("redis-benchmark: {error}"))?;
+    let cpu_us = (cpu_us(server.pid())? - cpu) / requests as f64;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "test","rps","avg","min","p50","p95","p99","max", of which the test may hold commas itself.
+    let last = text.lines().last().unwrap_or_default();
+    let row: Vec<f64> = last.rsplit(',').map_while(|value| value.trim_matches('"').parse().ok()).collect();
+    match row[..] {
+        [_, p99_ms, _, p50_ms, _, _, per_second] => {
+            Ok(Sample { per_second, cpu_us, p50_ms, p99_ms, p999_ms: f64::NAN })
+        }
+        _ => Err(format!("redis-benchmark printed {last:?} {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}

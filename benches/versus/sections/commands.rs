@@ -1,0 +1,96 @@
+//! Commands beside each other at fixed pipeline depths, by either generator.
+
+use crate::load::{Load, Spec, fill, is_able};
+use crate::measure::{Sample, interleaved};
+use crate::redis_benchmark::{self, CLIENTS, KEYS};
+use crate::report::{Table, number, ratio};
+use crate::server::{Kind, Protocol, Server};
+use crate::workload::{COMMANDS, SET, Workload};
+use crate::{Context, Result};
+
+/// The length of values here, redis-benchmark's own.
+const VALUE_LEN: usize = 3;
+
+pub fn own(context: &mut Context, section: &str) -> Result<()> {
+    let (warm_up, window) = (context.effort.warm_up, context.effort.window);
+    let how = format!(
+        "our generator in closed loop, {CLIENTS} connections, {KEYS} keys of 16 bytes, values of {VALUE_LEN} bytes, each row the \
+         median of {} interleaved rounds of {} ms. P is the pipeline depth; latencies are those of a whole pipeline. `DEL` \
+         and `SETNX` soon find their key gone or taken; the lock cycles below delete and create on every request.",
+        context.effort.rounds,
+        window.as_millis()
+    );
+    table(context, section, &how, |server, workload, depth| {
+        let spec = Spec { workload, connections: CLIENTS, depth, keys: KEYS, value_len: VALUE_LEN };
+        Ok(Load::closed(server, spec)?.measure(warm_up, window)?.sample())
+    })
+}
+
+pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
+    let share = if context.effort.is_quick { 8 } else { 1 };
+    let how = format!(
+        "the same by `redis-benchmark`, {CLIENTS} clients, {KEYS} keys, values of {VALUE_LEN} bytes, each row the median of \
+         {} interleaved rounds. memcached does not speak its language.",
+        context.effort.rounds
+    );
+    table(context, section, &how, |server, workload, depth| {
+        // Most take about a second; requests with ten keys are fewer.
+        let requests = 50_000 * depth.min(12) / share / workload.keys.min(4);
+        redis_benchmark::load(server, workload, depth, requests)
+    })
+}
+
+fn table(
+    context: &mut Context,
+    section: &str,
+    how: &str,
+    mut measure: impl FnMut(&Server, &Workload, usize) -> Result<Sample>,
+) -> Result<()> {
+    let is_own = section == "commands";
+    let servers = context.start(|kind| is_own || kind.protocol() == Protocol::Resp)?;
+    let mut head =
+        vec!["test", "P", "server", "req/s", "x redis", "CPU us/req", "x redis", "x null", "p50 ms", "p99 ms"];
+    head.extend(is_own.then_some("p99.9 ms"));
+    let mut table = Table::new(&head);
+    context.figures.forget(section);
+    for workload in COMMANDS {
+        for &depth in workload.depths {
+            println!("{} P={depth}", workload.name);
+            let able: Vec<&Server> = servers.iter().filter(|server| is_able(server, workload)).collect();
+            let samples = interleaved(&able, context.effort.rounds, |server| {
+                // Whatever was deleted before is there again.
+                fill(server, &SET, 0..KEYS, VALUE_LEN)?;
+                measure(server, workload, depth)
+            })?;
+            let medians: Vec<(Kind, Sample)> =
+                able.iter().zip(&samples).map(|(server, samples)| (server.kind, Sample::median(samples))).collect();
+            rows(&mut table, head.len(), workload.name, depth, &medians);
+            for (kind, median) in &medians {
+                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), *kind, median);
+            }
+        }
+    }
+    context.publish(section, how, &table.markdown())
+}
+
+fn rows(table: &mut Table, columns: usize, test: &str, depth: usize, medians: &[(Kind, Sample)]) {
+    let of = |wanted: Kind, figure: fn(&Sample) -> f64| {
+        medians.iter().find(|(kind, _)| *kind == wanted).map_or(f64::NAN, |(_, sample)| figure(sample))
+    };
+    for (kind, sample) in medians {
+        let cells = [
+            test.to_owned(),
+            depth.to_string(),
+            kind.name().to_owned(),
+            format!("{:.0}", sample.per_second),
+            ratio(sample.per_second, of(Kind::Redis, |sample| sample.per_second)),
+            number(sample.cpu_us),
+            ratio(sample.cpu_us, of(Kind::Redis, |sample| sample.cpu_us)),
+            ratio(sample.cpu_us, of(Kind::Null, |sample| sample.cpu_us)),
+            number(sample.p50_ms),
+            number(sample.p99_ms),
+            number(sample.p999_ms),
+        ];
+        table.row(cells.into_iter().take(columns));
+    }
+}

@@ -1,0 +1,264 @@
+//! The servers under test: where they are found, how they are started, and that they end.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tempfile::TempDir;
+
+use crate::Result;
+
+/// How long a server may take to answer for the first time.
+const START_MAX: Duration = Duration::from_secs(20);
+/// How long to wait between two attempts to reach a server that starts.
+const START_POLL: Duration = Duration::from_micros(100);
+
+/// The language that a server is spoken to in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    Resp,
+    Memcached,
+}
+
+/// Every server there is a column for, in the order of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    Keylatch,
+    Redis,
+    Null,
+    Valkey,
+    Pogocache,
+    Memcached,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 6] =
+        [Kind::Keylatch, Kind::Redis, Kind::Null, Kind::Valkey, Kind::Pogocache, Kind::Memcached];
+
+    /// Returns the name in tables, plots and figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Keylatch => "keylatch",
+            Kind::Redis => "redis",
+            Kind::Null => "null",
+            Kind::Valkey => "valkey",
+            Kind::Pogocache => "pogocache",
+            Kind::Memcached => "memcached",
+        }
+    }
+
+    pub fn protocol(self) -> Protocol {
+        if self == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
+    }
+
+    /// Tells whether it keeps what it is given. memcached does not: it throws keys away beyond 64 MB.
+    pub fn is_store(self) -> bool {
+        !matches!(self, Kind::Null | Kind::Memcached)
+    }
+
+    /// Tells whether every command and any number of clients can be expected of it; others leave cells empty.
+    pub fn is_complete(self) -> bool {
+        !matches!(self, Kind::Pogocache | Kind::Memcached)
+    }
+
+    /// Returns how many clients it is given at most: some accept 1024 unless told otherwise, and count for a while
+    /// those that are gone.
+    pub fn clients_max(self) -> usize {
+        if self.is_complete() { usize::MAX } else { 500 }
+    }
+
+    /// Returns the program to look for on the PATH, for those that this project does not build.
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Kind::Keylatch | Kind::Null => None,
+            Kind::Redis => Some("redis-server"),
+            Kind::Valkey => Some("valkey-server"),
+            Kind::Pogocache => Some("pogocache"),
+            Kind::Memcached => Some("memcached"),
+        }
+    }
+
+    /// Returns the options: the server's defaults, but on this port of the loopback and without snapshots.
+    fn options(self, port: u16) -> Vec<String> {
+        let port = port.to_string();
+        let options: &[&str] = match self {
+            Kind::Keylatch => &["--port", &port, "--bind", "127.0.0.1"],
+            Kind::Redis | Kind::Valkey => &["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+            Kind::Null => &[&port],
+            Kind::Pogocache => &["-h", "127.0.0.1", "-p", &port],
+            // Without a user to change to it refuses to be started by root; for everybody else this does nothing.
+            Kind::Memcached => &["-l", "127.0.0.1", "-p", &port, "-u", "root"],
+        };
+        options.iter().map(|&option| option.to_owned()).collect()
+    }
+}
+
+/// A server that can be started.
+pub struct Peer {
+    pub kind: Kind,
+    pub program: PathBuf,
+    /// What it says about its version, on one line.
+    pub version: String,
+}
+
+impl Peer {
+    /// Finds the servers of this machine. keylatch and redis-server must be there, the others may.
+    ///
+    /// # Errors
+    /// When one that must be there is missing.
+    pub fn find_all() -> Result<Vec<Peer>> {
+        let mut peers = Vec::new();
+        for kind in Kind::ALL {
+            let program = match (kind, kind.program()) {
+                (Kind::Null, _) => Some(build_null_server()?),
+                (_, None) => Some(PathBuf::from(env!("CARGO_BIN_EXE_keylatch"))),
+                (_, Some(name)) => on_path(name),
+            };
+            match program {
+                Some(program) => peers.push(Peer { kind, version: version(kind, &program), program }),
+                None if kind == Kind::Redis => return Err("redis-server is not on the PATH: install it".into()),
+                None => {}
+            }
+        }
+        Ok(peers)
+    }
+
+    /// Returns its name with its version.
+    pub fn shown(&self) -> String {
+        format!("{} {}", self.kind.name(), self.version)
+    }
+
+    /// Starts the server in a directory of its own and waits for its first answer.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not answer.
+    pub fn start(&self) -> Result<Server> {
+        let name = self.kind.name();
+        let directory = tempfile::tempdir()?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let mut command = Command::new(&self.program);
+        command.args(self.kind.options(port)).current_dir(directory.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let started = Instant::now();
+        let process = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut server = Server { kind: self.kind, addr, start: Duration::ZERO, process, _directory: directory };
+        while !server.answers() {
+            if let Some(status) = server.process.try_wait()? {
+                return Err(format!("{name} ended while it started: {status}").into());
+            }
+            if started.elapsed() > START_MAX {
+                return Err(format!("{name} did not answer within {START_MAX:?}").into());
+            }
+            thread::sleep(START_POLL);
+        }
+        server.start = started.elapsed();
+        Ok(server)
+    }
+}
+
+/// A running server; it ends when this is dropped.
+pub struct Server {
+    pub kind: Kind,
+    pub addr: SocketAddr,
+    /// The time from its start to its first answer.
+    pub start: Duration,
+    process: Child,
+    /// Where it runs; removed after it.
+    _directory: TempDir,
+}
+
+impl Server {
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Opens a connection that sends at once.
+    ///
+    /// # Errors
+    /// When the server does not accept it.
+    pub fn connect(&self) -> Result<TcpStream> {
+        let refused = |error| format!("connecting to {}: {error}", self.kind.name());
+        let stream = TcpStream::connect(self.addr).map_err(refused)?;
+        stream.set_nodelay(true)?;
+        // It is reset when it is dropped: tens of thousands of closed connections would otherwise linger for a minute.
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+        Ok(stream)
+    }
+
+    fn answers(&self) -> bool {
+        let ask = || -> Result<bool> {
+            let mut stream = self.connect()?;
+            say_hello(&mut stream, self.kind.protocol())?;
+            Ok(true)
+        };
+        ask().unwrap_or(false)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended on its own; there is nobody to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Sends the smallest request and waits for its answer.
+///
+/// # Errors
+/// When there is no answer, or not the expected one.
+pub fn say_hello(stream: &mut TcpStream, protocol: Protocol) -> Result<()> {
+    let (hello, answers): (&[u8], &[&[u8]]) = match protocol {
+        Protocol::Resp => (b"PING\r\n", &[b"+PONG\r\n", b"+OK\r\n"]),
+        Protocol::Memcached => (b"version\r\n", &[b"VERSION"]),
+    };
+    let mut reply = [0; 64];
+    stream.write_all(hello)?;
+    let len = stream.read(&mut reply)?;
+    let is_expected = answers.iter().any(|answer| reply[..len].starts_with(answer));
+    if is_expected { Ok(()) } else { Err(format!("{:?}", String::from_utf8_lossy(&reply[..len])).into()) }
+}
+
+/// Returns the directory that cargo builds into.
+pub fn target_dir() -> &'static Path {
+    // target/release/keylatch
+    Path::new(env!("CARGO_BIN_EXE_keylatch")).ancestors().nth(2).unwrap_or(Path::new("target"))
+}
+
+/// Has cargo build the null server, which a benchmark cannot depend on, and returns where it is.
+fn build_null_server() -> Result<PathBuf> {
+    let built = target_dir().join("release/examples/null_server");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--release", "--example", "null_server", "--target-dir"]).arg(target_dir());
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    match command.status() {
+        Ok(status) if status.success() => Ok(built),
+        outcome => Err(format!("cargo build --release --example null_server: {outcome:?}").into()),
+    }
+}
+
+/// Looks for a program in the directories of the PATH.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|candidate| candidate.is_file())
+}
+
+/// Asks a program for its version: the first word of its answer that begins with a digit.
+fn version(kind: Kind, program: &Path) -> String {
+    let options: &[&OsStr] = if kind == Kind::Null { return String::new() } else { &[OsStr::new("--version")] };
+    let Ok(output) = Command::new(program).args(options).output() else { return String::new() };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words = text.split([' ', '=', '\n']);
+    words
+        .map(|word| word.trim_start_matches('v'))
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .unwrap_or_default()
+        .to_owned()
+}
