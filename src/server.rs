@@ -117,7 +117,8 @@ impl Builder {
             shared.tasks.spawn(shared.clone().accept_unix(listener));
         }
         if !shared.namespace.clock.is_manual() {
-            shared.tasks.spawn(shared.clone().sweep());
+            // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys end.
+            shared.tasks.spawn_on(shared.clone().sweep(), &shared.workers[0].runtime);
             shared.tasks.spawn(shared.clone().keep_house());
         }
         Ok(Server { shared, addr })
@@ -184,7 +185,8 @@ impl Server {
     }
 
     fn sweep(&self) {
-        self.namespace().store.sweep(self.namespace().clock.now());
+        let (store, now) = (&self.namespace().store, self.namespace().clock.now());
+        while store.sweep(now) <= now.mono_ms {}
     }
 }
 
@@ -298,11 +300,16 @@ impl Shared {
         self.tasks.spawn(say_and_close(stream, error));
     }
 
-    /// Removes keys the moment they end.
+    /// Removes keys the moment they end; when many do, some at a time.
     async fn sweep(self: Arc<Self>) {
         let (store, clock) = (&self.namespace.store, &self.namespace.clock);
         loop {
-            let due_ms = store.sweep(clock.now());
+            let now = clock.now();
+            let due_ms = store.sweep(now);
+            if due_ms <= now.mono_ms && !self.stop.is_cancelled() {
+                tokio::task::yield_now().await;
+                continue;
+            }
             let now_ms = clock.now().mono_ms;
             let wait = match due_ms {
                 NEVER => HOUSEKEEPING,

@@ -10,7 +10,7 @@
 //!
 //! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards that have met a TTL.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering};
 
 /// Means that nothing will ever fall due.
 pub const NEVER: u64 = u64::MAX;
@@ -140,15 +140,20 @@ impl Alarm {
         }
     }
 
-    /// Notes what a sweep found to be the next time, and returns it, or an earlier one that was set meanwhile. Wakes
-    /// nobody: the caller is who would be woken, and would sweep again without end.
-    pub fn settle(&self, at_ms: u64) -> u64 {
-        self.due_ms.fetch_min(at_ms, Ordering::AcqRel).min(at_ms)
+    /// Wakes whoever sweeps, whatever the time.
+    pub fn ring(&self) {
+        (self.wake)();
     }
 
-    /// Forgets the time set so far; called before a sweep, which sets it anew.
-    pub fn reset(&self) {
+    /// Forgets the time set so far, calls `sweep` and notes the next time it found; returns that, or an earlier one that
+    /// was set meanwhile. Wakes nobody: the caller is who would be woken, and would sweep again without end.
+    ///
+    /// The order keeps deadlines from being lost. Who sets one holds the shard's lock, and so does so either before the
+    /// sweep comes there and finds it, or after the time was forgotten, so that [`Alarm::lower`] brings it forward.
+    pub fn rearm(&self, sweep: impl FnOnce() -> u64) -> u64 {
         self.due_ms.store(NEVER, Ordering::Release);
+        let at_ms = sweep();
+        self.due_ms.fetch_min(at_ms, Ordering::AcqRel).min(at_ms)
     }
 }
 

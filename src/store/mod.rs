@@ -20,6 +20,7 @@ use crate::clock::Now;
 pub mod entry;
 pub mod expire;
 pub mod shard;
+mod sync;
 pub mod table;
 pub mod value;
 pub mod view;
@@ -41,8 +42,9 @@ const EXCLUSIVE_CALLS_MIN: usize = 4;
 /// How many cursors a scan of a database has: one for every position of every shard's table.
 pub const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
 
-/// How many ended keys a sweep removes while it holds one shard, which bounds how long anybody waits for it.
-const SWEEP_SLICE: usize = 128;
+/// How many ended keys one sweep removes, all shards together: half a millisecond's work. It goes round the shards, a
+/// few keys each, so that nobody waits for the same one again and again.
+const SWEEP_KEYS: usize = 512;
 
 /// From how many keys on a dropped table is freed on a thread of its own.
 const FREE_ASIDE_MIN: usize = 10_000;
@@ -69,11 +71,21 @@ struct Database {
 }
 
 impl Database {
+    #[inline]
     fn shards(&self) -> &Shards {
-        self.shards.get_or_init(|| {
+        self.shards.get().unwrap_or_else(|| self.make_shards())
+    }
+
+    #[cold]
+    fn make_shards(&self) -> &Shards {
+        let shards = self.shards.get_or_init(|| {
             let shard = || CachePadded::new(Mutex::new(Shard::new(self.hasher.clone(), self.alarm.clone())));
             std::iter::repeat_with(shard).take(SHARDS).collect()
-        })
+        });
+        // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
+        // thread that the alarm was reset: the first deadline could be taken for one later than the sweeper expects.
+        self.alarm.ring();
+        shards
     }
 
     fn shards_mut(&mut self) -> &mut Shards {
@@ -136,28 +148,17 @@ impl Store {
         self.share().0.0.len()
     }
 
-    /// Removes every key that has ended and returns the monotonic time, in milliseconds, of the next sweep that is
-    /// needed, or [`NEVER`]. No lock is held longer than a slice takes.
+    /// Removes keys that have ended, a few in every shard, and returns the monotonic time, in milliseconds, of the next
+    /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
     pub fn sweep(&self, now: Now) -> u64 {
-        self.alarm.reset();
-        let mut next = NEVER;
-        for db in 0..self.databases() {
-            let in_use = self.share().0.0[db].shards.get().is_some();
-            for index in 0..if in_use { SHARDS } else { 0 } {
-                next = next.min(self.sweep_shard(db, index, now));
-            }
-        }
-        self.alarm.settle(next)
-    }
-
-    /// Sweeps one shard slice by slice; returns when the next sweep of it is needed.
-    fn sweep_shard(&self, db: usize, index: usize, now: Now) -> u64 {
-        loop {
-            let due_ms = self.share().0.0[db].shards()[index].lock().sweep(now, SWEEP_SLICE);
-            if due_ms > now.mono_ms {
-                return due_ms;
-            }
-        }
+        self.alarm.rearm(|| {
+            let is_used = |&db: &usize| self.share().0.0[db].shards.get().is_some();
+            let used: Vec<usize> = (0..self.databases()).filter(is_used).collect();
+            let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
+            let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
+            let due = shards.map(|(db, index)| self.share().0.0[db].shards()[index].lock().sweep(now, most));
+            due.min().unwrap_or(NEVER)
+        })
     }
 }
 

@@ -1,0 +1,156 @@
+//! The sweeper's alarm under every interleaving of threads, and every stale value that the memory model allows.
+//!
+//! ```text
+//! cargo test --features loom --test loom
+//! ```
+//!
+//! `store/expire.rs` is compiled in here with loom's atomics in the place of `store/sync.rs`. The shards are modelled as
+//! mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which keeps
+//! one wake-up for a task that is not waiting, as a flag that is only exchanged. What must hold whatever the order: a
+//! deadline that was set is known to the sweeper, or a wake-up is on its way to it.
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use expire::{Alarm, DeadlineTree, NEVER};
+
+#[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
+#[path = "../src/store/expire.rs"]
+mod expire;
+
+/// Stands in for `store/sync.rs`.
+mod sync {
+    pub use loom::sync::atomic::{AtomicU64, Ordering};
+}
+
+/// Models a store with two databases of a shard each, the second of which has not been used yet, and its sweeper.
+struct Model {
+    shards: [Mutex<DeadlineTree>; 2],
+    second_in_use: AtomicBool,
+    alarm: Alarm,
+    wanted: Arc<AtomicBool>,
+}
+
+impl Model {
+    /// Creates a store in which a key falls due at 3 ms, as the sweeper knows.
+    fn new() -> Arc<Self> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        let wake = wanted.clone();
+        let alarm = Alarm::new(move || {
+            wake.swap(true, Ordering::AcqRel);
+        });
+        let shards = [Mutex::new(DeadlineTree::default()), Mutex::new(DeadlineTree::default())];
+        let model = Arc::new(Model { shards, second_in_use: AtomicBool::new(false), alarm, wanted });
+        model.set(0, 3);
+        model.wait_and_sweep(0);
+        model
+    }
+
+    /// Does what `Shard::note_deadline` does, and `Database::shards` before it.
+    fn set(&self, db: usize, at_ms: u64) {
+        if db == 1 && !self.second_in_use.load(Ordering::Acquire) {
+            self.second_in_use.store(true, Ordering::Release);
+            self.alarm.ring();
+        }
+        let mut deadlines = self.shards[db].lock().expect("no poison");
+        deadlines.lower(at_ms as usize, at_ms); // one key per bucket
+        self.alarm.lower(at_ms);
+    }
+
+    /// Does what `Store::sweep` does.
+    fn sweep(&self, now_ms: u64) -> u64 {
+        self.alarm.rearm(|| {
+            let in_use = 1 + usize::from(self.second_in_use.load(Ordering::Acquire));
+            let sweep_shard = |shard: &Mutex<DeadlineTree>| {
+                let mut deadlines = shard.lock().expect("no poison");
+                while let Some(bucket) = deadlines.due(now_ms) {
+                    deadlines.set(bucket, NEVER);
+                }
+                deadlines.earliest()
+            };
+            self.shards[..in_use].iter().map(sweep_shard).min().unwrap_or(NEVER)
+        })
+    }
+
+    /// Does one round of the sweeper: it has been woken, or its time has come. Returns until when it would sleep then.
+    fn wait_and_sweep(&self, now_ms: u64) -> u64 {
+        self.wanted.swap(false, Ordering::AcqRel);
+        self.sweep(now_ms)
+    }
+
+    #[track_caller]
+    fn assert_knows(&self, until_ms: u64, at_ms: u64) {
+        let is_woken = self.wanted.swap(false, Ordering::AcqRel);
+        assert!(is_woken || until_ms <= at_ms, "asleep until {until_ms} with a key that falls due at {at_ms}");
+    }
+}
+
+/// Runs a scenario in every order with at most three preemptions; without a bound it takes a minute and finds no more.
+fn explore(scenario: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(scenario);
+}
+
+#[test]
+fn a_deadline_set_while_a_sweep_runs_is_known_or_wakes_the_sweeper() {
+    explore(|| {
+        let model = Model::new();
+        let setters = [4, 5].map(|at_ms| {
+            let model = model.clone();
+            thread::spawn(move || model.set(0, at_ms))
+        });
+        let until_ms = model.wait_and_sweep(3);
+        setters.into_iter().for_each(|setter| setter.join().expect("no panic"));
+        model.assert_knows(until_ms, 4);
+    });
+}
+
+#[test]
+fn a_deadline_set_over_two_sweeps_is_known_or_wakes_the_sweeper() {
+    explore(|| {
+        let model = Model::new();
+        let setter = thread::spawn({
+            let model = model.clone();
+            move || [5, 4].map(|at_ms| model.set(0, at_ms))
+        });
+        model.wait_and_sweep(0);
+        let until_ms = model.wait_and_sweep(3);
+        setter.join().expect("no panic");
+        model.assert_knows(until_ms, 4);
+    });
+}
+
+#[test]
+fn the_first_deadline_of_a_database_is_known_or_wakes_the_sweeper() {
+    explore(|| {
+        let model = Model::new();
+        let setter = thread::spawn({
+            let model = model.clone();
+            move || model.set(1, 5)
+        });
+        let until_ms = model.wait_and_sweep(3);
+        setter.join().expect("no panic");
+        model.assert_knows(until_ms, 5);
+    });
+}
+
+#[test]
+fn a_sweep_by_somebody_else_hides_no_deadline_from_the_sweeper() {
+    explore(|| {
+        let model = Model::new();
+        let other = thread::spawn({
+            let model = model.clone();
+            move || model.sweep(3)
+        });
+        let setter = thread::spawn({
+            let model = model.clone();
+            move || model.set(0, 5)
+        });
+        let until_ms = model.wait_and_sweep(3);
+        other.join().expect("no panic");
+        setter.join().expect("no panic");
+        model.assert_knows(until_ms, 5);
+    });
+}
