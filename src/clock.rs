@@ -47,7 +47,10 @@ enum Source {
         /// enough, and spares every other request a clock.
         compared_ms: AtomicU64,
     },
-    Manual { mono_us: AtomicU64, wall_us: AtomicI64 },
+    Manual {
+        mono_us: AtomicU64,
+        wall_us: AtomicI64,
+    },
 }
 
 impl Clock {

@@ -6,6 +6,10 @@ use std::process::ExitCode;
 use keylatch::cli::{self, Invocation};
 use keylatch::process;
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let outcome = match cli::parse(std::env::args_os()) {
         Ok(Invocation::Print(text)) => {

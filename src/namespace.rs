@@ -36,6 +36,21 @@ pub struct Namespace {
     pub config_file: Option<PathBuf>,
     /// The TCP port it listens on; 0 without TCP.
     pub tcp_port: AtomicU64,
+    /// Asks the allocator what it holds, where that is known.
+    pub allocator: Option<fn() -> AllocatorStats>,
+}
+
+/// What the allocator holds, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct AllocatorStats {
+    /// Its name and version.
+    pub name: &'static str,
+    /// Handed out and not given back.
+    pub allocated: usize,
+    /// In pages that hold any of that.
+    pub active: usize,
+    /// In pages that the operating system has provided.
+    pub resident: usize,
 }
 
 /// Counts what has happened since the start.
@@ -102,6 +117,7 @@ impl Namespace {
             run_id: random_hex(),
             config_file,
             tcp_port: AtomicU64::new(0),
+            allocator: None,
         }
     }
 }

@@ -42,7 +42,10 @@ fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&st
     let is_free_port = config.port == 0;
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let server = Server::builder().config(config).config_file(config_file).workers(workers).start().await?;
+        let builder = Server::builder().config(config).config_file(config_file).workers(workers);
+        #[cfg(feature = "jemalloc")]
+        let builder = builder.allocator(jemalloc_stats);
+        let server = builder.start().await?;
         info!("Server initialized");
         info!("Ready to accept connections tcp");
         if is_free_port {
@@ -58,6 +61,20 @@ fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&st
         info!("keylatch is now ready to exit, bye bye...");
         Ok(())
     })
+}
+
+/// Asks jemalloc, which `main.rs` has made this process's allocator.
+#[cfg(feature = "jemalloc")]
+fn jemalloc_stats() -> crate::namespace::AllocatorStats {
+    use tikv_jemalloc_ctl::{epoch, stats, version};
+    // Compiled in, these readings have no way to fail; the epoch brings them up to date.
+    let _ = epoch::advance();
+    crate::namespace::AllocatorStats {
+        name: version::read().unwrap_or_default(),
+        allocated: stats::allocated::read().unwrap_or_default(),
+        active: stats::active::read().unwrap_or_default(),
+        resident: stats::resident::read().unwrap_or_default(),
+    }
 }
 
 /// Writes the process id; a start does not fail for want of a file that few look at.

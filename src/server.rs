@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::namespace::Namespace;
+use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
 use crate::session::Session;
 use crate::store::NEVER;
@@ -42,6 +42,7 @@ pub struct Builder {
     clock: Clock,
     config_file: Option<PathBuf>,
     workers: Vec<Handle>,
+    allocator: Option<fn() -> AllocatorStats>,
 }
 
 impl Default for Builder {
@@ -50,7 +51,7 @@ impl Default for Builder {
         let mut config = Config::default();
         config.port = 0;
         config.bind = vec!["127.0.0.1".into()];
-        Builder { config, clock: Clock::system(), config_file: None, workers: Vec::new() }
+        Builder { config, clock: Clock::system(), config_file: None, workers: Vec::new(), allocator: None }
     }
 }
 
@@ -79,6 +80,12 @@ impl Builder {
         self
     }
 
+    /// Lets `INFO memory` ask the process's allocator what it holds; without it, only the data is counted.
+    pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
+        self.allocator = Some(stats);
+        self
+    }
+
     /// Hands connections out evenly to these runtimes, instead of serving them on the one that calls [`Builder::start`].
     pub fn workers(mut self, workers: Vec<Handle>) -> Self {
         self.workers = workers;
@@ -101,7 +108,9 @@ impl Builder {
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
         let threads = self.workers.iter().map(|worker| worker.metrics().num_workers()).sum();
-        let namespace = Arc::new(Namespace::new(self.config, threads, self.clock, self.config_file));
+        let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
+        namespace.allocator = self.allocator;
+        let namespace = Arc::new(namespace);
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
             namespace,

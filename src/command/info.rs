@@ -89,14 +89,24 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
 }
 
 fn memory(text: &mut String, call: &mut Call<'_>) {
-    let used = all_totals(call).memory;
+    let dataset = all_totals(call).memory;
+    let allocator = call.server.allocator.map(|stats| stats());
+    let used = allocator.map_or(dataset, |allocator| allocator.allocated);
     field(text, "used_memory", used);
     field(text, "used_memory_human", human(used));
-    field(text, "used_memory_dataset", used);
+    field(text, "used_memory_overhead", used.saturating_sub(dataset));
+    field(text, "used_memory_dataset", dataset);
+    if let Some(allocator) = allocator {
+        field(text, "allocator_allocated", allocator.allocated);
+        field(text, "allocator_active", allocator.active);
+        field(text, "allocator_resident", allocator.resident);
+    }
     field(text, "maxmemory", 0);
     field(text, "maxmemory_human", human(0));
     field(text, "maxmemory_policy", "noeviction");
-    field(text, "mem_allocator", "libc");
+    // The version ends where jemalloc adds the commit it was built from.
+    let name = allocator.map(|allocator| allocator.name.split('-').next().unwrap_or_default());
+    field(text, "mem_allocator", name.map_or("libc".into(), |version| format!("jemalloc-{version}")));
 }
 
 fn persistence(text: &mut String, call: &mut Call<'_>) {

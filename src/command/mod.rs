@@ -20,6 +20,7 @@ pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
 pub mod lcs;
+pub mod memory;
 pub mod object;
 pub mod registry;
 pub mod scan;
@@ -403,6 +404,7 @@ pub const FAMILIES: &[&[Command]] = &[
     hyperloglog::COMMANDS,
     generic::COMMANDS,
     databases::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,

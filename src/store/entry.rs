@@ -264,8 +264,8 @@ impl Entry {
 
     /// Returns the bytes this entry takes from the allocator, boxed value included.
     pub fn memory(&self) -> usize {
-        let boxed = self.value().map_or(0, |Value::Text(bytes)| size_of::<Value>() + bytes.len());
-        self.size() + boxed
+        let boxed = |Value::Text(bytes): &Value| allocation_len(size_of::<Value>()) + allocation_len(bytes.len());
+        allocation_len(self.size()) + self.value().map_or(0, boxed)
     }
 
     /// Returns where the entry lies, for prefetching and nothing else.
@@ -346,6 +346,16 @@ impl Entry {
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, ALIGN).expect("an entry is far smaller than isize::MAX")
+    }
+}
+
+/// Returns the bytes that jemalloc sets aside for an allocation of `len`: multiples of 16 up to 128, then four sizes
+/// between a power of two and the next.
+fn allocation_len(len: usize) -> usize {
+    match len {
+        0..=8 => 8,
+        9..=128 => len.next_multiple_of(16),
+        _ => len.next_multiple_of(1 << ((len - 1).ilog2() - 2)),
     }
 }
 

@@ -30,6 +30,11 @@ impl DeadlineTree {
         self.levels.is_empty()
     }
 
+    /// Returns the bytes of all levels.
+    pub fn memory(&self) -> usize {
+        self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
+    }
+
     /// Returns a time before which nothing falls due, or [`NEVER`].
     pub fn earliest(&self) -> u64 {
         self.levels.last().and_then(|top| top.first()).copied().unwrap_or(NEVER)

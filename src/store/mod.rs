@@ -2,9 +2,10 @@
 //!
 //! **Lock order, written once.** First the gate, then shards in ascending order, each once.
 //! - An ordinary call holds the gate *shared* ([`Store::share`], for a whole pipelined batch) and locks
-//!   the shards of its declared keys ([`Shared::view`]).
+//!   the shards of its declared keys ([`Hold::view`]).
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
-//!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked.
+//!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
+//!   commands, a long batch does so too ([`Store::hold`]).
 //! - Nothing else takes two locks, and nothing awaits while it holds one.
 //!
 //! Invariant: a key is read and changed only through a [`View`].

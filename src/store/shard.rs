@@ -15,6 +15,9 @@ use super::table::{Hasher, Table};
 use super::value::Form;
 use crate::clock::{Deadline, Now};
 
+/// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
+const DEADLINES_KEEP_MAX: usize = 4096;
+
 /// Tells a transaction that one of its watched keys has changed. Shared by a session and the shards it watches in.
 #[derive(Clone, Default)]
 pub struct WatchFlag(Arc<AtomicBool>);
@@ -108,10 +111,15 @@ impl Shard {
         Totals {
             keys: self.table.count(),
             timed: self.timed,
-            memory: self.memory + self.table.memory(),
+            memory: self.memory + self.overhead(),
             changes: self.changes,
             expired: self.expired,
         }
+    }
+
+    /// Returns the bytes of everything but the entries.
+    pub fn overhead(&self) -> usize {
+        self.table.memory() + self.deadlines.memory()
     }
 
     /// Returns the entry of a key that is alive now; one that has ended is removed on the way.
@@ -266,6 +274,9 @@ impl Shard {
             for bytes in &ended {
                 self.expire(Key { bytes, hash: self.hasher.hash_one(&bytes[..]) });
             }
+        }
+        if self.timed == 0 && removed > 0 && self.deadlines.memory() > DEADLINES_KEEP_MAX {
+            self.deadlines = DeadlineTree::default();
         }
         self.deadlines.earliest()
     }

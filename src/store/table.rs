@@ -64,13 +64,15 @@ pub struct Table {
     /// Selects the hash bits that number the buckets not split in this round.
     mask: usize,
     len: usize,
+    /// Overflow buckets.
+    overflows: usize,
     hasher: Hasher,
 }
 
 impl Table {
     /// Creates an empty table, which allocates nothing until it is used.
     pub fn new(hasher: Hasher) -> Self {
-        Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, hasher }
+        Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflows: 0, hasher }
     }
 
     /// Returns the number of entries.
@@ -80,7 +82,7 @@ impl Table {
 
     /// Returns the bytes of the buckets, without the entries.
     pub fn memory(&self) -> usize {
-        self.chunks.len() * CHUNK * size_of::<Bucket>()
+        (self.chunks.len() * CHUNK + self.overflows) * size_of::<Bucket>()
     }
 
     /// Finds the entry of a key, and where it is.
@@ -139,8 +141,9 @@ impl Table {
     /// Removes the entry of a key. Returns it, and the bucket that took over the last one's entries, if any did.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<(Entry, Option<(usize, usize)>)> {
         let index = self.bucket_of(hash)?;
-        let entry = self.bucket_mut(index).take(tag(hash), key)?;
+        let (entry, dropped) = self.bucket_mut(index).take(tag(hash), key)?;
         self.len -= 1;
+        self.overflows -= dropped;
         let merged = (self.buckets > CHUNK && self.len * 3 < self.buckets * SHRINK_THIRDS).then(|| self.merge());
         Some((entry, merged))
     }
@@ -212,14 +215,19 @@ impl Table {
     fn place(&mut self, hash: u64, entry: Entry) {
         let index = self.bucket_of(hash).expect("a table that is inserted into has a bucket");
         let mut bucket = self.bucket_mut(index);
+        let mut added = 0;
         loop {
             if let Some(slot) = bucket.slots.iter().position(Option::is_none) {
                 bucket.tags[slot] = tag(hash);
                 bucket.slots[slot] = Some(entry);
-                return;
+                break;
             }
-            bucket = bucket.overflow.get_or_insert_default();
+            bucket = bucket.overflow.get_or_insert_with(|| {
+                added = 1;
+                Box::default()
+            });
         }
+        self.overflows += added;
     }
 
     /// Shares the entries of the next bucket in turn with a new one at the end.
@@ -258,7 +266,10 @@ impl Table {
                 self.place(self.hasher.hash_one(entry.key()), entry);
             }
             match bucket.overflow.take() {
-                Some(next) => bucket = *next,
+                Some(next) => {
+                    self.overflows -= 1;
+                    bucket = *next;
+                }
                 None => return,
             }
         }
@@ -306,18 +317,19 @@ impl Bucket {
         })
     }
 
-    /// Takes a key's entry out of the chain, and drops overflow buckets that are empty.
-    fn take(&mut self, tag: u8, key: &[u8]) -> Option<Entry> {
+    /// Takes a key's entry out of the chain, and drops the overflow buckets that are empty then; returns how many.
+    fn take(&mut self, tag: u8, key: &[u8]) -> Option<(Entry, usize)> {
         if let Some(slot) = self.position(tag, key) {
             self.tags[slot] = 0;
-            return self.slots[slot].take();
+            return self.slots[slot].take().map(|entry| (entry, 0));
         }
         let overflow = self.overflow.as_deref_mut()?;
-        let entry = overflow.take(tag, key)?;
+        let (entry, mut dropped) = overflow.take(tag, key)?;
         if overflow.slots.iter().all(Option::is_none) {
             self.overflow = overflow.overflow.take();
+            dropped += 1;
         }
-        Some(entry)
+        Some((entry, dropped))
     }
 }
 
@@ -414,6 +426,23 @@ mod tests {
             }
             assert!(staying.iter().all(|key| seen.contains(key)), "added {added}, removed {removed}");
         }
+    }
+
+    #[test]
+    fn overflow_buckets_are_counted() {
+        let (mut table, hasher) = filled(50_000);
+        let count = |table: &Table| {
+            let chain = |bucket: &Bucket| {
+                std::iter::successors(bucket.overflow.as_deref(), |next| next.overflow.as_deref()).count()
+            };
+            table.chunks.iter().flatten().map(chain).sum::<usize>()
+        };
+        assert!(table.overflows > 100);
+        assert_eq!(table.overflows, count(&table));
+        for key in (0..49_000).map(key) {
+            table.remove(hasher.hash_one(&key[..]), &key).expect("present");
+        }
+        assert_eq!(table.overflows, count(&table));
     }
 
     #[test]

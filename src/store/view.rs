@@ -109,6 +109,15 @@ impl<'a> View<'a> {
         self.entry(key).map(Entry::deadline)
     }
 
+    /// Returns the bytes that a key takes, its share of the hash table included.
+    pub fn memory(&mut self, key: Key<'_>) -> Option<usize> {
+        let now = self.now;
+        self.shard_mut(key, |shard| {
+            let (entry_memory, key_count) = (shard.get(key, now)?.memory(), shard.totals().keys);
+            Some(entry_memory + shard.overhead() / key_count)
+        })
+    }
+
     /// Sets a key to a string, whatever it held before.
     pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl) {
         let deadline = match ttl {

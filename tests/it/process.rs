@@ -309,3 +309,27 @@ fn every_worker_thread_serves_and_all_see_the_same_data() {
     });
     Client::connect(addr).expect(&[("GET n", "$4 6000")]);
 }
+
+#[test]
+fn the_memory_it_counts_is_what_the_allocator_holds() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    let allocated = |client: &mut Client| client.info("allocator_allocated").parse::<f64>().expect("a number");
+    let dataset = |client: &mut Client| client.info("used_memory_dataset").parse::<f64>().expect("a number");
+    // A shard takes its first buckets with its first key; they are nobody's share.
+    client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1")).collect::<Vec<_>>());
+    let (held_before, counted_before) = (allocated(&mut client), dataset(&mut client));
+    let mut names = Vec::new();
+    for (len, ttl) in [(1, ""), (32, ""), (32, " EX 1000"), (500, ""), (3000, " EX 1000")] {
+        let first = names.len();
+        names.extend((first..first + 20_000).map(|n| format!("key:{n}")));
+        let sets = names[first..].iter().map(|name| format!("SET {name} {}{ttl}", "v".repeat(len))).collect::<Vec<_>>();
+        sets.chunks(1000).for_each(|chunk| drop(client.pipeline(chunk)));
+    }
+    let (held, counted) = (allocated(&mut client) - held_before, dataset(&mut client) - counted_before);
+    let usages: Vec<String> = names.iter().map(|name| format!("MEMORY USAGE {name}")).collect();
+    let replies = usages.chunks(1000).flat_map(|chunk| client.pipeline(chunk));
+    let summed: f64 = replies.map(|reply| reply.trim_start_matches(':').parse::<f64>().expect("an integer")).sum();
+    assert!((counted / held - 1.0).abs() < 0.05, "counted {counted} of {held} bytes");
+    assert!((summed / held - 1.0).abs() < 0.05, "the keys sum up to {summed} of {held} bytes");
+}

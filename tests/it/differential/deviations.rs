@@ -18,6 +18,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
     ("command", "subcommands", "HELP, GETKEYS and GETKEYSANDFLAGS do not exist yet"),
     ("config", "subcommands", "HELP, RESETSTAT and REWRITE do not exist yet"),
+    ("memory", "subcommands", "HELP, DOCTOR, MALLOC-STATS, PURGE and STATS do not exist yet"),
     ("setting loglevel", "CONFIG SET", "the log's filter is made once, at the start"),
     ("setting worker-threads", "existence", "Redis serves with one thread"),
 ];

@@ -478,6 +478,17 @@ const DATABASES: &str = r#"
 "#;
 
 const ENCODINGS: &str = r#"
+    MEMORY
+    MEMORY USAGE
+    MEMORY USAGE missing
+    MEMORY USAGE missing SAMPLES 0
+    MEMORY USAGE missing samples 5 SAMPLES 6
+    MEMORY USAGE missing SAMPLES
+    MEMORY USAGE missing SAMPLES -1
+    MEMORY USAGE missing SAMPLES x
+    MEMORY USAGE missing NOSUCH 1
+    MEMORY USAGE missing NOSUCH
+
     OBJECT ENCODING missing
     OBJECT FREQ missing
     OBJECT IDLETIME missing
