@@ -24,6 +24,8 @@ use std::time::Instant;
 use keylatch::{Server, worker};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+mod allocator;
+
 const CONNECTIONS: usize = 50;
 const KEYS: u64 = 100_000;
 const ROUNDS: usize = 5;

@@ -27,6 +27,7 @@ use keylatch::{Server, worker};
 
 use probe::{Waits, ask, beside, load};
 
+mod allocator;
 mod probe;
 
 /// How often DBSIZE is asked for, and how often a newcomer connects.
@@ -51,7 +52,8 @@ fn main() {
     burst(addr, "a tenth within one second", tenth..2 * tenth, 1_000);
     row(addr, "idle, after it", rest, None);
     burst(addr, "the rest in one millisecond", 2 * tenth..keys, 1);
-    row(addr, "idle, after it", rest, None);
+    // jemalloc gives pages back to the operating system over ten seconds.
+    row(addr, "idle, 15 s", || thread::park_timeout(Duration::from_secs(15)), None);
 }
 
 /// Lets `keys` end, spread evenly over `spread_ms` milliseconds, and prints what happened meanwhile.

@@ -30,6 +30,8 @@ use keylatch::{Clock, Config};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
 
+mod allocator;
+
 /// What is compared with; its first lines say how it came about.
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 /// How far a count may be from the one on record, in per cent.

@@ -24,6 +24,7 @@ use keylatch::{Server, worker};
 
 use probe::{Waits, ask, beside, load};
 
+mod allocator;
 mod probe;
 
 fn main() {

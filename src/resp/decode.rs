@@ -30,8 +30,9 @@ const ARGS_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-/// How far ahead of the bytes received the buffer grows for a claimed bulk; above this it doubles.
-const RESERVE_AHEAD_MIN: usize = 64 * 1024;
+/// How far ahead of the bytes received the buffer grows for a claimed bulk; above this it doubles. What nothing was read
+/// into yet takes addresses and no memory.
+const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
 /// Lists with more capacity than this are freed, not recycled: one huge request must not stay paid for.
 const RECYCLED_SPANS_MAX: usize = 4096;
 

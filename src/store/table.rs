@@ -27,8 +27,9 @@ const SCAN_BITS: u32 = 40;
 const SLOTS: usize = 6;
 /// Buckets are allocated by the chunk, so that growing never moves one.
 const CHUNK: usize = 64;
-/// Mean entries per bucket above which one bucket is split, in thirds: 13/3.
-const GROW_THIRDS: usize = 13;
+/// Mean entries per bucket above which one bucket is split, in thirds: 15/3. An eighth of the keys then lies in overflow
+/// buckets; fewer would cost a byte per key more.
+const GROW_THIRDS: usize = 15;
 /// Mean entries per bucket below which one bucket is merged, in thirds: 5/3.
 const SHRINK_THIRDS: usize = 5;
 
