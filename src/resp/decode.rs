@@ -32,7 +32,7 @@ const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 /// How far ahead of the bytes received the buffer grows for a claimed bulk; above this it doubles. What nothing was read
 /// into yet takes addresses and no memory.
-const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
+pub(super) const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
 /// Lists with more capacity than this are freed, not recycled: one huge request must not stay paid for.
 const RECYCLED_SPANS_MAX: usize = 4096;
 
@@ -419,9 +419,10 @@ impl RequestDecoder {
         self.rebase(cut);
     }
 
-    /// Makes room for the argument being received, never far beyond what has really arrived.
+    /// Makes room for the argument being received, once the room made before is full: never far beyond what has really
+    /// arrived.
     fn reserve(&self, src: &mut BytesMut) {
-        if let Some(len) = self.bulk_len {
+        if let Some(len) = self.bulk_len.filter(|_| src.len() == src.capacity()) {
             let missing = len.saturating_add(2) - (src.len() - self.pos);
             src.reserve(missing.min(src.len().max(RESERVE_AHEAD_MIN)));
         }
