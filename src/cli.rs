@@ -13,7 +13,7 @@ use std::{error, fmt};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::config::{Config, LoadError, load, options_text, settings_help};
+use crate::config::{Config, LoadError, environment_text, load, options_text, settings_help};
 
 const USAGE: &str = "keylatch [/path/to/redis.conf | -] [--option value ...]";
 
@@ -24,6 +24,9 @@ Examples:
   keylatch redis.conf --port 7000           options come after the file and win
   keylatch --bind 127.0.0.1 ::1 --save ''   a list, and an empty value
   echo 'timeout 60' | keylatch -            read the config file from standard input
+  KEYLATCH_TIMEOUT=60 keylatch              set anything through the environment, between file and options
+  KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
+  keylatch --healthcheck --port 7000        ask a running server whether it is alive
 ";
 
 /// The words of the command line, as clap sees them.
@@ -42,6 +45,9 @@ struct Words {
     /// Print the version.
     #[arg(short, long)]
     version: bool,
+    /// Ask the server that these settings would start whether it is alive: exit status 0 if so.
+    #[arg(long)]
+    healthcheck: bool,
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     raw: Vec<OsString>,
 }
@@ -56,6 +62,8 @@ pub enum Invocation {
         /// The absolute path of the config file.
         config_file: Option<PathBuf>,
     },
+    /// Ask the server with these settings whether it is alive.
+    Healthcheck(Box<Config>),
     /// Print this text and end with status 0.
     Print(String),
 }
@@ -83,16 +91,22 @@ impl fmt::Display for CliError {
 
 impl error::Error for CliError {}
 
-/// Reads the command line, with the name of the program in front, and the config file it names.
+/// Reads the command line, with the name of the program in front, the config file it names, and the environment.
 ///
 /// # Errors
 ///
 /// The text to print on standard error before ending with status 1.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
-    parse_with(args, &mut io::stdin())
+    let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    let environment = environment_text(environment).map_err(CliError::Config)?;
+    parse_with(args, &environment, &mut io::stdin())
 }
 
-fn parse_with(args: impl Iterator<Item = OsString>, stdin: &mut dyn Read) -> Result<Invocation, CliError> {
+fn parse_with(
+    args: impl Iterator<Item = OsString>,
+    environment: &[u8],
+    stdin: &mut dyn Read,
+) -> Result<Invocation, CliError> {
     let usage = |error: clap::Error| CliError::Usage(error.to_string());
     let matches = Words::command().try_get_matches_from(args).map_err(usage)?;
     let words = Words::from_arg_matches(&matches).map_err(usage)?;
@@ -103,11 +117,15 @@ fn parse_with(args: impl Iterator<Item = OsString>, stdin: &mut dyn Read) -> Res
         return Ok(Invocation::Print(version()));
     }
     let mut raw: Vec<Vec<u8>> = words.raw.into_iter().map(OsString::into_vec).collect();
+    take_program_name(&mut raw);
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
-    let config =
-        load(config_file.as_deref(), piped.as_deref(), &options_text(&raw)).map_err(CliError::Config).map(Box::new)?;
-    Ok(Invocation::Run { config, config_file })
+    let options = [environment, &options_text(&raw)].concat();
+    let config = load(config_file.as_deref(), piped.as_deref(), &options).map_err(CliError::Config).map(Box::new)?;
+    Ok(match words.healthcheck {
+        true => Invocation::Healthcheck(config),
+        false => Invocation::Run { config, config_file },
+    })
 }
 
 fn help() -> String {
@@ -117,6 +135,14 @@ fn help() -> String {
 
 fn version() -> String {
     format!("keylatch v={} bits={} protocol=redis-7.0\n", env!("CARGO_PKG_VERSION"), usize::BITS)
+}
+
+/// Takes the name of the program off, which the command of a container made for Redis repeats: `redis-server --port 7000`.
+fn take_program_name(raw: &mut Vec<Vec<u8>>) {
+    let is_program = |word: &Vec<u8>| word == b"redis-server" || word == b"keylatch";
+    if raw.first().is_some_and(|word| is_program(word) && !Path::new(&OsString::from_vec(word.clone())).is_file()) {
+        raw.remove(0);
+    }
 }
 
 /// Takes the first word off when it names a file, which is when it does not start with a dash.
@@ -154,7 +180,7 @@ mod tests {
 
     fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
         let args = ["keylatch"].iter().chain(words).map(OsString::from);
-        parse_with(args, &mut stdin.as_bytes()).map_err(|error| error.to_string())
+        parse_with(args, b"maxclients \"77\"\n", &mut stdin.as_bytes()).map_err(|error| error.to_string())
     }
 
     fn config(words: &[&str], stdin: &str) -> Config {
@@ -180,6 +206,9 @@ mod tests {
             (&["-", "--hz", "7"], "timeout", "9"),
             (&["--hz", "7", "-"], "timeout", "9"),
             (&["--timeout", "3", "-"], "timeout", "3"),
+            (&[], "maxclients", "77"),
+            (&["--maxclients", "78"], "maxclients", "78"),
+            (&["redis-server", "--timeout", "4"], "timeout", "4"),
         ];
         for (words, name, expected) in cases {
             let found = config(words, "timeout 9\n").get(&[name.as_bytes()]);
@@ -190,7 +219,7 @@ mod tests {
     #[test]
     fn refused_words_are_quoted_in_the_error() {
         let cases: &[(&[&str], &str)] = &[
-            (&["--port", "abc"], "at line 2\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer"),
+            (&["--port", "abc"], "at line 3\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer"),
             (&["--foo", "bar"], ">>> 'foo \"bar\"'\nBad directive or wrong number of arguments"),
             (&["-x"], ">>> '\"-x\"'\nBad directive or wrong number of arguments"),
             (&["--port"], ">>> 'port'\nwrong number of arguments"),

@@ -59,6 +59,7 @@ pub mod config;
 pub mod connection;
 pub mod error;
 pub mod glob;
+pub mod healthcheck;
 pub mod logging;
 pub mod namespace;
 pub mod process;

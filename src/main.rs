@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use keylatch::cli::{self, Invocation};
-use keylatch::process;
+use keylatch::{healthcheck, process};
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, say),
+        Ok(Invocation::Healthcheck(config)) => healthcheck::ask(&config),
         Err(error) => return fail(&error),
     };
     match outcome {

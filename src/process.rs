@@ -7,11 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::config::inert_changes;
+use crate::config::{Supervisor, inert_changes};
 use crate::{Config, Server, logging, worker};
 
 /// Serves until SIGTERM or SIGINT. Calls `announce` once it is ready on a port that was free to choose, with a line of
@@ -39,7 +40,7 @@ pub fn run(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&
 
 fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&str)) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
-    let is_free_port = config.port == 0;
+    let (is_free_port, supervisor) = (config.port == 0, config.supervised);
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
@@ -48,6 +49,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&st
         let server = builder.start().await?;
         info!("Server initialized");
         info!("Ready to accept connections tcp");
+        notify(supervisor, NotifyState::Ready);
         if is_free_port {
             let (addr, pid) = (server.addr(), process::id());
             announce(&format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port()));
@@ -57,10 +59,20 @@ fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&st
             _ = interrupt.recv() => "SIGINT",
         };
         info!("Received {name}, finishing the replies in flight");
+        notify(supervisor, NotifyState::Stopping);
         server.shutdown().await;
         info!("keylatch is now ready to exit, bye bye...");
         Ok(())
     })
+}
+
+/// Tells systemd, if it is the supervisor, how the server is doing.
+fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
+    if matches!(supervisor, Supervisor::Systemd | Supervisor::Auto)
+        && let Err(error) = sd_notify::notify(&[state])
+    {
+        warn!(cause = %error, "failed to notify systemd");
+    }
 }
 
 /// Asks jemalloc, which `main.rs` has made this process's allocator.

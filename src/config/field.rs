@@ -63,6 +63,39 @@ impl Field for LogLevel {
     }
 }
 
+/// Names the supervisor that is told when the server is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supervisor {
+    /// upstart, which is told nothing: it has left the field.
+    Upstart,
+    /// systemd, through the socket that it names in the environment.
+    Systemd,
+    /// systemd if it has named its socket.
+    Auto,
+    /// Nobody.
+    No,
+}
+
+impl Supervisor {
+    /// The words for the supervisors, in the order of the variants.
+    pub(super) const WORDS: &'static [&'static str] = &["upstart", "systemd", "auto", "no"];
+}
+
+impl Field for Supervisor {
+    fn from_text(text: &[u8]) -> Self {
+        match text {
+            b"upstart" => Supervisor::Upstart,
+            b"systemd" => Supervisor::Systemd,
+            b"auto" => Supervisor::Auto,
+            _ => Supervisor::No,
+        }
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        Self::WORDS[*self as usize].into()
+    }
+}
+
 macro_rules! number_fields {
     ($($type:ty)+) => { $(
         impl Field for $type {
@@ -180,6 +213,7 @@ mod tests {
     #[test]
     fn canonical_text_survives_every_field() {
         LogLevel::WORDS.iter().for_each(|word| round::<LogLevel>(word));
+        Supervisor::WORDS.iter().for_each(|word| round::<Supervisor>(word));
         round::<u16>("65535");
         round::<usize>("9223372036854775807");
         round::<bool>("yes");

@@ -7,6 +7,7 @@
 //!
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one as it was.
 
+mod environment;
 mod example;
 mod field;
 mod kind;
@@ -16,8 +17,9 @@ mod text;
 
 use std::fmt;
 
+pub use environment::environment_text;
 pub use example::{example_file, settings_help};
-pub use field::{LogLevel, OutputLimit};
+pub use field::{LogLevel, OutputLimit, Supervisor};
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
 pub use settings::{Change, Config, Effect, Setting};

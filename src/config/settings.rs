@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::field::{Field, LogLevel, OutputLimit};
+use super::field::{Field, LogLevel, OutputLimit, Supervisor};
 use super::kind::Kind;
 
 /// Says when a setting may change.
@@ -174,6 +174,8 @@ honoured! {
         "dir" dir: PathBuf = ".", Kind::Directory, Protected, Honoured;
         /// Writes the process id to this file and removes the file at exit.
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
+        /// Tells this supervisor that the server is ready and that it stops: `systemd`, or `auto` for systemd if it asks.
+        "supervised" supervised: Supervisor = "no", Kind::Choice(Supervisor::WORDS), Start, Honoured;
         /// Prints the start-up banner even when the log is not a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Nothing;
         /// Would run the server in the background. keylatch always stays in the foreground, where supervisors and
@@ -230,7 +232,6 @@ const LAZY: &str = "Lazy freeing";
 const THREADS: &str = "Threads";
 
 const FSYNC: Kind = Kind::Choice(&["everysec", "always", "no"]);
-const SUPERVISED: Kind = Kind::Choice(&["upstart", "systemd", "auto", "no"]);
 const POLICY: Kind = Kind::Choice(&[
     "volatile-lru",
     "volatile-lfu",
@@ -248,7 +249,6 @@ const INERT: &[Setting] = {
     use Change::{Protected, Runtime, Start};
     use Kind::{FileName, Int, Memory, SavePoints, Switch};
     &[
-        inert("General", "supervised", SUPERVISED, "no", Start, &["Would tell a supervisor that the server is ready."]),
         inert(SNAPSHOTS, "save", SavePoints, "", Runtime, &["Would write a snapshot after so many seconds with so many changes; keylatch keeps data in memory only."]),
         inert(SNAPSHOTS, "dbfilename", FileName, "dump.rdb", Protected, &["Would name the snapshot file."]),
         inert(SNAPSHOTS, "rdbcompression", Switch, "yes", Runtime, &["Would compress strings in snapshots."]),

@@ -5,6 +5,7 @@
 mod bitmap;
 mod config;
 mod connection;
+mod deployment;
 mod differential;
 mod embed;
 mod expiry;

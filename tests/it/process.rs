@@ -8,18 +8,18 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use crate::harness::{Client, encode};
 
 /// A running server, killed when the test ends.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Process {
     /// Starts the binary on a free port of the loopback interface, with more arguments in front.
-    fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
     }
 
-    fn run(command: &mut Command) -> Self {
+    pub(crate) fn run(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         Process { child, stdout }
@@ -35,11 +35,11 @@ impl Process {
     }
 
     /// Waits for the line of JSON and connects.
-    fn client(&mut self) -> Client {
+    pub(crate) fn client(&mut self) -> Client {
         Client::connect(self.addr())
     }
 
-    fn addr(&mut self) -> SocketAddr {
+    pub(crate) fn addr(&mut self) -> SocketAddr {
         let seen = self.read_until(r#"{"ready":true,"#);
         let line = seen.lines().last().expect("a line");
         let field = |name: &str| {
@@ -50,12 +50,12 @@ impl Process {
         format!("{}:{}", field("host"), field("port")).parse().expect("an address")
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
         assert!(status.expect("kill runs").success());
     }
 
-    fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("a child of ours")
     }
 
@@ -75,7 +75,7 @@ impl Drop for Process {
     }
 }
 
-fn binary() -> &'static Path {
+pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_keylatch"))
 }
 

@@ -1,0 +1,96 @@
+//! What containers and supervisors rely on: settings from the environment, the health check, word to systemd.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+use crate::process::{Process, binary};
+
+fn start_with(variables: &[(&str, &str)]) -> Process {
+    Process::run(Command::new(binary()).envs(variables.iter().copied()).args(["--port", "0", "--bind", "127.0.0.1"]))
+}
+
+/// Runs the health check with these arguments; returns whether it found a live server.
+fn finds_life(args: &[&str]) -> bool {
+    Command::new(binary()).arg("--healthcheck").args(args).output().expect("the binary starts").status.success()
+}
+
+#[test]
+fn every_setting_may_come_from_the_environment_and_options_win() {
+    let mut process = start_with(&[
+        ("KEYLATCH_MAXCLIENTS", "321"),
+        ("KEYLATCH_PROTECTED_MODE", "no"),
+        ("KEYLATCH_PORT", "1"),
+        ("KEYLATCH_SERVICE_HOST", "10.0.0.1"),
+    ]);
+    let mut client = process.client();
+    client.expect(&[
+        ("CONFIG GET maxclients", "*2 $10 maxclients $3 321"),
+        ("CONFIG GET protected-mode", "*2 $14 protected-mode $2 no"),
+    ]);
+}
+
+#[test]
+fn a_password_may_come_from_a_file_that_the_environment_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let secret = dir.path().join("password");
+    std::fs::write(&secret, "s3cret\n").expect("writable");
+    let mut process = start_with(&[("KEYLATCH_REQUIREPASS_FILE", secret.to_str().expect("a plain path"))]);
+    let mut client = process.client();
+    client.expect(&[("GET k", "-NOAUTH Authentication required."), ("AUTH s3cret", "+OK"), ("GET k", "$-1")]);
+}
+
+#[test]
+fn a_bad_value_in_the_environment_is_named_and_stops_the_start() {
+    let output = Command::new(binary()).env("KEYLATCH_TIMEOUT", "soon").output().expect("the binary starts");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains(">>> 'timeout \"soon\"'"), "{errors}");
+}
+
+#[test]
+fn the_health_check_finds_a_server_that_asks_for_a_password() {
+    let mut process = Process::start(&["--requirepass", "secret"]);
+    let port = process.addr().port().to_string();
+    assert!(finds_life(&["--port", &port]));
+}
+
+#[test]
+fn the_health_check_finds_a_server_on_a_unix_socket() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("s");
+    let socket = socket.to_str().expect("a plain path");
+    let mut process = Process::start(&["--unixsocket", socket]);
+    process.addr();
+    assert!(finds_life(&["--port", "0", "--unixsocket", socket]));
+}
+
+#[test]
+fn the_health_check_fails_where_nobody_listens_or_somebody_else_does() {
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = stranger.local_addr().expect("bound").port().to_string();
+    let speaks_http = std::thread::spawn(move || {
+        let (mut client, _) = stranger.accept().expect("the health check");
+        std::io::Write::write_all(&mut client, b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it reads");
+    });
+    assert!(!finds_life(&["--port", &port]));
+    speaks_http.join().expect("no panic");
+    assert!(!finds_life(&["--port", &port]));
+}
+
+#[test]
+fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    let receive = || {
+        let mut word = [0; 64];
+        let len = socket.recv(&mut word).expect("a message");
+        String::from_utf8_lossy(&word[..len]).into_owned()
+    };
+    let mut command = Command::new(binary());
+    command.env("NOTIFY_SOCKET", &path).args(["--supervised", "systemd", "--port", "0", "--bind", "127.0.0.1"]);
+    let mut process = Process::run(&mut command);
+    assert_eq!(receive(), "READY=1\n");
+    process.signal("TERM");
+    assert_eq!(receive(), "STOPPING=1\n");
+    assert!(process.wait().success());
+}
