@@ -6,17 +6,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
-
-use Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use crate::clock::Now;
 use crate::command::Registered;
-use crate::resp::Protocol;
+use crate::config::{Config, OutputLimit};
+use crate::mailbox::{END, Letter, Mailbox, OVERFLOW};
+use crate::resp::{Output, Protocol};
 use crate::store::NEVER;
+
+/// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
+/// but what others send cannot be.
+const WAITING_MAX: u64 = 256 * 1024 * 1024;
 
 /// Shows one client to the others.
 pub struct ClientInfo {
@@ -26,8 +29,8 @@ pub struct ClientInfo {
     pub addr: String,
     /// The server's own address on this connection.
     pub laddr: String,
-    /// Tells its connection to end.
-    pub ending: Ending,
+    /// What others leave for it, and what tells its connection to end.
+    pub mailbox: Mailbox,
     is_unix: bool,
     fd: i64,
     connected_ms: u64,
@@ -39,46 +42,32 @@ pub struct ClientInfo {
     watched: AtomicUsize,
     query_buffer: AtomicUsize,
     output_buffer: AtomicUsize,
+    /// How many channels, patterns and shard channels it is subscribed to.
+    subscriptions: [AtomicU32; 3],
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
     names: Mutex<Names>,
 }
 
-/// Tells one connection that it is to end. A cancellation token would do the same, but it is waited for after every
-/// request, and this costs two atomic operations then.
-#[derive(Default)]
-pub struct Ending {
-    has_come: AtomicBool,
-    waiting: Mutex<Option<Waker>>,
+/// Names a class of clients with an output limit of its own; the order is that of `client-output-buffer-limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Those that ask and are answered, and those that watch others by MONITOR.
+    Normal = 0,
+    /// Those that have subscribed to anything.
+    Subscriber = 2,
 }
 
-impl Ending {
-    /// Ends the connection.
-    pub fn come(&self) {
-        self.has_come.store(true, Ordering::Release);
-        if let Some(waker) = self.waiting.lock().take() {
-            waker.wake();
-        }
-    }
-
-    /// Returns whether the connection is to end.
-    pub fn has_come(&self) -> bool {
-        self.has_come.load(Ordering::Acquire)
-    }
-
-    /// Waits for the end.
-    pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut waiting = self.waiting.lock();
-        // Asked under the lock: whoever ends the connection after this finds the waker.
-        if self.has_come() {
-            return Poll::Ready(());
-        }
-        if !waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            *waiting = Some(cx.waker().clone());
-        }
-        Poll::Pending
-    }
+/// Names what a client may subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Channels, by name.
+    Channel,
+    /// Channels whose names match a pattern.
+    Pattern,
+    /// Channels of a cluster's shard.
+    ShardChannel,
 }
 
 /// Holds what the client says about itself.
@@ -110,8 +99,9 @@ impl ClientInfo {
         self.db.store(db, Relaxed);
     }
 
-    /// Notes the protocol.
-    pub fn set_protocol(&self, protocol: Protocol) {
+    /// Notes the protocol. Frames that wait go to the output first: they were written in the old one.
+    pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
+        self.mailbox.set_protocol(protocol, out);
         self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
     }
 
@@ -125,14 +115,66 @@ impl ClientInfo {
         self.watched.store(watched, Relaxed);
     }
 
-    /// Notes that a batch was carried out, which command came last, and the buffers after it.
-    pub fn touch(&self, now: Now, last: Option<&'static Registered>, query_buffer: usize, output_buffer: usize) {
+    /// Notes that a batch was carried out, which command came last, and how much input waits after it.
+    pub fn touch(&self, now: Now, last: Option<&'static Registered>, query_buffer: usize) {
         if let Some(last) = last {
             self.set_last_command(last);
         }
         self.active_ms.store(now.mono_ms, Relaxed);
         self.query_buffer.store(query_buffer, Relaxed);
-        self.output_buffer.store(output_buffer, Relaxed);
+    }
+
+    /// Notes how many bytes of output the client has not taken yet.
+    pub fn set_output_buffer(&self, len: usize) {
+        self.output_buffer.store(len, Relaxed);
+    }
+
+    /// Notes how many subscriptions of a kind the client has.
+    pub fn set_subscriptions(&self, topic: Topic, count: usize) {
+        self.subscriptions[topic as usize].store(count as u32, Relaxed);
+    }
+
+    /// Returns how many subscriptions of a kind the client has.
+    pub fn subscriptions(&self, topic: Topic) -> u32 {
+        self.subscriptions[topic as usize].load(Relaxed)
+    }
+
+    /// Returns the class of clients it belongs to.
+    pub fn class(&self) -> Class {
+        match self.subscriptions.iter().any(|count| count.load(Relaxed) > 0) {
+            true => Class::Subscriber,
+            false => Class::Normal,
+        }
+    }
+
+    /// Returns the output limits that apply to it.
+    pub fn output_limit(&self, config: &Config) -> OutputLimit {
+        config.client_output_buffer_limit[self.class() as usize]
+    }
+
+    /// Leaves a message for the client, which its own task writes between replies; returns whether that may happen. A
+    /// client that already has more waiting than its class may is cut off instead.
+    pub fn post(&self, letter: &mut Letter<'_>, config: &Config, now: Now) -> bool {
+        let limit = self.output_limit(config);
+        let most = if limit.hard_bytes == 0 { WAITING_MAX } else { limit.hard_bytes };
+        let is_delivered = self.mailbox.post(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
+        if limit.soft_bytes != 0 && is_delivered {
+            self.note_soft_limit(limit, now);
+        }
+        is_delivered
+    }
+
+    /// Returns how many bytes wait to be written to the client: replies, and what others left.
+    pub fn waiting(&self) -> usize {
+        self.output_buffer.load(Relaxed) + self.mailbox.waiting().1
+    }
+
+    /// Notes whether more waits than the soft limit allows, and cuts the client off when it has done so for too long.
+    pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
+        self.set_over_soft_limit(limit.soft_bytes != 0 && self.waiting() as u64 > limit.soft_bytes, now);
+        if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
+            self.mailbox.signal(OVERFLOW);
+        }
     }
 
     /// Notes the command last called.
@@ -150,17 +192,16 @@ impl ClientInfo {
         change(&mut self.names.lock());
     }
 
-    /// Notes whether more replies wait than the soft limit allows; the time counts from the first note.
-    pub fn set_over_soft_limit(&self, is_over: bool, now: impl FnOnce() -> Now) {
+    /// The time counts from the first note.
+    fn set_over_soft_limit(&self, is_over: bool, now: Now) {
         if !is_over {
             self.over_soft_limit_ms.store(NEVER, Relaxed);
         } else if self.over_soft_limit_ms.load(Relaxed) == NEVER {
-            self.over_soft_limit_ms.store(now().mono_ms, Relaxed);
+            self.over_soft_limit_ms.store(now.mono_ms, Relaxed);
         }
     }
 
-    /// Returns for how many milliseconds more replies have waited than the soft limit allows.
-    pub fn over_soft_limit_for_ms(&self, now: Now) -> u64 {
+    fn over_soft_limit_for_ms(&self, now: Now) -> u64 {
         now.mono_ms.saturating_sub(self.over_soft_limit_ms.load(Relaxed))
     }
 
@@ -223,11 +264,15 @@ impl Clients {
             return None;
         }
         let id = self.last_id.fetch_add(1, Relaxed) + 1;
+        let mailbox = Mailbox::default();
+        if self.are_over.load(Relaxed) {
+            mailbox.signal(END);
+        }
         let info = Arc::new(ClientInfo {
             id,
             addr: peer.addr,
             laddr: peer.laddr,
-            ending: Ending { has_come: AtomicBool::new(self.are_over.load(Relaxed)), ..Ending::default() },
+            mailbox,
             is_unix: peer.is_unix,
             fd: peer.fd,
             connected_ms: now.mono_ms,
@@ -238,6 +283,7 @@ impl Clients {
             watched: AtomicUsize::new(0),
             query_buffer: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
+            subscriptions: Default::default(),
             over_soft_limit_ms: AtomicU64::new(NEVER),
             last_command: Mutex::new(None),
             names: Mutex::default(),
@@ -250,7 +296,7 @@ impl Clients {
     pub fn end_all(&self) {
         let by_id = self.by_id.lock();
         self.are_over.store(true, Relaxed);
-        by_id.values().for_each(|client| client.ending.come());
+        by_id.values().for_each(|client| client.mailbox.signal(END));
     }
 
     /// Removes a client that is gone.

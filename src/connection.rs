@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 
 use crate::command::dispatch::{Deferred, Sliced, Turn};
 use crate::config::Config;
+use crate::mailbox::{END, MAIL, OVERFLOW};
 use crate::namespace::Namespace;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::scratch::{Pool, READ_LEN, Scratch};
@@ -28,6 +29,8 @@ use crate::session::Session;
 
 /// How many bytes of replies may wait before the client's requests are no longer read.
 const OUTPUT_PAUSE: usize = 256 * 1024 * 1024;
+/// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
+const MAIL_PORTION: usize = 64 * 1024;
 /// How many pieces of the output one write takes.
 const SLICES: usize = 16;
 /// How long a client that is being closed has to take its last replies.
@@ -49,8 +52,8 @@ pub struct Connection<S> {
 enum Exchange {
     /// This many bytes were read.
     Read(usize),
-    /// Replies were written after reading had been paused.
-    Written,
+    /// Replies were written after reading had been paused, or others have left something.
+    Changed,
     /// The client is gone, or was told to go.
     Ended,
 }
@@ -80,15 +83,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let len = match poll_fn(|cx| self.poll_exchange(cx)).await? {
                 Exchange::Ended => return Ok(()),
-                Exchange::Written => continue,
+                Exchange::Changed => continue,
                 Exchange::Read(len) => len,
             };
             self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
             while let Some(task) = self.execute_input() {
                 Box::pin(self.finish(task)).await;
             }
-            // This is asked here too, because a client that always has more to read is never waited for.
-            if self.session.closing || self.is_over_limits() || self.session.info.ending.has_come() {
+            if self.session.closing || self.is_over_limits() {
                 return Ok(());
             }
             // A client that floods lets the others of this thread have their turn.
@@ -103,8 +105,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
         let waiting = self.waiting();
         self.poll_write(cx)?;
+        // Asked every time, because a client that always has more to read is never waited for.
+        if self.session.info.mailbox.signals() != 0 && self.poll_mailbox(cx)?.is_ready() {
+            return Poll::Ready(Ok(Exchange::Ended));
+        }
         if waiting > 0 {
-            self.note_soft_limit();
+            self.note_waiting();
         }
         let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
         if waiting > 0 {
@@ -112,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         if scratch.output.len() < OUTPUT_PAUSE {
             if waiting >= OUTPUT_PAUSE {
-                return Poll::Ready(Ok(Exchange::Written));
+                return Poll::Ready(Ok(Exchange::Changed));
             }
             scratch.prepare_input();
             if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut scratch.input) {
@@ -122,11 +128,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }));
             }
         }
+        // Mail that comes while output waits is looked at once the client has taken that.
+        let awaited = if scratch.output.is_empty() { END | OVERFLOW | MAIL } else { END | OVERFLOW };
         if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
             self.pool.give(blank);
         }
-        ready!(self.session.info.ending.poll(cx));
-        Poll::Ready(Ok(Exchange::Ended))
+        ready!(self.session.info.mailbox.poll(cx, awaited));
+        Poll::Ready(Ok(Exchange::Changed))
+    }
+
+    /// Writes what others have left, as far as the client takes it; ready when the connection is to end.
+    #[cold]
+    fn poll_mailbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        loop {
+            let signals = self.session.info.mailbox.signals();
+            if signals & OVERFLOW != 0 {
+                warn!(client = self.session.info.id, "closing a client that does not take its output");
+                self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+                self.drop_output();
+            }
+            if signals & (END | OVERFLOW) != 0 {
+                return Ok(Poll::Ready(()));
+            }
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+            if signals & MAIL == 0 || !scratch.output.is_empty() {
+                return Ok(Poll::Pending);
+            }
+            self.session.info.mailbox.take_into(&mut scratch.output, MAIL_PORTION);
+            self.poll_write(cx)?;
+            self.note_waiting();
+        }
     }
 
     /// Writes until nothing is left or the client's buffer is full.
@@ -207,7 +238,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         *next += executed;
         self.server.stats.commands.fetch_add(std::mem::take(&mut self.session.calls), Relaxed);
-        self.session.info.touch(turn.now(), self.session.last_command, input.len(), output.len());
+        self.session.info.touch(turn.now(), self.session.last_command, input.len());
         deferred
     }
 
@@ -235,24 +266,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether the client makes the server keep more than it may. The soft limit needs time to pass, so it is
     /// only noted here; the server's housekeeping looks at it.
     fn is_over_limits(&mut self) -> bool {
-        self.note_soft_limit();
-        let Some(scratch) = &mut self.scratch else { return false };
-        let (query, waiting) = (scratch.input.len(), scratch.output.len());
-        let hard_bytes = self.config.client_output_buffer_limit[0].hard_bytes;
-        let is_over = query > self.config.client_query_buffer_limit || (hard_bytes != 0 && waiting as u64 > hard_bytes);
-        if is_over {
+        let waiting = self.waiting();
+        let query = self.scratch.as_ref().map_or(0, |scratch| scratch.input.len());
+        let hard_bytes = self.session.info.output_limit(&self.config).hard_bytes;
+        let is_slow = hard_bytes != 0 && waiting as u64 > hard_bytes;
+        let is_greedy = query > self.config.client_query_buffer_limit;
+        if is_slow || is_greedy {
             warn!(client = self.session.info.id, query, waiting, "closing a client that exceeds its buffer limits");
-            scratch.output = Output::new();
+            let stats = &self.server.stats;
+            let counter = if is_slow { &stats.output_limit_disconnections } else { &stats.query_limit_disconnections };
+            counter.fetch_add(1, Relaxed);
+            self.drop_output();
         }
-        is_over
+        is_slow || is_greedy
     }
 
-    fn note_soft_limit(&self) {
-        let soft_bytes = self.config.client_output_buffer_limit[0].soft_bytes;
-        if soft_bytes != 0 {
-            let is_over = self.waiting() as u64 > soft_bytes;
-            self.session.info.set_over_soft_limit(is_over, || self.server.clock.now());
+    /// Shows others how much output waits, and since when it has been more than the soft limit allows.
+    fn note_waiting(&self) {
+        let info = &self.session.info;
+        info.set_output_buffer(self.waiting());
+        let limit = info.output_limit(&self.config);
+        if limit.soft_bytes != 0 {
+            info.note_soft_limit(limit, self.server.clock.now());
         }
+    }
+
+    /// Forgets the replies that wait, for a client that is not to get them.
+    fn drop_output(&mut self) {
+        self.scratch.iter_mut().for_each(|scratch| scratch.output = Output::new());
     }
 
     /// Writes the replies that are left and closes.

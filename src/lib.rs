@@ -61,6 +61,7 @@ pub mod error;
 pub mod glob;
 pub mod healthcheck;
 pub mod logging;
+pub mod mailbox;
 pub mod namespace;
 pub mod process;
 pub mod resp;

@@ -64,6 +64,10 @@ pub struct Stats {
     pub bytes_in: AtomicU64,
     /// Bytes written to clients.
     pub bytes_out: AtomicU64,
+    /// Clients closed because of `client-output-buffer-limit`.
+    pub output_limit_disconnections: AtomicU64,
+    /// Clients closed because of `client-query-buffer-limit`.
+    pub query_limit_disconnections: AtomicU64,
 }
 
 /// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.

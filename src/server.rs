@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
 use crate::session::Session;
@@ -345,18 +346,16 @@ impl Shared {
     /// Closes clients that have sent nothing for `timeout` seconds, or whose replies wait for too long.
     fn close_overdue(&self) {
         let config = self.namespace.settings.current();
-        let soft = &config.client_output_buffer_limit[0];
-        let (timeout_ms, soft_ms) = (u64::from(config.timeout_s) * 1000, u64::from(soft.soft_seconds) * 1000);
-        if timeout_ms == 0 && soft.soft_bytes == 0 {
+        let timeout_ms = u64::from(config.timeout_s) * 1000;
+        if timeout_ms == 0 && config.client_output_buffer_limit.iter().all(|limit| limit.soft_bytes == 0) {
             return;
         }
         let now = self.namespace.clock.now();
         for client in self.namespace.clients.all() {
-            let is_idle = timeout_ms != 0 && client.idle_ms(now) > timeout_ms;
-            let is_slow = soft.soft_bytes != 0 && client.over_soft_limit_for_ms(now) > soft_ms;
-            if is_idle || is_slow {
-                info!(client = client.id, is_idle, is_slow, "closing a client whose time is over");
-                client.ending.come();
+            client.note_soft_limit(client.output_limit(&config), now);
+            if timeout_ms != 0 && client.idle_ms(now) > timeout_ms {
+                info!(client = client.id, "closing a client whose time is over");
+                client.mailbox.signal(END);
             }
         }
     }

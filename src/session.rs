@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::clients::ClientInfo;
 use crate::command::Registered;
-use crate::resp::{OwnedRequest, Protocol};
+use crate::resp::{OwnedRequest, Protocol, Reply};
 use crate::store::{Store, View, WatchFlag};
 
 /// Holds the state of one connection.
@@ -72,10 +72,11 @@ impl Session {
         self.info.set_db(db);
     }
 
-    /// Switches the protocol.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
+    /// Switches the protocol, for the reply that goes on in `reply` too.
+    pub fn set_protocol(&mut self, protocol: Protocol, reply: &mut Reply<'_>) {
         self.protocol = protocol;
-        self.info.set_protocol(protocol);
+        self.info.set_protocol(protocol, reply.output());
+        reply.set_protocol(protocol);
     }
 
     /// Drops the watches, and what the shards remember of them.

@@ -145,8 +145,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::NoAuthHello);
     }
     if let Some(protocol) = protocol {
-        call.session.set_protocol(protocol);
-        call.reply.set_protocol(protocol);
+        call.session.set_protocol(protocol, &mut call.reply);
     }
     introduce_server(call);
     Ok(())
@@ -178,8 +177,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.info.set_queued(None);
     call.session.stop_watching(&mut call.view, &call.server.store);
     call.session.select(0);
-    call.session.set_protocol(Protocol::Resp2);
-    call.reply.set_protocol(Protocol::Resp2);
+    call.session.set_protocol(Protocol::Resp2, &mut call.reply);
     call.session.authenticated = call.config.requirepass.is_none();
     set_name(call, String::new());
     call.reply.simple("RESET");
