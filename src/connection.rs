@@ -162,26 +162,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes until nothing is left or the client's buffer is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let Some(scratch) = &mut self.scratch else { return Ok(()) };
-        while !scratch.output.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = scratch.output.chunks_vectored(&mut slices);
-            let stream = Pin::new(&mut self.stream);
-            let written = match count {
-                1 => stream.poll_write(cx, &slices[0]),
-                _ => stream.poll_write_vectored(cx, &slices[..count]),
-            };
-            match written {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(len)) => {
-                    self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
-                    scratch.output.advance(len);
+        if let Some(scratch) = &mut self.scratch {
+            while !scratch.output.is_empty() {
+                let mut slices = [IoSlice::new(&[]); SLICES];
+                let count = scratch.output.chunks_vectored(&mut slices);
+                let stream = Pin::new(&mut self.stream);
+                let written = match count {
+                    1 => stream.poll_write(cx, &slices[0]),
+                    _ => stream.poll_write_vectored(cx, &slices[..count]),
+                };
+                match written {
+                    Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(Ok(len)) => {
+                        self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        scratch.output.advance(len);
+                    }
+                    Poll::Ready(Err(error)) => return Err(error),
+                    Poll::Pending => break,
                 }
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => break,
             }
         }
-        Ok(())
+        // A TLS stream keeps what the socket did not take; a plain one has nothing to do here.
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Returns how many bytes of replies wait to be written.

@@ -69,6 +69,10 @@ pub mod scratch;
 pub mod server;
 pub mod session;
 pub mod store;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(not(feature = "tls"))]
+mod without_tls;
 pub mod worker;
 
 pub use clock::Clock;

@@ -29,6 +29,10 @@ use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
 use crate::session::Session;
 use crate::store::NEVER;
+#[cfg(feature = "tls")]
+use crate::tls::Acceptor;
+#[cfg(not(feature = "tls"))]
+use crate::without_tls::Acceptor;
 
 /// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
 /// that was set forward.
@@ -101,10 +105,15 @@ impl Builder {
         if self.workers.is_empty() {
             self.workers.push(Handle::current());
         }
-        let listeners = bind_all(&self.config)?;
+        // With a TLS port, port 0 means what it means in Redis: nothing but TLS.
+        let listeners = match self.config.tls_port != 0 && self.config.port == 0 {
+            true => Vec::new(),
+            false => bind_all(&self.config, self.config.port)?,
+        };
+        let tls = Tls::bind(&self.config)?;
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
-        let addr = match listeners.first() {
+        let addr = match listeners.first().or(tls.listeners.first()) {
             Some(listener) => listener.local_addr()?,
             None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
@@ -121,7 +130,10 @@ impl Builder {
             tasks: TaskTracker::new(),
         });
         for listener in listeners {
-            shared.tasks.spawn(shared.clone().accept_tcp(listener));
+            shared.tasks.spawn(shared.clone().accept_tcp(listener, None));
+        }
+        for listener in tls.listeners {
+            shared.tasks.spawn(shared.clone().accept_tcp(listener, tls.acceptor.clone()));
         }
         if let Some(listener) = unix {
             shared.tasks.spawn(shared.clone().accept_unix(listener));
@@ -206,6 +218,24 @@ impl Drop for Server {
     }
 }
 
+/// What belongs to the TLS port, if there is one.
+#[derive(Default)]
+struct Tls {
+    listeners: Vec<TcpListener>,
+    acceptor: Option<Arc<Acceptor>>,
+}
+
+impl Tls {
+    fn bind(config: &Config) -> io::Result<Self> {
+        if config.tls_port == 0 {
+            return Ok(Tls::default());
+        }
+        let acceptor = Acceptor::new(config)
+            .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
+        Ok(Tls { listeners: bind_all(config, config.tls_port)?, acceptor: Some(Arc::new(acceptor)) })
+    }
+}
+
 /// One runtime that serves connections, and the working memory they share.
 struct Worker {
     runtime: Handle,
@@ -227,14 +257,14 @@ impl Shared {
         self.namespace.clients.end_all();
     }
 
-    async fn accept_tcp(self: Arc<Self>, listener: TcpListener) {
+    async fn accept_tcp(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<Acceptor>>) {
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, addr)) => self.hand_out_tcp(stream, addr),
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
                 Err(error) => pause_after(&error).await,
             }
         }
@@ -253,7 +283,7 @@ impl Shared {
         }
     }
 
-    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr) {
+    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
         let config = self.namespace.settings.current();
         // A socket whose options cannot be set, or that cannot move to its worker, is one whose client has gone.
         let _ = stream.set_nodelay(true);
@@ -268,7 +298,13 @@ impl Shared {
             return self.refuse(stream, Error::ProtectedMode);
         }
         let Ok(stream) = stream.into_std() else { return };
-        self.hand_out(peer, &config, move || TcpStream::from_std(stream));
+        match tls {
+            None => self.hand_out(peer, &config, async move { TcpStream::from_std(stream) }),
+            Some(tls) => {
+                let used = config.clone();
+                self.hand_out(peer, &config, async move { tls.accept(TcpStream::from_std(stream)?, &used).await });
+            }
+        }
     }
 
     fn hand_out_unix(&self, stream: UnixStream) {
@@ -277,11 +313,11 @@ impl Shared {
         let fd = i64::from(stream.as_raw_fd());
         let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
         let Ok(stream) = stream.into_std() else { return };
-        self.hand_out(peer, &config, move || UnixStream::from_std(stream));
+        self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
     }
 
-    /// Gives a connection to the next worker, which registers it with its own runtime.
-    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl FnOnce() -> io::Result<S> + Send + 'static)
+    /// Gives a connection to the next worker, which registers it with its own runtime, and shakes hands if it is to.
+    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -291,7 +327,7 @@ impl Shared {
         let pool = worker.pool.clone();
         let authenticated = config.requirepass.is_none();
         let serve = async move {
-            let stream = match register() {
+            let stream = match Box::pin(register).await {
                 Ok(stream) => stream,
                 Err(error) => {
                     debug!(cause = %error, "lost a connection before it was served");
@@ -374,7 +410,7 @@ async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
 }
 
 /// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
-fn bind_all(config: &Config) -> io::Result<Vec<TcpListener>> {
+fn bind_all(config: &Config, port: u16) -> io::Result<Vec<TcpListener>> {
     let mut listeners: Vec<TcpListener> = Vec::new();
     for address in &config.bind {
         let (address, may_be_missing) = match address.strip_prefix('-') {
@@ -384,7 +420,7 @@ fn bind_all(config: &Config) -> io::Result<Vec<TcpListener>> {
         // With port 0 every address gets the port that the first one got.
         let port = match listeners.first() {
             Some(first) => first.local_addr()?.port(),
-            None => config.port,
+            None => port,
         };
         match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
             Ok(listener) => listeners.push(listener),

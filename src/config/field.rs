@@ -63,36 +63,53 @@ impl Field for LogLevel {
     }
 }
 
-/// Names the supervisor that is told when the server is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Supervisor {
-    /// upstart, which is told nothing: it has left the field.
-    Upstart,
-    /// systemd, through the socket that it names in the environment.
-    Systemd,
-    /// systemd if it has named its socket.
-    Auto,
-    /// Nobody.
-    No,
-}
-
-impl Supervisor {
-    /// The words for the supervisors, in the order of the variants.
-    pub(super) const WORDS: &'static [&'static str] = &["upstart", "systemd", "auto", "no"];
-}
-
-impl Field for Supervisor {
-    fn from_text(text: &[u8]) -> Self {
-        match text {
-            b"upstart" => Supervisor::Upstart,
-            b"systemd" => Supervisor::Systemd,
-            b"auto" => Supervisor::Auto,
-            _ => Supervisor::No,
+/// Declares the fields of settings that are one of a few words: the type and its words, each once.
+macro_rules! choice_fields {
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $about:literal])+ $variant:ident = $word:literal, )+ } )+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $( $(#[doc = $about])+ $variant, )+
         }
-    }
 
-    fn to_text(&self) -> Vec<u8> {
-        Self::WORDS[*self as usize].into()
+        impl $name {
+            /// The words, in the order of the variants.
+            pub(super) const WORDS: &'static [&'static str] = &[$($word),+];
+        }
+
+        impl Field for $name {
+            fn from_text(text: &[u8]) -> Self {
+                let found = [$(Self::$variant),+].into_iter().find(|choice| choice.to_text() == text);
+                found.expect("the kind accepts only these words")
+            }
+
+            fn to_text(&self) -> Vec<u8> {
+                Self::WORDS[*self as usize].into()
+            }
+        }
+    )+ };
+}
+
+choice_fields! {
+    /// Names the supervisor that is told when the server is ready.
+    Supervisor {
+        /// upstart, which is told nothing: it has left the field.
+        Upstart = "upstart",
+        /// systemd, through the socket that it names in the environment.
+        Systemd = "systemd",
+        /// systemd if it has named its socket.
+        Auto = "auto",
+        /// Nobody.
+        No = "no",
+    }
+    /// Says whether clients must show a certificate.
+    TlsAuthClients {
+        /// They need none.
+        No = "no",
+        /// They must show a valid one.
+        Yes = "yes",
+        /// They may show one, which must be valid then.
+        Optional = "optional",
     }
 }
 
@@ -214,6 +231,7 @@ mod tests {
     fn canonical_text_survives_every_field() {
         LogLevel::WORDS.iter().for_each(|word| round::<LogLevel>(word));
         Supervisor::WORDS.iter().for_each(|word| round::<Supervisor>(word));
+        TlsAuthClients::WORDS.iter().for_each(|word| round::<TlsAuthClients>(word));
         round::<u16>("65535");
         round::<usize>("9223372036854775807");
         round::<bool>("yes");

@@ -19,7 +19,7 @@ use std::fmt;
 
 pub use environment::environment_text;
 pub use example::{example_file, settings_help};
-pub use field::{LogLevel, OutputLimit, Supervisor};
+pub use field::{LogLevel, OutputLimit, Supervisor, TlsAuthClients};
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
 pub use settings::{Change, Config, Effect, Setting};

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::field::{Field, LogLevel, OutputLimit, Supervisor};
+use super::field::{Field, LogLevel, OutputLimit, Supervisor, TlsAuthClients};
 use super::kind::Kind;
 
 /// Says when a setting may change.
@@ -184,6 +184,28 @@ honoured! {
         /// Would run background work this many times a second. INFO reports it; keylatch expires keys exactly and
         /// needs no such timer.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Nothing;
+    }
+    "TLS" {
+        /// Accepts TLS connections on this port, at the addresses of `bind`; 0 accepts none.
+        "tls-port" tls_port: u16 = "0", Kind::Int(0, 65535), Start, Honoured;
+        /// Shows clients the certificates in this PEM file, the server's own first.
+        "tls-cert-file" tls_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
+        /// Proves to be their owner with the private key in this PEM file.
+        "tls-key-file" tls_key_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
+        /// Would decrypt the key file. Encrypted key files are refused, so the start is when this is set.
+        "tls-key-file-pass" tls_key_file_pass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
+        /// Trusts clients whose certificates were signed by one of those in this PEM file.
+        "tls-ca-cert-file" tls_ca_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
+        /// Trusts clients whose certificates were signed by one of those in the files of this directory.
+        "tls-ca-cert-dir" tls_ca_cert_dir: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
+        /// Demands a certificate of clients (`yes`), checks one if they show it (`optional`), or asks for none.
+        "tls-auth-clients" tls_auth_clients: TlsAuthClients = "yes", Kind::Choice(TlsAuthClients::WORDS), Runtime, Honoured;
+        /// Speaks these versions of the protocol, TLSv1.2 and TLSv1.3; empty means both. Older ones are passed over.
+        "tls-protocols" tls_protocols: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
+        /// Lets clients of TLSv1.2 resume a session, which spares them half of the handshake.
+        "tls-session-caching" tls_session_caching: bool = "yes", Kind::Switch, Runtime, Honoured;
+        /// Remembers this many sessions.
+        "tls-session-cache-size" tls_session_cache_size: u32 = "20480", Kind::Int(0, INT_MAX), Runtime, Honoured;
     }
     "Threads" {
         /// Serves connections on this many threads; 0 takes one for every two cores.

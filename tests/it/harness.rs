@@ -153,6 +153,11 @@ impl<S: Read + Write> Client<S> {
         Client { stream, buffer: BytesMut::new(), decoder: FrameDecoder::new(), chunk: vec![0; READ_LEN].into() }
     }
 
+    /// Returns the stream itself, for what is not RESP.
+    pub fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Sends a command, given as words separated by blanks, and returns the reply's wire form.
     #[track_caller]
     pub fn call(&mut self, words: &str) -> String {

@@ -20,4 +20,6 @@ mod protocol;
 mod scan;
 mod string;
 mod tidy;
+#[cfg(feature = "tls")]
+mod tls;
 mod transaction;

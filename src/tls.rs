@@ -1,0 +1,162 @@
+//! TLS: the settings `tls-*` turned into what a listener needs to take connections.
+//!
+//! rustls does the protocol; this file reads certificates and keys, and does so again when a setting has changed.
+//! What it is not: it opens no socket.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio_rustls::server::TlsStream;
+use tracing::warn;
+
+use crate::config::{Config, TlsAuthClients};
+
+/// How long a client may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Takes TLS connections by the settings in force.
+pub struct Acceptor {
+    current: Mutex<(Arc<Config>, TlsAcceptor)>,
+}
+
+impl Acceptor {
+    /// Reads what the settings name.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting and the cause, when a file is missing or does not hold what it should.
+    pub fn new(config: &Config) -> io::Result<Self> {
+        let made = make(config).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
+        Ok(Acceptor { current: Mutex::new((Arc::new(config.clone()), made)) })
+    }
+
+    /// Shakes hands with a client.
+    ///
+    /// # Errors
+    ///
+    /// When it does not speak TLS, shows no certificate that is trusted, or takes longer than ten seconds.
+    pub async fn accept(&self, stream: TcpStream, config: &Arc<Config>) -> io::Result<TlsStream<TcpStream>> {
+        let shaking = self.current(config).accept(stream);
+        tokio::time::timeout(HANDSHAKE, shaking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Returns what the settings in force describe, or the last that could be made.
+    fn current(&self, config: &Arc<Config>) -> TlsAcceptor {
+        let mut current = self.current.lock();
+        if !Arc::ptr_eq(&current.0, config) {
+            match make(config) {
+                Ok(made) => current.1 = made,
+                Err(reason) => warn!(reason, "keeping the TLS settings as they were"),
+            }
+            current.0 = config.clone();
+        }
+        current.1.clone()
+    }
+}
+
+/// Makes the acceptor that the settings describe.
+///
+/// # Errors
+///
+/// Names the setting and the cause.
+fn make(config: &Config) -> Result<TlsAcceptor, String> {
+    let certificates = certificates(required(&config.tls_cert_file, "tls-cert-file")?, "tls-cert-file")?;
+    let key_path = required(&config.tls_key_file, "tls-key-file")?;
+    if config.tls_key_file_pass.is_some() {
+        return Err("tls-key-file-pass: encrypted keys are not supported; decrypt the key file".into());
+    }
+    let key = PrivateKeyDer::from_pem_file(key_path).map_err(|cause| named("tls-key-file", key_path, &cause))?;
+    let builder = ServerConfig::builder_with_protocol_versions(&versions(config)?);
+    let builder = match client_verifier(config)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut server = builder
+        .with_single_cert(certificates, key)
+        .map_err(|cause| format!("tls-cert-file and tls-key-file do not fit: {cause}"))?;
+    server.session_storage = match config.tls_session_caching {
+        true => ServerSessionMemoryCache::new(config.tls_session_cache_size as usize),
+        false => Arc::new(NoServerSessionStorage {}),
+    };
+    Ok(TlsAcceptor::from(Arc::new(server)))
+}
+
+fn required<'a>(path: &'a Option<PathBuf>, setting: &str) -> Result<&'a Path, String> {
+    path.as_deref().ok_or_else(|| format!("no {setting} configured"))
+}
+
+fn named(setting: &str, path: &Path, cause: &dyn Display) -> String {
+    format!("{setting} {}: {cause}", path.display())
+}
+
+fn certificates(path: &Path, setting: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(named(setting, path, &"no certificate in it")),
+        Err(cause) => Err(named(setting, path, &cause)),
+    }
+}
+
+/// Returns the protocol versions of `tls-protocols`, both when it is empty.
+fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+    let text = config.tls_protocols.as_deref().unwrap_or(b"TLSv1.2 TLSv1.3");
+    let mut versions = Vec::new();
+    for word in String::from_utf8_lossy(text).split_ascii_whitespace() {
+        match word.to_ascii_lowercase().as_str() {
+            "tlsv1.2" => versions.push(&TLS12),
+            "tlsv1.3" => versions.push(&TLS13),
+            // Old versions that a file for Redis may still allow are not spoken here.
+            "tlsv1" | "tlsv1.1" => {}
+            _ => return Err(format!("tls-protocols: unknown protocol '{word}'")),
+        }
+    }
+    match versions.is_empty() {
+        true => Err("tls-protocols: TLSv1.2 and TLSv1.3 are the only ones supported".into()),
+        false => Ok(versions),
+    }
+}
+
+/// Returns what checks the certificates of clients, or `None` when they need none.
+fn client_verifier(config: &Config) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+    if config.tls_auth_clients == TlsAuthClients::No {
+        return Ok(None);
+    }
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &config.tls_ca_cert_file {
+        for certificate in certificates(path, "tls-ca-cert-file")? {
+            roots.add(certificate).map_err(|cause| named("tls-ca-cert-file", path, &cause))?;
+        }
+    }
+    if let Some(folder) = &config.tls_ca_cert_dir {
+        let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
+        for entry in entries.map_err(|cause| named("tls-ca-cert-dir", folder, &cause))? {
+            // Such a folder also holds what is no certificate.
+            roots.add_parsable_certificates(certificates(&entry.path(), "tls-ca-cert-dir").unwrap_or_default());
+        }
+    }
+    if roots.is_empty() {
+        return Err(
+            "either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled".into()
+        );
+    }
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
+    let verifier = match config.tls_auth_clients {
+        TlsAuthClients::Optional => verifier.allow_unauthenticated(),
+        _ => verifier,
+    };
+    verifier.build().map(|verifier| Some(verifier as Arc<dyn ClientCertVerifier>)).map_err(|cause| cause.to_string())
+}

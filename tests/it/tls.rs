@@ -1,0 +1,189 @@
+//! TLS through the socket: who is let in, with which certificate, and that large replies arrive whole.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use keylatch::{Clock, Server};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::Client;
+
+type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
+
+/// How often another free port is tried when somebody takes the one that was found.
+const ATTEMPTS: usize = 20;
+
+/// An authority, and the certificates of a server and a client that it has signed, as files.
+struct Authority {
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        fs::write(folder.path().join("ca.crt"), issuer.pem()).expect("writable");
+        for name in ["server", "client"] {
+            let key = KeyPair::generate().expect("a key");
+            let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+            let signed = params.signed_by(&key, &issuer).expect("a certificate");
+            fs::write(folder.path().join(format!("{name}.crt")), signed.pem()).expect("writable");
+            fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).expect("writable");
+        }
+        Authority { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts a server that shows the authority's certificate, with more settings behind.
+    fn start(&self, settings: &str) -> TlsServer {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        for _ in 0..ATTEMPTS {
+            let free =
+                TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+            let (port, file) = (free.port(), |name| self.path(name).display().to_string());
+            let text = format!(
+                "port 0\ntls-port {port}\nbind 127.0.0.1\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n{settings}",
+                file("server.crt"),
+                file("server.key"),
+                file("ca.crt")
+            );
+            let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid settings");
+            match runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start()) {
+                Ok(server) => return TlsServer { server, _runtime: runtime },
+                Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
+            }
+        }
+        panic!("no port stays free")
+    }
+
+    /// Connects; with `shows_certificate` the client proves who it is.
+    fn connect(&self, addr: SocketAddr, shows_certificate: bool) -> TlsClient {
+        let read = |name| CertificateDer::from_pem_file(self.path(name)).expect("a certificate");
+        let mut roots = RootCertStore::empty();
+        roots.add(read("ca.crt")).expect("an authority");
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        let config = match shows_certificate {
+            true => {
+                let key = PrivateKeyDer::from_pem_file(self.path("client.key")).expect("a key");
+                builder.with_client_auth_cert(vec![read("client.crt")], key).expect("they fit")
+            }
+            false => builder.with_no_client_auth(),
+        };
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+        Client::over(StreamOwned::new(connection, TcpStream::connect(addr).expect("the server accepts")))
+    }
+
+    /// Asks for the certificate's worth of trust: whether a PING is answered.
+    fn is_served(&self, addr: SocketAddr, shows_certificate: bool) -> bool {
+        let mut client = self.connect(addr, shows_certificate);
+        let stream = client.stream_mut();
+        let mut reply = [0; 7];
+        stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut reply)).is_ok() && &reply == b"+PONG\r\n"
+    }
+}
+
+struct TlsServer {
+    server: Server,
+    // Dropped after the server, whose tasks it runs.
+    _runtime: Runtime,
+}
+
+#[test]
+fn a_client_with_a_certificate_of_the_authority_is_served() {
+    let authority = Authority::new();
+    let server = authority.start("");
+    let mut client = authority.connect(server.server.addr(), true);
+    client.expect(&[("SET k v", "+OK"), ("GET k", "$1 v"), ("HELLO 4", "-NOPROTO unsupported protocol version")]);
+}
+
+#[test]
+fn a_client_without_a_certificate_is_served_as_tls_auth_clients_says() {
+    let authority = Authority::new();
+    let strict = authority.start("tls-auth-clients yes");
+    assert!(!authority.is_served(strict.server.addr(), false));
+    assert!(authority.is_served(strict.server.addr(), true));
+    for lenient in ["no", "optional"] {
+        let server = authority.start(&format!("tls-auth-clients {lenient}"));
+        assert!(authority.is_served(server.server.addr(), false), "{lenient}");
+        assert!(authority.is_served(server.server.addr(), true), "{lenient}");
+    }
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_not_trusted() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let server = authority.start("");
+    fs::copy(authority.path("ca.crt"), stranger.path("ca.crt")).expect("writable");
+    assert!(!stranger.is_served(server.server.addr(), true));
+}
+
+#[test]
+fn large_values_and_deep_pipelines_arrive_whole() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients no");
+    let mut client = authority.connect(server.server.addr(), false);
+    let value = "v".repeat(3_000_000);
+    assert_eq!(client.call_args(&["SET", "big", &value]), "+OK");
+    assert_eq!(client.call("GET big"), format!("${} {value}", value.len()));
+    let replies = client.pipeline(&(1..=5000).map(|_| "INCR n".to_owned()).collect::<Vec<_>>());
+    assert_eq!(replies.last().map(String::as_str), Some(":5000"));
+}
+
+#[test]
+fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
+    let authority = Authority::new();
+    let server = authority.start("");
+    let mut plain = TcpStream::connect(server.server.addr()).expect("the server accepts");
+    plain.write_all(b"*1\r\n$4\r\nPING\r\n").expect("the socket takes it");
+    let mut answer = Vec::new();
+    // An alert, or a connection that was reset.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"+PONG"), "{answer:?}");
+    assert!(authority.is_served(server.server.addr(), true));
+}
+
+#[test]
+fn changed_settings_hold_for_the_next_connection() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients no");
+    let addr = server.server.addr();
+    let mut client = authority.connect(addr, false);
+    assert_eq!(client.call("CONFIG SET tls-auth-clients yes"), "+OK");
+    assert!(!authority.is_served(addr, false));
+    assert!(authority.is_served(addr, true));
+}
+
+#[test]
+fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let authority = Authority::new();
+    let (cert, key) = (authority.path("server.crt"), authority.path("server.key"));
+    let pair = format!("tls-cert-file {}\ntls-key-file {}\n", cert.display(), key.display());
+    let cases = [
+        (String::new(), "no tls-cert-file configured"),
+        (pair.clone(), "either tls-ca-cert-file or tls-ca-cert-dir must be specified"),
+        (pair.clone() + "tls-protocols SSLv3", "unknown protocol 'SSLv3'"),
+        (pair + "tls-key-file-pass secret", "encrypted keys are not supported"),
+    ];
+    for (settings, reason) in cases {
+        let text = format!("tls-port 1\nbind 127.0.0.1\nport 0\n{settings}");
+        let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid settings");
+        let error = runtime.block_on(Server::builder().config(config).start()).map(|_| ()).expect_err("refused");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
