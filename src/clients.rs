@@ -94,6 +94,11 @@ pub struct Peer {
 }
 
 impl ClientInfo {
+    /// Returns whether the client is on this machine: it came through the Unix socket or the loopback interface.
+    pub fn is_local(&self) -> bool {
+        self.is_unix || self.addr.starts_with("127.0.0.1:") || self.addr.starts_with("[::1]:")
+    }
+
     /// Notes which database is selected.
     pub fn set_db(&self, db: usize) {
         self.db.store(db, Relaxed);

@@ -23,6 +23,7 @@ pub mod lcs;
 pub mod memory;
 pub mod object;
 pub mod registry;
+pub mod renames;
 pub mod scan;
 pub mod server;
 pub mod string;

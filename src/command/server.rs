@@ -132,7 +132,8 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let changed = call.server.settings.update(|config| config.set(&pairs));
+    let is_local = call.session.info.is_local();
+    let changed = call.server.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     call.reply.ok();
     Ok(())

@@ -37,10 +37,10 @@ pub fn environment_text(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> 
 fn directive(variable: &[u8], value: Vec<u8>) -> Result<Option<(&'static str, Vec<u8>)>, LoadError> {
     let Some(name) = variable.strip_prefix(PREFIX) else { return Ok(None) };
     let name: Vec<u8> = name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
-    if let Some(setting) = Setting::find(&name) {
+    if let Some((_, setting)) = Setting::find(&name) {
         return Ok((!value.starts_with(SERVICE_ADDRESS)).then_some((setting.name, value)));
     }
-    let Some(setting) = name.strip_suffix(FROM_FILE).and_then(Setting::find) else { return Ok(None) };
+    let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) else { return Ok(None) };
     let path = PathBuf::from(bytes_to_os(&value));
     let secret = std::fs::read(&path).map_err(|cause| LoadError::Unreadable { path, cause: system_text(&cause) })?;
     // An editor puts a line end behind the last line, which is no part of the secret.

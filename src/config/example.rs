@@ -3,6 +3,7 @@
 //! Invariant: the example file, read as a config file, gives the defaults.
 
 use super::settings::{Effect, Setting};
+use super::text::quote;
 
 const WIDTH: usize = 80;
 
@@ -65,7 +66,7 @@ fn help_line(setting: &Setting) -> String {
 /// Returns the headings in the order of their first setting.
 fn sections() -> Vec<&'static str> {
     let mut sections = Vec::new();
-    for setting in Setting::all() {
+    for setting in Setting::all().filter(|setting| !setting.hidden) {
         if !sections.contains(&setting.section) {
             sections.push(setting.section);
         }
@@ -74,7 +75,7 @@ fn sections() -> Vec<&'static str> {
 }
 
 fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
-    Setting::all().filter(move |setting| setting.section == section)
+    Setting::all().filter(move |setting| setting.section == section && !setting.hidden)
 }
 
 fn heading(section: &str) -> String {
@@ -86,6 +87,9 @@ fn heading(section: &str) -> String {
 fn directive(setting: &Setting) -> String {
     match setting.default {
         "" => format!("# {} \"\"\n", setting.name),
+        default if default.contains(' ') && !setting.kind.takes_many_words() => {
+            format!("{} {}\n", setting.name, quote(default.as_bytes()))
+        }
         default => format!("{} {default}\n", setting.name),
     }
 }
@@ -123,7 +127,7 @@ mod tests {
     #[test]
     fn the_example_file_names_every_setting_once_within_the_width() {
         let text = example_file();
-        for setting in Setting::all() {
+        for setting in Setting::all().filter(|setting| !setting.hidden) {
             let is_directive = |line: &&str| line.trim_start_matches("# ").split(' ').next() == Some(setting.name);
             assert!(text.lines().any(|line| is_directive(&line)), "{}", setting.name);
         }
@@ -134,6 +138,6 @@ mod tests {
     fn the_help_has_one_line_for_every_setting() {
         let help = settings_help();
         let options = help.lines().filter(|line| line.trim_start().starts_with("--")).count();
-        assert_eq!(options, Setting::all().count());
+        assert_eq!(options, Setting::all().filter(|setting| !setting.hidden).count());
     }
 }

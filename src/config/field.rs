@@ -111,6 +111,48 @@ choice_fields! {
         /// They may show one, which must be valid then.
         Optional = "optional",
     }
+    /// Says who may do what a server is careful with.
+    Allowance {
+        /// Nobody.
+        No = "no",
+        /// Everybody.
+        Yes = "yes",
+        /// Clients on this machine.
+        Local = "local",
+    }
+}
+
+impl Allowance {
+    /// Decides about a client that is on this machine, or is not.
+    pub fn allows(self, is_local: bool) -> bool {
+        self == Allowance::Yes || self == Allowance::Local && is_local
+    }
+}
+
+/// Says how to stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownOptions {
+    /// Save the data before.
+    pub save: bool,
+    /// Do not save the data, even where `save` asks for it.
+    pub nosave: bool,
+    /// Wait for nobody.
+    pub now: bool,
+    /// Stop though saving failed.
+    pub force: bool,
+}
+
+impl Field for ShutdownOptions {
+    fn from_text(text: &[u8]) -> Self {
+        let has = |option: &[u8]| text.split(|byte| *byte == b' ').any(|word| word == option);
+        ShutdownOptions { save: has(b"save"), nosave: has(b"nosave"), now: has(b"now"), force: has(b"force") }
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let words = [(self.save, "save"), (self.nosave, "nosave"), (self.now, "now"), (self.force, "force")];
+        let chosen: Vec<&str> = words.iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, word)| *word).collect();
+        if chosen.is_empty() { b"default".into() } else { chosen.join(" ").into() }
+    }
 }
 
 macro_rules! number_fields {

@@ -8,9 +8,10 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use super::kind::{bytes_to_os, system_text};
+use super::kind::{bytes_to_os, os_to_bytes, system_text};
+use super::special::included_files;
 use super::text::{quote, split_words};
-use super::{Config, Origin, Setting, value_words};
+use super::{Config, Origin, Setting};
 
 /// A file that includes itself ends here instead of in a stack overflow.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -66,9 +67,9 @@ pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result
     text.extend_from_slice(stdin.unwrap_or_default());
     text.push(b'\n');
     text.extend_from_slice(options);
-    let mut config = Config::default();
-    apply(&mut config, &text, 0)?;
-    Ok(config)
+    let mut loader = Loader { config: Config::default(), save_was_seen: false };
+    loader.apply(&text, 0)?;
+    Ok(loader.config)
 }
 
 /// Turns the words of the command line into the lines of a config file.
@@ -104,54 +105,80 @@ fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
     fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
 }
 
-/// Applies the lines of one text to `config`.
-fn apply(config: &mut Config, text: &[u8], depth: usize) -> Result<(), LoadError> {
-    for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let line = line.trim_ascii();
-        if line.is_empty() || line.starts_with(b"#") {
-            continue;
-        }
-        apply_line(config, line, depth).map_err(|error| match error {
-            LineError::Nested(error) => error,
-            LineError::Here(reason) => {
-                LoadError::Refused { line: at + 1, text: String::from_utf8_lossy(line).into_owned(), reason }
-            }
-        })?;
-    }
-    Ok(())
-}
-
 /// Keeps the error of an included file apart from those of the line that includes it.
 enum LineError {
     Here(String),
     Nested(LoadError),
 }
 
-fn apply_line(config: &mut Config, line: &[u8], depth: usize) -> Result<(), LineError> {
-    let here = |reason: &str| LineError::Here(reason.to_owned());
-    let words = split_words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
-    let Some((name, values)) = words.split_first() else { return Ok(()) };
-    if let [path] = values
-        && name.eq_ignore_ascii_case(b"include")
-    {
-        if depth == INCLUDE_DEPTH_MAX {
-            return Err(here("Too many nested includes"));
-        }
-        return include(config, path, depth).map_err(LineError::Nested);
-    }
-    let setting = Setting::find(name).ok_or_else(|| here("Bad directive or wrong number of arguments"))?;
-    let changed = match values {
-        [value] => config.change(setting, &value_words(setting, value), Origin::File),
-        _ => config.change(setting, values, Origin::File),
-    };
-    changed.map_err(LineError::Here)
+/// Holds the settings while their lines are read.
+struct Loader {
+    config: Config,
+    /// Whether there was a line of `save`: the first one replaces the default, the others add to it.
+    save_was_seen: bool,
 }
 
-/// A relative path starts in the working directory, which a `dir` line above may have changed.
-fn include(config: &mut Config, path: &[u8], depth: usize) -> Result<(), LoadError> {
-    let named = Path::new(bytes_to_os(path));
-    let text = read(&config.dir.join(named), named)?;
-    apply(config, &text, depth + 1)
+impl Loader {
+    /// Applies the lines of one text.
+    fn apply(&mut self, text: &[u8], depth: usize) -> Result<(), LoadError> {
+        for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            self.apply_line(line, depth).map_err(|error| match error {
+                LineError::Nested(error) => error,
+                LineError::Here(reason) => {
+                    LoadError::Refused { line: at + 1, text: String::from_utf8_lossy(line).into_owned(), reason }
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn apply_line(&mut self, line: &[u8], depth: usize) -> Result<(), LineError> {
+        let here = |reason: &str| LineError::Here(reason.to_owned());
+        let words = split_words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
+        let Some((name, values)) = words.split_first() else { return Ok(()) };
+        if let [path] = values
+            && name.eq_ignore_ascii_case(b"include")
+        {
+            if depth == INCLUDE_DEPTH_MAX {
+                return Err(here("Too many nested includes"));
+            }
+            return self.include(path, depth).map_err(LineError::Nested);
+        }
+        match Setting::find(name) {
+            Some((_, setting)) => self.set(setting, values),
+            None => self.config.special.take(name, values),
+        }
+        .map_err(LineError::Here)
+    }
+
+    /// Gives a setting its value. A list that came as one word is split as a line is.
+    fn set(&mut self, setting: &Setting, values: &[Vec<u8>]) -> Result<(), String> {
+        if setting.name == "save" && !std::mem::replace(&mut self.save_was_seen, true) {
+            self.config.change(setting, &[], Origin::Runtime)?;
+        }
+        match values {
+            [value] if setting.kind.takes_many_words() && !value.is_empty() => {
+                self.config.change(setting, &split_words(value).unwrap_or_default(), Origin::File)
+            }
+            values => self.config.change(setting, values, Origin::File),
+        }
+    }
+
+    /// A relative path starts in the working directory, which a `dir` line above may have changed.
+    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LoadError> {
+        let inside = os_to_bytes(self.config.dir.join(bytes_to_os(path)).as_os_str()).to_vec();
+        let mut text = Vec::new();
+        for file in included_files(&inside) {
+            // Redis names a file as the line does; found by wildcards, each has a name of its own.
+            let named = if file == Path::new(bytes_to_os(&inside)) { Path::new(bytes_to_os(path)) } else { &file };
+            text.extend(read(&file, named)?);
+        }
+        self.apply(&text, depth + 1)
+    }
 }
 
 #[cfg(test)]
@@ -168,7 +195,7 @@ mod tests {
     }
 
     fn value(config: &Config, name: &str) -> String {
-        let setting = Setting::find(name.as_bytes()).expect("a known name");
+        let (_, setting) = Setting::find(name.as_bytes()).expect("a known name");
         String::from_utf8(setting.get(config)).expect("the tests use ASCII")
     }
 
@@ -199,6 +226,12 @@ mod tests {
             ("save 5 5\nsave 10 10 20 20", "save", "5 5 10 10 20 20"),
             ("save 5 5\nsave ''\nsave \"1 1\"", "save", "1 1"),
             ("save 5 5\nsave", "save", ""),
+            ("timeout 1", "save", "3600 1 300 100 60 10000"),
+            ("save", "save", ""),
+            ("shutdown-on-sigterm \"now  'force'\"", "shutdown-on-sigterm", "now force"),
+            ("slave-priority 7", "replica-priority", "7"),
+            ("activedefrag yes", "activedefrag", "yes"),
+            ("list-max-ziplist-value 64\nuser a on\nmy.setting x", "timeout", "0"),
             ("bind \"127.0.0.1 ::1\"", "bind", "127.0.0.1 ::1"),
             ("bind 127.0.0.1 ::1\nbind 127.0.0.1", "bind", "127.0.0.1"),
             ("bind ''", "bind", ""),
@@ -228,6 +261,13 @@ mod tests {
             ("include a b", 1, "include a b", "Bad directive or wrong number of arguments"),
             ("\"\" 1", 1, "\"\" 1", "Bad directive or wrong number of arguments"),
             ("save 0 1", 1, "save 0 1", "Invalid save parameters"),
+            ("rename-command nosuch x", 1, "rename-command nosuch x", "No such command in rename-command"),
+            ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
+            ("rename-command get", 1, "rename-command get", "Bad directive or wrong number of arguments"),
+            ("user", 1, "user", "Bad directive or wrong number of arguments"),
+            ("my.setting", 1, "my.setting", "Module config specified without value"),
+            ("sentinel x", 1, "sentinel x", "sentinel directive while not in sentinel mode"),
+            ("replicaof h x", 1, "replicaof h x", "Invalid master port"),
         ];
         for (text, line, shown, reason) in cases {
             let expected = format!(
@@ -278,6 +318,19 @@ mod tests {
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
         let error = load(Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
         assert!(error.contains("at line 2\n>>> 'foo bar'"), "{error}");
+    }
+
+    #[test]
+    fn an_include_with_wildcards_reads_what_matches_and_may_find_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, text) in [("b.conf", "timeout 2\n"), ("a.conf", "timeout 1\nhz 11\n"), (".c.conf", "timeout 3\n")] {
+            fs::write(dir.path().join(name), text).expect("writable");
+        }
+        let path = dir.path().display();
+        let config = from_text(&format!("include {path}/*.conf\ninclude {path}/none*\n")).expect("valid");
+        assert_eq!((config.timeout_s, config.hz), (2, 11));
+        let config = from_text(&format!("dir {path}\ninclude ?.conf")).expect("valid");
+        assert_eq!(config.timeout_s, 2);
     }
 
     #[test]

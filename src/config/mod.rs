@@ -10,19 +10,23 @@
 mod environment;
 mod example;
 mod field;
+mod inert;
 mod kind;
+mod lists;
 mod load;
 mod settings;
+mod special;
 mod text;
 
 use std::fmt;
 
 pub use environment::environment_text;
 pub use example::{example_file, settings_help};
-pub use field::{LogLevel, OutputLimit, Supervisor, TlsAuthClients};
+pub use field::{Allowance, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
 pub use settings::{Change, Config, Effect, Setting};
+pub use special::Special;
 pub use text::{quote, split_words};
 
 use crate::glob;
@@ -57,41 +61,47 @@ impl std::error::Error for SetError {}
 impl Config {
     /// Returns names and values of all settings that match any of the patterns, each once (`CONFIG GET`).
     ///
-    /// A pattern without wildcards is a name, and comes back spelt as it was asked for: Redis does so.
+    /// A pattern without wildcards is a name, and comes back spelt as it was asked for: Redis does so. A setting with
+    /// two names comes under each that matches.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let mut found: Vec<(String, &Setting)> = Vec::new();
-        for pattern in patterns {
-            let is_name = !pattern.iter().any(|byte| b"[*?".contains(byte));
-            let hits = Setting::all().filter(|setting| {
-                let name = setting.name.as_bytes();
-                if is_name { name.eq_ignore_ascii_case(pattern) } else { glob::matches(pattern, name, true) }
-            });
-            for setting in hits {
-                let name = if is_name { String::from_utf8_lossy(pattern).into() } else { setting.name.to_owned() };
-                if found.iter().all(|(_, other)| other.name != setting.name) {
-                    found.push((name, setting));
-                }
+        let mut add = |name: &str, setting| {
+            if found.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
+                found.push((name.to_owned(), setting));
             }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+                if let Some((_, setting)) = Setting::find(pattern) {
+                    add(&String::from_utf8_lossy(pattern), setting);
+                }
+                continue;
+            }
+            Setting::names()
+                .filter(|(name, setting)| !setting.hidden && glob::matches(pattern, name.as_bytes(), true))
+                .for_each(|(name, setting)| add(name, setting));
         }
         found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()
     }
 
-    /// Returns a copy with all the settings changed (`CONFIG SET`).
+    /// Returns a copy with all the settings changed (`CONFIG SET`), for a client on this machine or another.
     ///
     /// # Errors
     ///
     /// The first name that is unknown, given twice or may not change at run time; then the first value that its
     /// setting refuses.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])]) -> Result<Config, SetError> {
-        let mut changes: Vec<(&Setting, &[u8])> = Vec::with_capacity(pairs.len());
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<Config, SetError> {
+        let may_set_protected = self.enable_protected_configs.allows(is_local);
+        let mut changes: Vec<(&str, &Setting, &[u8])> = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
-            changes.push((settable(name, &changes)?, value));
+            let (known_as, setting) = settable(name, &changes, may_set_protected)?;
+            changes.push((known_as, setting, value));
         }
         let mut config = self.clone();
-        for (setting, value) in changes {
+        for (name, setting, value) in changes {
             config
                 .change(setting, &value_words(setting, value), Origin::Runtime)
-                .map_err(|reason| SetError::Refused { name: setting.name.to_owned(), reason })?;
+                .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
         }
         Ok(config)
     }
@@ -104,25 +114,30 @@ impl Config {
     }
 }
 
-/// Finds the setting for one name of `CONFIG SET` and checks that it may change once more.
-fn settable(name: &[u8], earlier: &[(&'static Setting, &[u8])]) -> Result<&'static Setting, SetError> {
+/// Finds the setting for one name of `CONFIG SET` and checks that it may change once more. As in Redis, the two names
+/// of a setting count as two.
+fn settable(
+    name: &[u8],
+    earlier: &[(&'static str, &'static Setting, &[u8])],
+    may_set_protected: bool,
+) -> Result<(&'static str, &'static Setting), SetError> {
     let shown = String::from_utf8_lossy(name).into_owned();
-    let Some(setting) = Setting::find(name) else { return Err(SetError::Unknown(shown)) };
+    let Some((known_as, setting)) = Setting::find(name) else { return Err(SetError::Unknown(shown)) };
     let reason = match setting.change {
         Change::Start => "can't set immutable config",
-        Change::Protected => "can't set protected config",
-        Change::Runtime if earlier.iter().any(|(other, _)| other.name == setting.name) => "duplicate parameter",
-        Change::Runtime => return Ok(setting),
+        Change::Protected if !may_set_protected => "can't set protected config",
+        _ if earlier.iter().any(|(other, ..)| *other == known_as) => "duplicate parameter",
+        _ => return Ok((known_as, setting)),
     };
     Err(SetError::Refused { name: shown, reason: reason.to_owned() })
 }
 
-/// Splits the value of a list at every single blank, as Redis does; any other value is one word.
+/// Splits the value of a list in `CONFIG SET` at every single blank, as Redis does; any other value is one word.
 fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
-    if setting.kind.takes_many_words() {
-        value.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect()
-    } else {
-        vec![value.to_vec()]
+    match setting.kind.takes_many_words() {
+        true if value.is_empty() => Vec::new(),
+        true => value.split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect(),
+        false => vec![value.to_vec()],
     }
 }
 
@@ -141,7 +156,7 @@ mod tests {
     fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<Config, String> {
         let pairs: Vec<(&[u8], &[u8])> =
             pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        config.set(&pairs).map_err(|error| error.to_string())
+        config.set(&pairs, false).map_err(|error| error.to_string())
     }
 
     fn get(config: &Config, patterns: &[&str]) -> Vec<String> {
@@ -156,15 +171,18 @@ mod tests {
             (&["port"], &["port=6379"]),
             (&["PORT", "port", "Port"], &["PORT=6379"]),
             (&["io-thr?ads", "IO-THREADS"], &["io-threads=1"]),
-            (&["max[m]*", "timeout"], &["maxmemory=0", "maxmemory-policy=noeviction", "timeout=0"]),
-            (&["TIME*"], &["timeout=0"]),
+            (&["slaveof", "replicaof"], &["slaveof=", "replicaof="]),
+            (&["*-save-delay", "rdb-key-save-delay"], &["rdb-key-save-delay=0"]),
+            (&["maxmemory-[ps]*", "timeout"], &["maxmemory-policy=noeviction", "maxmemory-samples=5", "timeout=0"]),
+            (&["TIMEO*"], &["timeout=0"]),
             (&["nosuch", "x*"], &[]),
-            (&["bind", "save"], &["bind=* -::*", "save="]),
+            (&["bind", "save"], &["bind=* -::*", "save=3600 1 300 100 60 10000"]),
         ];
         for (patterns, expected) in cases {
             assert_eq!(get(&Config::default(), patterns), *expected, "{patterns:?}");
         }
-        assert_eq!(get(&Config::default(), &["*"]).len(), Setting::all().count());
+        let shown = Setting::names().filter(|(_, setting)| !setting.hidden).count();
+        assert_eq!(get(&Config::default(), &["*"]).len(), shown);
     }
 
     #[test]
@@ -194,9 +212,10 @@ mod tests {
             (&[("timeout", "1"), ("TIMEOUT", "2"), ("foo", "1")], failed("TIMEOUT", "duplicate parameter")),
             (&[("Databases", "1"), ("foo", "1")], failed("Databases", "can't set immutable config")),
             (&[("dir", "/")], failed("dir", "can't set protected config")),
+            (&[("slave-priority", "x")], failed("slave-priority", "argument couldn't be parsed into an integer")),
             (&[("TIMEOUT", "x")], failed("timeout", "argument couldn't be parsed into an integer")),
             (&[("maxclients", "0")], failed("maxclients", "argument must be between 1 and 4294967295 inclusive")),
-            (&[("save", "10 10 ")], failed("save", "Invalid save parameters")),
+            (&[("save", "10 10 5")], failed("save", "Invalid save parameters")),
         ];
         for (pairs, expected) in cases {
             assert_eq!(set(&Config::default(), pairs).expect_err("refused"), *expected, "{pairs:?}");

@@ -2,22 +2,24 @@
 //!
 //! From a row come the field of [`Config`], the directive in a file, the command-line option, `CONFIG GET` and `SET`,
 //! the line in `redis.conf.example` and the line in `--help`. Adding a setting means adding a row: to
-//! `HONOURED` when the server reads it as a field, to `INERT` when it is only accepted.
+//! `HONOURED` when the server reads it as a field, to `INERT` in `inert.rs` when it is only accepted.
 //!
 //! Invariant: a default is canonical text of its kind, so it reads the same from a file and from `CONFIG GET`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::field::{Field, LogLevel, OutputLimit, Supervisor, TlsAuthClients};
+use super::field::{Allowance, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
+use super::inert::INERT;
 use super::kind::Kind;
+use super::special::Special;
 
 /// Says when a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// At any time, by `CONFIG SET`.
     Runtime,
-    /// At start only; `CONFIG SET` calls it protected, as Redis does for paths unless told otherwise.
+    /// At any time, by `CONFIG SET` of a client that `enable-protected-configs` allows.
     Protected,
     /// At start only.
     Start,
@@ -37,6 +39,10 @@ pub enum Effect {
 pub struct Setting {
     /// The name in files, on the command line and in `CONFIG`.
     pub name: &'static str,
+    /// The other name it has, mostly an older one.
+    pub alias: Option<&'static str>,
+    /// Whether only `CONFIG GET` of its very name shows it.
+    pub hidden: bool,
     /// The heading it stands under in the example file and in `--help`.
     pub section: &'static str,
     /// The type of its value.
@@ -65,9 +71,38 @@ impl Setting {
         HONOURED.iter().chain(INERT)
     }
 
-    /// Finds a setting by its name in any case.
-    pub fn find(name: &[u8]) -> Option<&'static Setting> {
-        Setting::all().find(|setting| setting.name.as_bytes().eq_ignore_ascii_case(name))
+    /// Iterates over all names, older ones included, each with its setting.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static Setting)> {
+        Setting::all()
+            .flat_map(|setting| std::iter::once(setting.name).chain(setting.alias).map(move |name| (name, setting)))
+    }
+
+    /// Finds a setting by one of its names in any case; returns that name, too.
+    pub fn find(name: &[u8]) -> Option<(&'static str, &'static Setting)> {
+        Setting::names().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Declares a setting that is accepted, kept and reported, and does nothing.
+    pub(super) const fn inert(
+        section: &'static str,
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        change: Change,
+        doc: &'static [&'static str; 1],
+    ) -> Self {
+        let (effect, store) = (Effect::Nothing, Store::Inert);
+        Setting { name, alias: None, hidden: false, section, kind, default, change, effect, doc, store }
+    }
+
+    /// Gives the setting its other name.
+    pub(super) const fn alias(self, name: &'static str) -> Self {
+        Setting { alias: Some(name), ..self }
+    }
+
+    /// Keeps the setting out of listings.
+    pub(super) const fn hidden(self) -> Self {
+        Setting { hidden: true, ..self }
     }
 
     /// Returns the documentation as one line of text, with the note on settings that do nothing.
@@ -102,7 +137,7 @@ impl Setting {
 macro_rules! honoured {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// Holds the value of every setting.
         #[derive(Clone, Debug)]
@@ -110,6 +145,8 @@ macro_rules! honoured {
             $($( $(#[doc = $doc])+ pub $field: $type, )+)+
             /// Canonical texts of the settings without a field, where they were ever set.
             inert: BTreeMap<&'static str, Vec<u8>>,
+            /// What directives that are no settings have said.
+            pub special: Special,
         }
 
         impl Default for Config {
@@ -117,6 +154,7 @@ macro_rules! honoured {
                 Config {
                     $($( $field: <$type as Field>::from_text($default.as_bytes()), )+)+
                     inert: BTreeMap::new(),
+                    special: Special::default(),
                 }
             }
         }
@@ -124,6 +162,8 @@ macro_rules! honoured {
         /// The settings with a field in [`Config`].
         const HONOURED: &[Setting] = &[$($( Setting {
             name: $name,
+            alias: [$(Some($alias),)? None][0],
+            hidden: false,
             section: $section,
             kind: $kind,
             default: $default,
@@ -138,10 +178,12 @@ macro_rules! honoured {
     };
 }
 
-const INT_MAX: i64 = i32::MAX as i64;
-const LONG_MAX: u64 = i64::MAX as u64;
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
+pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 /// An entry of the store counts the bytes of its key in 32 bits.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
+
+const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 
 honoured! {
     "Network" {
@@ -176,6 +218,10 @@ honoured! {
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
         /// Tells this supervisor that the server is ready and that it stops: `systemd`, or `auto` for systemd if it asks.
         "supervised" supervised: Supervisor = "no", Kind::Choice(Supervisor::WORDS), Start, Honoured;
+        /// Stops in this way on SIGINT; see SHUTDOWN.
+        "shutdown-on-sigint" shutdown_on_sigint: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
+        /// Stops in this way on SIGTERM; see SHUTDOWN.
+        "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
         /// Prints the start-up banner even when the log is not a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Nothing;
         /// Would run the server in the background. keylatch always stays in the foreground, where supervisors and
@@ -213,7 +259,13 @@ honoured! {
     }
     "Security" {
         /// Asks clients for this password (AUTH); empty asks for none.
-        "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
+        "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Honoured;
+        /// Lets `CONFIG SET` change settings that name files: for everybody, for clients on this machine, or for none.
+        "enable-protected-configs" enable_protected_configs: Allowance = "no", ALLOWANCE, Start, Honoured;
+        /// Lets clients call DEBUG: everybody, clients on this machine, or none.
+        "enable-debug-command" enable_debug_command: Allowance = "no", ALLOWANCE, Start, Honoured;
+        /// Lets clients call MODULE: everybody, clients on this machine, or none.
+        "enable-module-command" enable_module_command: Allowance = "no", ALLOWANCE, Start, Honoured;
     }
     "Data types" {
         /// Keeps a HyperLogLog of few elements in a form that takes as many bytes as it needs, up to this many; it then
@@ -236,60 +288,6 @@ honoured! {
     }
 }
 
-/// Declares a setting that is accepted, kept and reported, and does nothing.
-const fn inert(
-    section: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    change: Change,
-    doc: &'static [&'static str; 1],
-) -> Setting {
-    Setting { name, section, kind, default, change, effect: Effect::Nothing, doc, store: Store::Inert }
-}
-
-const SNAPSHOTS: &str = "Snapshots and append-only file";
-const MEMORY: &str = "Memory";
-const LAZY: &str = "Lazy freeing";
-const THREADS: &str = "Threads";
-
-const FSYNC: Kind = Kind::Choice(&["everysec", "always", "no"]);
-const POLICY: Kind = Kind::Choice(&[
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "noeviction",
-]);
-
-/// The settings without a field; one line each.
-#[rustfmt::skip]
-const INERT: &[Setting] = {
-    use Change::{Protected, Runtime, Start};
-    use Kind::{FileName, Int, Memory, SavePoints, Switch};
-    &[
-        inert(SNAPSHOTS, "save", SavePoints, "", Runtime, &["Would write a snapshot after so many seconds with so many changes; keylatch keeps data in memory only."]),
-        inert(SNAPSHOTS, "dbfilename", FileName, "dump.rdb", Protected, &["Would name the snapshot file."]),
-        inert(SNAPSHOTS, "rdbcompression", Switch, "yes", Runtime, &["Would compress strings in snapshots."]),
-        inert(SNAPSHOTS, "rdbchecksum", Switch, "yes", Start, &["Would put a checksum at the end of snapshots."]),
-        inert(SNAPSHOTS, "stop-writes-on-bgsave-error", Switch, "yes", Runtime, &["Would refuse writes after a failed snapshot."]),
-        inert(SNAPSHOTS, "appendonly", Switch, "no", Runtime, &["Would log every write to a file."]),
-        inert(SNAPSHOTS, "appendfsync", FSYNC, "everysec", Runtime, &["Would choose when the append-only file reaches the disk."]),
-        inert(MEMORY, "maxmemory", Memory(0, u64::MAX), "0", Runtime, &["Would limit the memory for data; 0 is no limit."]),
-        inert(MEMORY, "maxmemory-policy", POLICY, "noeviction", Runtime, &["Would choose the keys to remove when memory runs out."]),
-        inert(MEMORY, "activerehashing", Switch, "yes", Runtime, &["Would spend idle time on growing tables."]),
-        inert(LAZY, "lazyfree-lazy-eviction", Switch, "no", Runtime, &["Would free evicted values in the background."]),
-        inert(LAZY, "lazyfree-lazy-expire", Switch, "no", Runtime, &["Would free expired values in the background."]),
-        inert(LAZY, "lazyfree-lazy-server-del", Switch, "no", Runtime, &["Would free overwritten values in the background."]),
-        inert(LAZY, "lazyfree-lazy-user-del", Switch, "no", Runtime, &["Would make DEL free values in the background."]),
-        inert(LAZY, "lazyfree-lazy-user-flush", Switch, "no", Runtime, &["Would make FLUSHALL and FLUSHDB free values in the background."]),
-        inert(THREADS, "io-threads", Int(1, 128), "1", Start, &["Would read and write with this many threads; see worker-threads."]),
-    ]
-};
-
 #[cfg(test)]
 mod tests {
     use super::super::kind::Origin;
@@ -297,8 +295,9 @@ mod tests {
 
     #[test]
     fn every_default_is_canonical_text_of_its_kind() {
-        for setting in Setting::all().filter(|setting| setting.name != "dir") {
-            let words: Vec<Vec<u8>> = setting.default.split(' ').map(Into::into).collect();
+        // `dir` is shown as an absolute path, and there is no way to say in words that there is no primary.
+        for setting in Setting::all().filter(|setting| !["dir", "replicaof"].contains(&setting.name)) {
+            let words = super::super::value_words(setting, setting.default.as_bytes());
             let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), Origin::Runtime);
             assert_eq!(canonical.as_deref(), Ok(setting.default.as_bytes()), "{}", setting.name);
             assert_eq!(setting.get(&Config::default()), setting.default.as_bytes(), "{}", setting.name);
@@ -307,8 +306,10 @@ mod tests {
 
     #[test]
     fn every_name_is_lower_case_and_declared_once() {
-        let mut names: Vec<_> = Setting::all().map(|setting| setting.name).collect();
-        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        let mut names: Vec<_> = Setting::names().map(|(name, _)| name).collect();
+        assert!(names.iter().all(|name| {
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
+        }));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
     }

@@ -111,9 +111,36 @@ pub(super) fn parse_integer(word: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(word).ok()?.parse().ok())?
 }
 
+/// Reads an integer as C's `strtoll` does, the whole of a word: blanks and a sign may come before the digits, nothing
+/// at all is 0, and what does not fit becomes the nearest number.
+pub(super) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
+    let word = until_nul(word);
+    if word.is_empty() {
+        return Some(0);
+    }
+    let digits = word.trim_ascii_start();
+    let (is_negative, digits) = match digits {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_i64, |sum, byte| {
+        let digit = i64::from(char::from(*byte).to_digit(base)?);
+        Some(sum.saturating_mul(i64::from(base)).saturating_add(if is_negative { -digit } else { digit }))
+    })
+}
+
+/// Cuts a word where C's strings end: before the first zero byte.
+pub(super) fn until_nul(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == 0).next().unwrap_or(word)
+}
+
 /// Reads an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024) in any case.
 ///
-/// No digits mean 0 and what does not fit becomes the largest number, as in Redis.
+/// As in Redis, no digits mean 0, too large a number becomes the largest, and units that make it overflow wrap around.
 pub(super) fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = word.split_at(digits);
@@ -128,7 +155,7 @@ pub(super) fn parse_memory(word: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let number = number.iter().fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    Some(number.saturating_mul(factor))
+    Some(number.wrapping_mul(factor))
 }
 
 #[cfg(test)]

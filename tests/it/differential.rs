@@ -9,6 +9,7 @@
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
+//! - [`settings`] gives every setting values good and bad.
 //!
 //! Without `redis-server` on PATH the tests say so and pass, unless `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
@@ -22,6 +23,7 @@ mod oracle;
 mod random;
 mod script;
 mod sessions;
+mod settings;
 mod strings;
 mod transactions;
 mod wire;

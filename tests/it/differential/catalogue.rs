@@ -16,7 +16,7 @@ use super::oracle::Arena;
 type Facts = BTreeMap<(String, String), String>;
 
 /// Settings whose values are about this very process and machine.
-const LOCAL_SETTINGS: [&str; 5] = ["port", "bind", "unixsocket", "dir", "save"];
+const LOCAL_SETTINGS: [&str; 6] = ["port", "bind", "unixsocket", "dir", "save", "enable-debug-command"];
 
 #[test]
 fn commands_and_settings_declare_what_redis_declares_but_for_the_table() {
