@@ -46,8 +46,8 @@ pub enum Error {
     InvalidCursor,
     /// No such command; holds the name and the arguments as far as they are quoted.
     UnknownCommand(Vec<u8>),
-    /// No such subcommand; holds the word and the container's name.
-    UnknownSubcommand(Vec<u8>, &'static str),
+    /// No such subcommand; holds the word and the container's name as it was called, in capitals.
+    UnknownSubcommand(Vec<u8>, String),
     /// Too few or too many arguments; holds the command's full name.
     WrongArity(Cow<'static, str>),
     /// The client must authenticate first.
@@ -96,6 +96,8 @@ pub enum Error {
     UnknownClientType(Vec<u8>),
     /// CONFIG SET refused; holds the reason.
     Config(String),
+    /// DEBUG or MODULE, which a setting keeps for some clients or none; holds the command's name.
+    NotAllowed(&'static str),
     /// The server has as many clients as it may have.
     MaxClients,
     /// A stranger's address met protected mode.
@@ -198,6 +200,15 @@ impl fmt::Display for Error {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
             }
             Error::Config(reason) => return write!(f, "ERR {reason}"),
+            Error::NotAllowed(command) => {
+                let setting = format!("enable-{}-command", command.to_ascii_lowercase());
+                return write!(
+                    f,
+                    "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from \
+                     a local connection, otherwise you need to set this option in the configuration file, and then \
+                     restart the server."
+                );
+            }
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::LcsTooLong => "ERR String too long for LCS",

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
+use super::renames::Renames;
 use super::{AT_ONCE, Args, EXCLUSIVE, NO_AUTH, NO_MULTI};
 use crate::clock::Now;
-use crate::config::Config;
+use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Batch, Output, Reply, Request};
@@ -62,6 +63,17 @@ impl Call<'_> {
     /// Returns the longest string a client may make, in bytes.
     pub fn bulk_len_max(&self) -> usize {
         self.config.proto_max_bulk_len
+    }
+
+    /// Checks that this client may call DEBUG or MODULE, of which the settings say who may.
+    ///
+    /// # Errors
+    /// [`Error::NotAllowed`] with the name.
+    pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
+        match who.allows(self.session.info.is_local()) {
+            true => Ok(()),
+            false => Err(Error::NotAllowed(command)),
+        }
     }
 
     /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
@@ -158,7 +170,7 @@ impl<'n> Turn<'n> {
             let name = request.name();
             let command = match before.1.is_some() && name == before.0 {
                 true => before.1,
-                false => find(request),
+                false => find(request, &self.config.special.renames),
             };
             // A container's name alone does not tell what is called.
             before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
@@ -196,14 +208,24 @@ impl<'n> Turn<'n> {
                     self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
                 }
             }
-            command => self.turn_away(session, request, &refusal(session, request, command), out),
+            command => {
+                let error = refusal(session, request, command, &self.config.special.renames);
+                self.turn_away(session, request, command, &error, out);
+            }
         }
         deferred
     }
 
     /// Tells a client why its request was not admitted. A transaction is off then; with EXEC itself it also ends.
     #[cold]
-    fn turn_away(&mut self, session: &mut Session, request: Request<'_>, error: &Error, out: &mut Output) {
+    fn turn_away(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        command: Option<&'static Registered>,
+        error: &Error,
+        out: &mut Output,
+    ) {
         let is_named = |name: &[u8]| request.name().eq_ignore_ascii_case(name);
         if is_named(b"POST") || is_named(b"Host:") {
             // A web page makes a browser send this; not even the replies so far are for its eyes.
@@ -213,7 +235,7 @@ impl<'n> Turn<'n> {
             return;
         }
         session.fail_transaction();
-        if !is_named(b"EXEC") {
+        if command.is_none_or(|command| command.name != "exec") {
             return refuse(self.server, &mut Reply::new(out, session.protocol), error);
         }
         session.transaction = None;
@@ -295,9 +317,9 @@ fn is_admitted(session: &Session, command: &Registered, words: usize) -> bool {
 
 /// Says why a client may not call a command now: the first of the reasons, in Redis' order.
 #[cold]
-fn refusal(session: &Session, request: Request<'_>, command: Option<&Registered>) -> Error {
+fn refusal(session: &Session, request: Request<'_>, command: Option<&Registered>, renames: &Renames) -> Error {
     match command {
-        None => unknown(request),
+        None => unknown(request, renames),
         Some(command) if !command.accepts(request.len()) => Error::WrongArity(command.name.clone().into()),
         Some(command) if !session.authenticated && command.command.flags & NO_AUTH == 0 => Error::NoAuth,
         Some(_) => Error::NotInMulti,
@@ -305,8 +327,11 @@ fn refusal(session: &Session, request: Request<'_>, command: Option<&Registered>
 }
 
 #[inline]
-fn find(request: Request<'_>) -> Option<&'static Registered> {
-    let command = table().find(request.name())?;
+fn find(request: Request<'_>, renames: &Renames) -> Option<&'static Registered> {
+    let command = match renames.is_empty() {
+        true => table().find(request.name())?,
+        false => renames.find(request.name())?,
+    };
     match command.subcommands.is_empty() || request.len() == 1 {
         true => Some(command),
         false => command.subcommand(request.arg(1)),
@@ -315,11 +340,12 @@ fn find(request: Request<'_>) -> Option<&'static Registered> {
 
 /// Says which word is none of the commands, or none of a container's subcommands.
 #[cold]
-fn unknown(request: Request<'_>) -> Error {
-    match table().find(request.name()) {
-        Some(container) => {
+fn unknown(request: Request<'_>, renames: &Renames) -> Error {
+    match renames.find(request.name()) {
+        Some(_) => {
             let word = clip(request.arg(1), QUOTED_MAX);
-            Error::UnknownSubcommand(word.to_vec(), container.command.name)
+            let container = String::from_utf8_lossy(request.name()).to_ascii_uppercase();
+            Error::UnknownSubcommand(word.to_vec(), container)
         }
         None => unknown_command(request),
     }

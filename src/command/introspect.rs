@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands, all computed from the declarations.
 
 use super::args::is_word;
-use super::registry::{CATEGORIES, KeySpec, Registered, table};
+use super::registry::{CATEGORIES, KeySpec, Registered};
 use super::{
     Arg, Call, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, STALE, one_of, pattern, string,
 };
@@ -49,14 +49,14 @@ pub const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group
     ])];
 
 fn command(call: &mut Call<'_>) -> Result<()> {
-    let commands = table().all();
+    let commands: Vec<&Registered> = call.config.special.renames.all().collect();
     call.reply.array(commands.len());
     commands.iter().for_each(|command| describe(&mut call.reply, command));
     Ok(())
 }
 
 fn count(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(table().all().len() as i64);
+    call.reply.int(call.config.special.renames.all().count() as i64);
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     }
     call.reply.array(call.args.left());
     while let Some(name) = call.args.next_word() {
-        match table().find_full(name) {
+        match call.config.special.renames.find_full(name) {
             Some(command) => describe(&mut call.reply, command),
             None => call.reply.null(),
         }
@@ -75,9 +75,10 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn docs(call: &mut Call<'_>) -> Result<()> {
+    let renames = &call.config.special.renames;
     let commands: Vec<&Registered> = match call.args.left() {
-        0 => table().all().iter().collect(),
-        _ => call.args.request().args().skip(2).filter_map(|name| table().find_full(name)).collect(),
+        0 => renames.all().collect(),
+        _ => call.args.request().args().skip(2).filter_map(|name| renames.find_full(name)).collect(),
     };
     call.reply.map(commands.len());
     for command in commands {
@@ -89,15 +90,15 @@ fn docs(call: &mut Call<'_>) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let names = match (call.args.next_word(), call.args.left()) {
-        (None, _) => matching(|_| true, false),
+        (None, _) => matching(call, |_| true, false),
         (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
             let (filter, value) = (call.args.bytes()?, call.args.bytes()?);
             if is_word(filter, "MODULE") {
                 Vec::new() // there are no modules
             } else if is_word(filter, "ACLCAT") {
-                in_category(value)
+                in_category(call, value)
             } else if is_word(filter, "PATTERN") {
-                matching(|command| glob::matches(value, command.name.as_bytes(), true), true)
+                matching(call, |command| glob::matches(value, command.name.as_bytes(), true), true)
             } else {
                 return Err(Error::Syntax);
             }
@@ -109,17 +110,17 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-fn in_category(category: &[u8]) -> Vec<&'static str> {
+fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
     match CATEGORIES.iter().find(|name| is_word(category, name)) {
         None => Vec::new(),
-        Some(name) => matching(|command| command.categories().contains(&format!("@{name}")), true),
+        Some(name) => matching(call, |command| command.categories().contains(&format!("@{name}")), true),
     }
 }
 
 /// Returns the names of the commands, and if asked for subcommands, that fulfil a condition.
-fn matching(fits: impl Fn(&Registered) -> bool, with_subcommands: bool) -> Vec<&'static str> {
+fn matching(call: &Call<'_>, fits: impl Fn(&Registered) -> bool, with_subcommands: bool) -> Vec<&'static str> {
     let mut names = Vec::new();
-    for command in table().all() {
+    for command in call.config.special.renames.all() {
         let subcommands = if with_subcommands { &command.subcommands[..] } else { &[] };
         let found = std::iter::once(command).chain(subcommands).filter(|command| fits(command));
         names.extend(found.map(|command| command.name.as_str()));

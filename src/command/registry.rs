@@ -196,14 +196,6 @@ impl Table {
         }
     }
 
-    /// Finds a command by `name` or a subcommand by `container|name`.
-    pub fn find_full(&self, name: &[u8]) -> Option<&Registered> {
-        match name.iter().position(|byte| *byte == b'|') {
-            None => self.find(name),
-            Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
-        }
-    }
-
     /// Returns all commands, by name.
     pub fn all(&self) -> &[Registered] {
         &self.commands

@@ -25,17 +25,19 @@ fn config_get_finds_settings_by_name_and_by_pattern() {
         ("CONFIG GET max[b-d]lients", "*2 $10 maxclients $5 10000"),
         ("CONFIG GET timeout maxclients timeout", "*4 $7 timeout $1 0 $10 maxclients $5 10000"),
         ("CONFIG GET nosuch", "*0"),
-        ("CONFIG GET save", "*2 $4 save $0 "),
+        ("CONFIG GET save", "*2 $4 save $23 3600 1 300 100 60 10000"),
+        ("CONFIG GET key-load-dela*", "*0"),
+        ("CONFIG GET key-load-delay", "*2 $14 key-load-delay $1 0"),
         ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
     ]);
     server.client3().expect(&[("CONFIG GET timeout", "%1 $7 timeout $1 0"), ("CONFIG GET nosuch", "%0")]);
 }
 
 #[test]
-fn config_get_of_everything_lists_every_setting_with_its_default() {
+fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() {
     let server = TestServer::start();
     let mut client = server.client();
-    let count = Setting::all().count();
+    let count = Setting::names().filter(|(_, setting)| !setting.hidden).count();
     assert!(client.call("CONFIG GET *").starts_with(&format!("*{} ", 2 * count)));
     // The server was told to listen on a free port of the loopback interface; dir is wherever it was started.
     for setting in Setting::all().filter(|setting| !["port", "bind", "dir"].contains(&setting.name)) {
@@ -198,4 +200,35 @@ fn the_example_file_starts_a_server_as_it_is() {
     let config = config.expect("the example is valid");
     assert_eq!(config.maxclients, 10_000);
     assert!(config.requirepass.is_none());
+}
+
+#[test]
+fn a_renamed_command_answers_to_its_new_name_alone() {
+    let server = TestServer::start_with(&[
+        ("rename-command", "FLUSHALL ''"),
+        ("rename-command", "get fetch"),
+        ("rename-command", "exec go"),
+        ("rename-command", "config conf"),
+    ]);
+    let mut client = server.client();
+    client.expect(&[
+        ("SET k v", "+OK"),
+        ("FLUSHALL", "-ERR unknown command 'FLUSHALL', with args beginning with: "),
+        ("GET k", "-ERR unknown command 'GET', with args beginning with: 'k' "),
+        ("FETCH k", "$1 v"),
+        ("fetch", "-ERR wrong number of arguments for 'get' command"),
+        ("COMMAND INFO get", "*1 $-1"),
+        ("CONF GET timeout", "*2 $7 timeout $1 0"),
+        ("CONF NOPE", "-ERR unknown subcommand 'NOPE'. Try CONF HELP."),
+        ("MULTI", "+OK"),
+        ("Fetch k", "+QUEUED"),
+        ("go x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"),
+        ("MULTI", "+OK"),
+        ("Fetch k", "+QUEUED"),
+        ("Go", "*1 $1 v"),
+    ]);
+    let count = |client: &mut Client| client.int("COMMAND COUNT");
+    assert_eq!(count(&mut client) + 1, count(&mut TestServer::start().client()));
+    assert!(client.call("COMMAND LIST FILTERBY PATTERN get").ends_with("$3 get"), "listed by its own name");
+    assert!(client.call("COMMAND INFO fetch").starts_with("*1 *10 $3 get "));
 }
