@@ -20,6 +20,7 @@ pub const COMMANDS: &[Command] = &[Command::container(
         "Estimates the bytes that a key takes.",
     )],
 )
+.help_since("4.0.0")
 .docs("4.0.0", "Depends on subcommand.", "Holds the commands about memory.")];
 
 fn usage(call: &mut Call<'_>) -> Result<()> {

@@ -16,6 +16,7 @@ pub mod dispatch;
 pub mod expire;
 pub mod float;
 pub mod generic;
+mod help;
 pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
@@ -323,8 +324,10 @@ pub struct Command {
     pub internal: bool,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
-    /// The commands inside this one.
+    /// The commands inside this one; `HELP` is added to them.
     pub subcommands: &'static [Command],
+    /// The Redis version that introduced the `HELP` among the subcommands.
+    pub help_since: &'static str,
 }
 
 impl Command {
@@ -345,6 +348,7 @@ impl Command {
             internal: false,
             arity: None,
             subcommands: &[],
+            help_since: "5.0.0",
         }
     }
 
@@ -390,6 +394,11 @@ impl Command {
     /// Sets the arity by hand: the number of words, or its negative where that is only the least.
     pub const fn arity(self, arity: i32) -> Self {
         Command { arity: Some(arity), ..self }
+    }
+
+    /// Notes the Redis version that introduced the container's `HELP`, where it was not 5.0.
+    pub const fn help_since(self, version: &'static str) -> Self {
+        Command { help_since: version, ..self }
     }
 
     /// Adds subcommands to a command that can also be called alone.

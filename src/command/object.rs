@@ -3,14 +3,13 @@
 //! keylatch keeps strings its own way. It remembers how a string came to be, which is all that Redis' encodings
 //! depend on besides the bytes.
 
-use super::{Arg, Call, Command, Flags, Group, LOADING, READ, RO, STALE, key};
+use super::{Arg, Call, Command, Group, READ, RO, key};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::{Form, Key};
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
-const HELP_FLAGS: Flags = LOADING | STALE;
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
@@ -20,13 +19,12 @@ pub const COMMANDS: &[Command] = &[
             .docs("2.2.3", "O(1)", "Names how Redis would keep the value of a key."),
         Command::new("FREQ", freq, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("4.0.0", "O(1)", "Tells how often a key was used; not tracked."),
-        Command::new("HELP", help, HELP_FLAGS, Group::Generic)
-            .docs("6.2.0", "O(1)", "Lists the subcommands."),
         Command::new("IDLETIME", idletime, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("2.2.3", "O(1)", "Tells how long ago a key was used; not tracked, so always 0."),
         Command::new("REFCOUNT", refcount, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("2.2.3", "O(1)", "Tells how many references Redis would have to the value of a key."),
     ])
+    .help_since("6.2.0")
     .docs("2.2.3", "Depends on subcommand.", "Holds the commands about the inside of values."),
 ];
 
@@ -41,31 +39,6 @@ const SHARED_COUNT: i64 = i32::MAX as i64;
 
 const NOT_TRACKED: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
     when switching between policies at runtime LRU and LFU data will take some time to adjust.";
-
-/// As Redis lists them, to the byte: tools read this.
-const HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Prints this help.",
-];
-
-fn help(call: &mut Call<'_>) -> Result<()> {
-    call.reply.array(HELP.len());
-    HELP.iter().for_each(|line| call.reply.simple(line));
-    Ok(())
-}
 
 fn encoding(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;

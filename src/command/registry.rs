@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 
 use super::dispatch::no_subcommand;
-use super::{ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, READ, WRITE};
+use super::{ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, READ, WRITE, help};
 use crate::resp::Request;
 use crate::store::Store;
 
@@ -65,7 +65,7 @@ impl Registered {
             name_words,
             keys,
             only_key,
-            subcommands: command.subcommands.iter().map(|sub| Registered::new(sub, Some(command.name))).collect(),
+            subcommands: subcommands(command),
             command,
         }
     }
@@ -130,6 +130,15 @@ impl Registered {
     pub fn subcommand(&self, word: &[u8]) -> Option<&Registered> {
         self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
     }
+}
+
+/// Registers what a container holds, and its HELP.
+fn subcommands(container: &'static Command) -> Vec<Registered> {
+    let register = |subcommand| Registered::new(subcommand, Some(container.name));
+    let declared = container.subcommands.iter().map(register);
+    // The table lives as long as the process, and so do the rows that are made for it.
+    let help = (!container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
+    declared.chain(help).collect()
 }
 
 /// The ACL categories in the order in which Redis lists them.

@@ -49,6 +49,26 @@ fn commands_and_settings_declare_what_redis_declares_but_for_the_table() {
     assert!(complaints.is_empty(), "the declarations are not those of Redis:\n{complaints}");
 }
 
+#[test]
+fn every_container_has_a_help_that_begins_and_ends_as_that_of_redis() {
+    let Some(arena) = Arena::open() else { return };
+    for command in keylatch::command::table().all().iter().filter(|command| !command.subcommands.is_empty()) {
+        let replies = arena.pair().call(&[&command.name, "HELP"]);
+        let (ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
+        let frame = |lines: &[String]| (lines[0].clone(), lines[lines.len() - 2..].to_vec());
+        assert_eq!(frame(&ours), frame(&theirs), "{}", command.name);
+        for sub in &command.subcommands {
+            let is_called = |line: &String| line.split(' ').next() == Some(sub.command.name);
+            assert!(ours.iter().any(is_called), "{} is not explained", sub.name);
+        }
+        assert!(ours[1..].chunks(2).all(|pair| !pair[0].starts_with(' ') && pair[1].starts_with("    ")), "{ours:?}");
+    }
+}
+
+fn lines(reply: Option<Vec<u8>>) -> Vec<String> {
+    items(frame(reply)).iter().map(text).collect()
+}
+
 /// Returns the fields that differ, of what both know, and what keylatch alone knows.
 fn differences(ours: &Facts, theirs: &Facts) -> BTreeSet<(String, String)> {
     let known = |facts: &Facts| facts.keys().map(|(of, _)| of.clone()).collect::<BTreeSet<_>>();

@@ -13,12 +13,12 @@ use crate::harness::show;
 /// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
-    ("client", "subcommands", "HELP and those on replies, tracking, killing and pausing do not exist yet; SETINFO is from Redis 7.2"),
+    ("client", "subcommands", "those on replies, tracking, killing and pausing do not exist yet; SETINFO is from Redis 7.2"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
-    ("command", "subcommands", "HELP, GETKEYS and GETKEYSANDFLAGS do not exist yet"),
-    ("config", "subcommands", "HELP, RESETSTAT and REWRITE do not exist yet"),
-    ("memory", "subcommands", "HELP, DOCTOR, MALLOC-STATS, PURGE and STATS do not exist yet"),
+    ("command", "subcommands", "GETKEYS and GETKEYSANDFLAGS do not exist yet"),
+    ("config", "subcommands", "RESETSTAT and REWRITE do not exist yet"),
+    ("memory", "subcommands", "DOCTOR, MALLOC-STATS, PURGE and STATS do not exist yet"),
     ("setting loglevel", "CONFIG SET", "the log's filter is made once, at the start"),
     ("setting worker-threads", "existence", "Redis serves with one thread"),
 ];
@@ -32,8 +32,6 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
      "clients send it on connect; Redis has it since 7.2"),
     ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 7.4.0 ...",
      "clients choose features by the version; 7.4 is what they may rely on until the compare-and-set commands of 8.4 exist; INFO says the same"),
-    ("CLIENT HELP", "*48 +CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: ...",
-     "-ERR unknown subcommand 'HELP'. Try CLIENT HELP.", "the HELP subcommands do not exist yet"),
     ("CLIENT NO-EVICT on", "+OK", "-ERR unknown subcommand 'NO-EVICT'. Try CLIENT HELP.",
      "CLIENT, CONFIG and COMMAND lack the subcommands that COMMAND INFO does not list"),
     ("CONFIG SET port 7000 port 7001 loglevel notice", "-ERR CONFIG SET failed (possibly related to argument 'port') - duplicate parameter",
@@ -62,6 +60,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`OBJECT REFCOUNT` of a small number that `COPY` made", "1", "2147483647, as that of every number below 10000"),
     ("`WAIT` for replicas", "waits for them until its time is up", "replies 0 at once, because there are none"),
     ("`INFO`", "fields of features that keylatch does not have", "the fields clients look at; memory and statistics are its own"),
+    ("`HELP` of containers", "says what the subcommands do in Redis' words", "in its own, derived from grammar and summaries; the first line and the last two are the same"),
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
 ];
 

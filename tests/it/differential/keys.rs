@@ -493,8 +493,6 @@ const ENCODINGS: &str = r#"
     OBJECT FREQ missing
     OBJECT IDLETIME missing
     OBJECT REFCOUNT missing
-    OBJECT HELP
-    object help
     OBJECT HELP x
     OBJECT
     OBJECT FOO
