@@ -13,12 +13,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio_rustls::rustls::{self, InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
@@ -84,14 +86,25 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    let mut server = builder
-        .with_single_cert(certificates, key)
-        .map_err(|cause| format!("tls-cert-file and tls-key-file do not fit: {cause}"))?;
+    let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(certificates, key)?)));
     server.session_storage = match config.tls_session_caching {
         true => ServerSessionMemoryCache::new(config.tls_session_cache_size as usize),
         false => Arc::new(NoServerSessionStorage {}),
     };
     Ok(TlsAcceptor::from(Arc::new(server)))
+}
+
+/// Pairs the certificates with the key. A certificate of X.509 version 1, which `openssl` still makes, cannot be compared
+/// with the key; the client decides whether it trusts one.
+fn certified(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey, String> {
+    let key = any_supported_type(&key).map_err(|cause| format!("tls-key-file: {cause}"))?;
+    let certified = CertifiedKey::new(certificates, key);
+    match certified.keys_match() {
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err("tls-key-file is not the key of tls-cert-file".into())
+        }
+        _ => Ok(certified),
+    }
 }
 
 fn required<'a>(path: &'a Option<PathBuf>, setting: &str) -> Result<&'a Path, String> {
