@@ -5,6 +5,7 @@
 mod bitmap;
 mod config;
 mod connection;
+mod corpus;
 mod deployment;
 mod differential;
 mod embed;
