@@ -54,6 +54,7 @@ pub const COMMANDS: &[Command] = &[
             key("key", RW | ACCESS | UPDATE | VARIABLE).key_notes(FIELD_NOTES),
             FIELD_OPERATION.optional().multiple(),
         ])
+        .key_use(field::bitfield_key_use)
         .docs("3.2.0", FIELD_COST, "Reads and changes integers of any width at any bit of a string."),
     Command::new("BITFIELD_RO", field::bitfield_ro, READ | FAST, Group::Bitmap)
         .args(&[

@@ -273,11 +273,11 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
         ]);
         let (kind, parts) = match arg.kind {
             Kind::Key(_) => ("key", None),
-            Kind::String => ("string", None),
+            Kind::String | Kind::Channel => ("string", None),
             Kind::Integer => ("integer", None),
             Kind::Double => ("double", None),
             Kind::UnixTime => ("unix-time", None),
-            Kind::Pattern => ("pattern", None),
+            Kind::Pattern | Kind::ChannelPattern => ("pattern", None),
             Kind::Token => ("pure-token", None),
             Kind::OneOf(parts) => ("oneof", Some(parts)),
             Kind::Block(parts) => ("block", Some(parts)),

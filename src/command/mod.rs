@@ -6,6 +6,7 @@
 //! categories, `COMMAND`, `COMMAND DOCS` and the command table of the README.
 
 use crate::error::Result;
+use crate::resp::Request;
 
 pub mod args;
 pub mod bitmap;
@@ -128,6 +129,9 @@ impl Group {
 /// A set of the key flags below: what a command does with a key.
 pub type KeyFlags = u32;
 
+/// Tells what a request does with its keys; its number of words fits the arity.
+pub type KeyUse = fn(Request<'_>) -> KeyFlags;
+
 /// Reads the value.
 pub const RO: KeyFlags = 1;
 /// Reads and writes the value.
@@ -175,6 +179,10 @@ pub enum Kind {
     UnixTime,
     /// A glob pattern.
     Pattern,
+    /// The name of a channel that is published or subscribed to. Leaving one is free to all: it is a `String`.
+    Channel,
+    /// A pattern of channels that is subscribed to.
+    ChannelPattern,
     /// A word that stands for itself.
     Token,
     /// One of several alternatives.
@@ -280,6 +288,16 @@ pub const fn pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::Pattern)
 }
 
+/// Declares the name of a channel that the client needs a permission for.
+pub const fn channel(name: &'static str) -> Arg {
+    Arg::new(name, Kind::Channel)
+}
+
+/// Declares a pattern of channels that the client needs a permission for.
+pub const fn channel_pattern(name: &'static str) -> Arg {
+    Arg::new(name, Kind::ChannelPattern)
+}
+
 /// Declares a word that stands for itself.
 pub const fn token(name: &'static str, word: &'static str) -> Arg {
     Arg::new(name, Kind::Token).token(word)
@@ -322,6 +340,8 @@ pub struct Command {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Whether it is for looking into the server rather than for working with it.
     pub internal: bool,
+    /// Tells what a request does with its keys where that depends on the options.
+    pub key_use: Option<KeyUse>,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
     /// The commands inside this one; `HELP` is added to them.
@@ -346,6 +366,7 @@ impl Command {
             tips: &[],
             deprecated: None,
             internal: false,
+            key_use: None,
             arity: None,
             subcommands: &[],
             help_since: "5.0.0",
@@ -389,6 +410,11 @@ impl Command {
     /// Marks the command as one for looking into the server.
     pub const fn internal(self) -> Self {
         Command { internal: true, ..self }
+    }
+
+    /// Tells what a request does with its keys where that depends on the options.
+    pub const fn key_use(self, key_use: KeyUse) -> Self {
+        Command { key_use: Some(key_use), ..self }
     }
 
     /// Sets the arity by hand: the number of words, or its negative where that is only the least.

@@ -23,8 +23,14 @@ pub struct Registered {
     pub arity: i32,
     /// How many words name it: two for a subcommand.
     pub name_words: usize,
+    /// Tells it from every other command and subcommand; counts from 0 without gaps.
+    pub number: usize,
     /// Where the keys are.
     pub keys: Vec<KeySpec>,
+    /// Where the channels are that it publishes or subscribes to.
+    pub channels: Vec<ChannelSpec>,
+    /// The ACL categories it is in: a bit for each of [`CATEGORIES`].
+    category_bits: u32,
     /// The position of the key of a command that has one and no more, which most are.
     only_key: Option<usize>,
     /// Commands inside this one, in the order of their declaration.
@@ -42,6 +48,28 @@ pub struct KeySpec {
     pub step: usize,
     /// What is done with them.
     pub flags: KeyFlags,
+}
+
+impl KeySpec {
+    /// Returns the positions of the keys in a request of so many words.
+    fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+        let last = match usize::try_from(self.last) {
+            Ok(after_first) => self.first + after_first,
+            Err(_) => words.saturating_sub(self.last.unsigned_abs() as usize),
+        };
+        (self.first..=last.min(words - 1)).step_by(self.step)
+    }
+}
+
+/// Says where some of a command's channels are, and what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// The first channel's position, counting the command's name as 0.
+    pub first: usize,
+    /// Whether all words from the first on are channels.
+    pub to_the_end: bool,
+    /// Whether they are patterns of channels.
+    pub are_patterns: bool,
 }
 
 /// The hashes of a call's keys, in the order of the grammar.
@@ -63,7 +91,10 @@ impl Registered {
             handler: command.handler.unwrap_or(no_subcommand),
             arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
             name_words,
+            number: 0, // the table numbers all of them when they are sorted
             keys,
+            channels: channel_specs(command.args, name_words),
+            category_bits: category_bits(command),
             only_key,
             subcommands: subcommands(command),
             command,
@@ -90,40 +121,40 @@ impl Registered {
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
         for spec in &self.keys {
-            let last = match usize::try_from(spec.last) {
-                Ok(after_first) => spec.first + after_first,
-                Err(_) => (request.len()).saturating_sub(spec.last.unsigned_abs() as usize),
-            };
-            let positions = (spec.first..=last.min(request.len() - 1)).step_by(spec.step);
-            hashes.extend(positions.map(|position| store.hash(request.arg(position))));
+            hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position))));
         }
+    }
+
+    /// Returns where the keys of a request are, and what this very request does with each.
+    pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
+        self.keys.iter().flat_map(move |spec| {
+            let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
+            spec.positions(request.len()).map(move |position| (position, flags))
+        })
+    }
+
+    /// Returns where the channels of a request are, and whether each is a pattern.
+    pub fn channels_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, bool)> {
+        self.channels.iter().flat_map(move |spec| {
+            let end = if spec.to_the_end { request.len() } else { spec.first + 1 };
+            (spec.first..end).map(|position| (position, spec.are_patterns))
+        })
     }
 
     /// Returns the ACL categories, with `@`, in Redis' order.
     pub fn categories(&self) -> Vec<String> {
-        let (command, flags) = (self.command, self.command.flags);
-        // A container of subcommands is in no category of its own; what it holds is.
-        let group = command.handler.map(|_| command.group);
-        let is = |name: &str| -> bool {
-            command.categories.contains(&name)
-                || match name {
-                    // WAIT is documented among the commands on keys and belongs to the connection.
-                    "keyspace" => group == Some(Group::Generic) && !command.categories.contains(&"connection"),
-                    "string" => group == Some(Group::String),
-                    "bitmap" => group == Some(Group::Bitmap),
-                    "hyperloglog" => group == Some(Group::HyperLogLog),
-                    "connection" => group == Some(Group::Connection),
-                    "transaction" => group == Some(Group::Transactions),
-                    "read" => flags & READ != 0,
-                    "write" => flags & WRITE != 0,
-                    "admin" | "dangerous" => flags & ADMIN != 0,
-                    "blocking" => flags & BLOCKING != 0,
-                    "fast" => flags & FAST != 0,
-                    "slow" => flags & FAST == 0,
-                    _ => false,
-                }
-        };
-        CATEGORIES.iter().filter(|name| is(name)).map(|name| format!("@{name}")).collect()
+        let in_order = CATEGORIES.iter().enumerate().filter(|(category, _)| self.is_in(*category));
+        in_order.map(|(_, name)| format!("@{name}")).collect()
+    }
+
+    /// Returns whether the command is in an ACL category, given by its place in [`CATEGORIES`].
+    pub fn is_in(&self, category: usize) -> bool {
+        self.category_bits >> category & 1 != 0
+    }
+
+    /// Returns the command and after it its subcommands.
+    pub fn with_subcommands(&self) -> impl Iterator<Item = &Registered> {
+        std::iter::once(self).chain(&self.subcommands)
     }
 
     /// Finds a subcommand by its word, whatever its case.
@@ -139,6 +170,33 @@ fn subcommands(container: &'static Command) -> Vec<Registered> {
     // The table lives as long as the process, and so do the rows that are made for it.
     let help = (!container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
     declared.chain(help).collect()
+}
+
+/// Finds the ACL categories that a row's flags, group and remarks put it in.
+fn category_bits(command: &Command) -> u32 {
+    let flags = command.flags;
+    // A container of subcommands is in no category of its own; what it holds is.
+    let group = command.handler.map(|_| command.group);
+    let is = |name: &str| -> bool {
+        command.categories.contains(&name)
+            || match name {
+                // WAIT is documented among the commands on keys and belongs to the connection.
+                "keyspace" => group == Some(Group::Generic) && !command.categories.contains(&"connection"),
+                "string" => group == Some(Group::String),
+                "bitmap" => group == Some(Group::Bitmap),
+                "hyperloglog" => group == Some(Group::HyperLogLog),
+                "connection" => group == Some(Group::Connection),
+                "transaction" => group == Some(Group::Transactions),
+                "read" => flags & READ != 0,
+                "write" => flags & WRITE != 0,
+                "admin" | "dangerous" => flags & ADMIN != 0,
+                "blocking" => flags & BLOCKING != 0,
+                "fast" => flags & FAST != 0,
+                "slow" => flags & FAST == 0,
+                _ => false,
+            }
+    };
+    CATEGORIES.iter().enumerate().filter(|(_, name)| is(name)).fold(0, |bits, (category, _)| bits | 1 << category)
 }
 
 /// The ACL categories in the order in which Redis lists them.
@@ -209,6 +267,11 @@ impl Table {
     pub fn all(&self) -> &[Registered] {
         &self.commands
     }
+
+    /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
+    pub fn every(&self) -> impl Iterator<Item = &Registered> {
+        self.commands.iter().flat_map(Registered::with_subcommands)
+    }
 }
 
 /// Returns the table of all commands.
@@ -217,6 +280,11 @@ pub fn table() -> &'static Table {
         let mut commands: Vec<_> =
             FAMILIES.iter().copied().flatten().map(|command| Registered::new(command, None)).collect();
         commands.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut numbers = 0..;
+        for command in &mut commands {
+            command.number = numbers.next().unwrap_or_default();
+            command.subcommands.iter_mut().zip(&mut numbers).for_each(|(sub, number)| sub.number = number);
+        }
         Table::new(commands)
     });
     &TABLE
@@ -302,8 +370,30 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     specs
 }
 
+/// Finds the channels among the arguments that stand at fixed places.
+fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
+    let mut specs = Vec::new();
+    let mut position = name_words;
+    for arg in args.iter().take_while(|arg| !arg.optional) {
+        let channel = match arg.kind {
+            Kind::Block([only]) => only.kind,
+            kind => kind,
+        };
+        if let Kind::Channel | Kind::ChannelPattern = channel {
+            let are_patterns = matches!(channel, Kind::ChannelPattern);
+            specs.push(ChannelSpec { first: position, to_the_end: arg.multiple, are_patterns });
+        }
+        if arg.multiple {
+            break;
+        }
+        position += least_words(arg) as usize;
+    }
+    specs
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::{block, channel, channel_pattern, string};
     use super::*;
 
     #[test]
@@ -335,5 +425,20 @@ mod tests {
         let (arity, keys) = facts(b"lcs");
         assert_eq!((arity, keys.len(), keys[0].last), (-3, 1, 1));
         assert_eq!(facts(b"rename").1.len(), 2);
+    }
+
+    #[test]
+    fn numbers_count_commands_and_subcommands_without_gaps() {
+        assert!(table().every().map(|command| command.number).eq(0..table().every().count()));
+    }
+
+    #[test]
+    fn channel_positions_follow_from_the_grammar() {
+        let spec = |first, to_the_end, are_patterns| vec![ChannelSpec { first, to_the_end, are_patterns }];
+        assert_eq!(channel_specs(&[channel("channel"), string("message")], 1), spec(1, false, false));
+        assert_eq!(channel_specs(&[channel("channel").multiple()], 1), spec(1, true, false));
+        const PATTERN: &[Arg] = &[channel_pattern("pattern")];
+        assert_eq!(channel_specs(&[block("pattern", PATTERN).multiple()], 1), spec(1, true, true));
+        assert_eq!(channel_specs(&[channel("channel").optional().multiple()], 1), []);
     }
 }

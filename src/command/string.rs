@@ -13,11 +13,11 @@ use lifetime::{EX, Expiry, Lifetime, PX, Unit};
 
 use super::args::is_word;
 use super::{
-    ACCESS, Arg, Args, Call, Command, DELETE, DENY_OOM, FAST, Group, INSERT, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE,
-    block, double, float, integer, key, lcs, one_of, string, token, unix_time,
+    ACCESS, Arg, Args, Call, Command, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, OW, READ, RO, RW, UPDATE,
+    VARIABLE, WRITE, block, double, float, integer, key, lcs, one_of, string, token, unix_time,
 };
 use crate::error::{Error, Result};
-use crate::resp::{Reply, parse_int};
+use crate::resp::{Reply, Request, parse_int};
 use crate::store::{Form, Key, Text, Ttl};
 
 const PAIRS: Arg = block("key_value", &[key("key", OW | UPDATE), string("value")]).multiple();
@@ -113,6 +113,7 @@ pub const COMMANDS: &[Command] = &[
             token("get", "GET").optional().since("6.2.0"),
             SET_EXPIRATION,
         ])
+        .key_use(set_key_use)
         .docs("1.0.0", "O(1)", "Sets a key to a string, if told so under a condition and with a time to live."),
     Command::new("SETEX", setex, WRITE | DENY_OOM, Group::String)
         .args(&[key("key", OW | UPDATE), integer("seconds"), string("value")])
@@ -291,6 +292,14 @@ fn set(call: &mut Call<'_>) -> Result<()> {
         (false, false) => call.reply.null(),
     }
     Ok(())
+}
+
+/// SET reads the key only where GET is among the words after the value, whatever it stands for.
+fn set_key_use(request: Request<'_>) -> KeyFlags {
+    match request.args().skip(3).any(|word| is_word(word, "GET")) {
+        true => RW | ACCESS | UPDATE,
+        false => OW | UPDATE,
+    }
 }
 
 fn setnx(call: &mut Call<'_>) -> Result<()> {

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::{bit_offset, checked_offset};
 use crate::command::args::is_word;
-use crate::command::{Args, Call};
+use crate::command::{ACCESS, Args, Call, KeyFlags, RO, RW, UPDATE};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::resp::{Request, parse_int};
 use crate::store::{Form, Key, Text};
 
 /// As many bytes as a field of 64 bits can touch, and more.
@@ -31,6 +31,20 @@ pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("BITFIELD_RO only supports the GET subcommand"));
     }
     run(call, key, &operations)
+}
+
+/// BITFIELD changes nothing where all its operations are GET; a word that is none of them may stand for anything.
+pub(super) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
+    let mut at = 2;
+    while at < request.len() {
+        let (word, left) = (request.arg(at), request.len() - at - 1);
+        at += match (is_word(word, "GET"), is_word(word, "OVERFLOW")) {
+            (true, _) if left >= 2 => 3,
+            (_, true) if left >= 1 => 2,
+            _ => return RW | ACCESS | UPDATE,
+        };
+    }
+    RO | ACCESS
 }
 
 fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()> {
