@@ -51,6 +51,7 @@
 //! # }
 //! ```
 
+pub mod acl;
 pub mod cli;
 pub mod clients;
 pub mod clock;

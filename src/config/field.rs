@@ -91,6 +91,13 @@ macro_rules! choice_fields {
 }
 
 choice_fields! {
+    /// Says which channels the rules of a new user allow before any of them says so.
+    ChannelDefault {
+        /// Every channel.
+        All = "allchannels",
+        /// No channel.
+        None = "resetchannels",
+    }
     /// Names the supervisor that is told when the server is ready.
     Supervisor {
         /// upstart, which is told nothing: it has left the field.
@@ -272,6 +279,7 @@ mod tests {
     #[test]
     fn canonical_text_survives_every_field() {
         LogLevel::WORDS.iter().for_each(|word| round::<LogLevel>(word));
+        ChannelDefault::WORDS.iter().for_each(|word| round::<ChannelDefault>(word));
         Supervisor::WORDS.iter().for_each(|word| round::<Supervisor>(word));
         TlsAuthClients::WORDS.iter().for_each(|word| round::<TlsAuthClients>(word));
         round::<u16>("65535");

@@ -14,7 +14,6 @@ const TLS: &str = "TLS";
 const GENERAL: &str = "General";
 const SNAPSHOTS: &str = "Snapshots and append-only file";
 const REPLICATION: &str = "Replication";
-const SECURITY: &str = "Security";
 const MEMORY: &str = "Memory";
 const LAZY: &str = "Lazy freeing";
 const THREADS: &str = "Threads";
@@ -140,9 +139,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(REPLICATION, "min-replicas-max-lag", Int(0, INT_MAX), "10", Runtime, &["Would not count a replica that is silent for so many seconds."]).alias("min-slaves-max-lag"),
         S::inert(REPLICATION, "propagation-error-behavior", Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime, &["Would choose what happens when a replica cannot apply a write."]),
         S::inert(REPLICATION, "dual-channel-replication-enabled", Switch, "no", Runtime, &["Would send snapshots and changes to replicas side by side."]).hidden(),
-        S::inert(SECURITY, "aclfile", Text, "", Start, &["Would read users from this file."]),
-        S::inert(SECURITY, "acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels", Runtime, &["Would say which channels a new user may use."]),
-        S::inert(SECURITY, "acllog-max-len", Int(0, i64::MAX), "128", Runtime, &["Would remember this many refusals in ACL LOG."]),
         S::inert(MEMORY, "maxmemory", Memory(0, u64::MAX), "0", Runtime, &["Would limit the memory for data; 0 is no limit."]),
         S::inert(MEMORY, "maxmemory-policy", POLICY, "noeviction", Runtime, &["Would choose the keys to remove when memory runs out."]),
         S::inert(MEMORY, "maxmemory-samples", Int(1, INT_MAX), "5", Runtime, &["Would look at this many keys to find the one to remove."]),

@@ -305,7 +305,7 @@ fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Gives the operating system's text without the number that Rust adds.
-pub(super) fn system_text(cause: &std::io::Error) -> String {
+pub(crate) fn system_text(cause: &std::io::Error) -> String {
     let text = cause.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

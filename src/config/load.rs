@@ -150,7 +150,10 @@ impl Loader {
         }
         match Setting::find(name) {
             Some((_, setting)) => self.set(setting, values),
-            None => self.config.special.take(name, values),
+            None => {
+                let all_channels = self.config.all_channels();
+                self.config.special.take(name, values, all_channels)
+            }
         }
         .map_err(LineError::Here)
     }
@@ -265,6 +268,19 @@ mod tests {
             ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
             ("rename-command get", 1, "rename-command get", "Bad directive or wrong number of arguments"),
             ("user", 1, "user", "Bad directive or wrong number of arguments"),
+            ("user alice on foo", 1, "user alice on foo", "Error in user declaration 'alice': Syntax error"),
+            (
+                "user alice on (+get",
+                1,
+                "user alice on (+get",
+                "Error in user declaration 'alice': Unknown command or category name in ACL",
+            ),
+            (
+                "user alice on\nUSER alice off",
+                2,
+                "USER alice off",
+                "Error in user declaration 'alice': Duplicate user found. A user can only be defined once in config files",
+            ),
             ("my.setting", 1, "my.setting", "Module config specified without value"),
             ("sentinel x", 1, "sentinel x", "sentinel directive while not in sentinel mode"),
             ("replicaof h x", 1, "replicaof h x", "Invalid master port"),
@@ -276,6 +292,18 @@ mod tests {
             );
             assert_eq!(from_text(text).expect_err("refused"), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn users_add_up_with_selectors_put_together() {
+        let config = from_text("user alice on +nosuch (+get ~a)\nUser 'bob' >\"a b\"").expect("valid");
+        let users = &config.special.users;
+        let words = |at: usize| users[at].rules.iter().map(|rule| String::from_utf8_lossy(rule)).collect::<Vec<_>>();
+        assert_eq!(users[0].name, b"alice");
+        assert_eq!(
+            (words(0), words(1)),
+            (vec!["on".into(), "+nosuch".into(), "(+get ~a)".into()], vec![">a b".into()])
+        );
     }
 
     #[test]

@@ -22,7 +22,8 @@ use std::fmt;
 
 pub use environment::environment_text;
 pub use example::{example_file, settings_help};
-pub use field::{Allowance, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
+pub use field::{Allowance, ChannelDefault, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
+pub(crate) use kind::system_text;
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
 pub use settings::{Change, Config, Effect, Setting};
@@ -104,6 +105,11 @@ impl Config {
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
         }
         Ok(config)
+    }
+
+    /// Returns whether new users may use every channel before a rule says so.
+    pub fn all_channels(&self) -> bool {
+        self.acl_pubsub_default == ChannelDefault::All
     }
 
     /// Gives one setting a new value, in its words.

@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::field::{Allowance, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
+use super::field::{
+    Allowance, ChannelDefault, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
+};
 use super::inert::INERT;
 use super::kind::Kind;
 use super::special::Special;
@@ -260,6 +262,14 @@ honoured! {
     "Security" {
         /// Asks clients for this password (AUTH); empty asks for none.
         "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Honoured;
+        /// Takes the users, and what they may do, from this file in `dir`; ACL SAVE writes it and ACL LOAD reads it
+        /// again. Lines of the form user NAME RULE ... declare users here instead; both together are refused.
+        "aclfile" aclfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
+        /// Allows a new user all channels of publish and subscribe, or none, before any rule says so.
+        "acl-pubsub-default" acl_pubsub_default: ChannelDefault = "resetchannels", Kind::Choice(ChannelDefault::WORDS),
+            Runtime, Honoured;
+        /// Keeps this many entries of ACL LOG, which tells what users were refused.
+        "acllog-max-len" acllog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Honoured;
         /// Lets `CONFIG SET` change settings that name files: for everybody, for clients on this machine, or for none.
         "enable-protected-configs" enable_protected_configs: Allowance = "no", ALLOWANCE, Start, Honoured;
         /// Lets clients call DEBUG: everybody, clients on this machine, or none.

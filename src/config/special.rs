@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::kind::{bytes_to_os, os_to_bytes};
+use crate::acl::{Declared, RuleError};
 use crate::command::renames::Renames;
 use crate::glob;
 
@@ -18,8 +19,8 @@ const FORGOTTEN: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-valu
 pub struct Special {
     /// The commands that go by other names (`rename-command`).
     pub renames: Renames,
-    /// The users (`user`), each in the words of its line: the name, then the rules.
-    pub users: Vec<Vec<Vec<u8>>>,
+    /// The users (`user`), in their order.
+    pub users: Vec<Declared>,
     /// The modules to load (`loadmodule`), each in the words of its line: the path, then the arguments.
     pub modules: Vec<Vec<Vec<u8>>>,
     /// The settings of modules, by their names, which have a dot in them.
@@ -27,22 +28,38 @@ pub struct Special {
 }
 
 impl Special {
-    /// Takes a line of a config file whose first word is no setting.
+    /// Takes a line of a config file whose first word is no setting. New users may use all channels where
+    /// `acl-pubsub-default` says so.
     ///
     /// # Errors
     /// The reason, in the words of Redis.
-    pub(super) fn take(&mut self, name: &[u8], values: &[Vec<u8>]) -> Result<(), String> {
+    pub(super) fn take(&mut self, name: &[u8], values: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match values {
             [_] if FORGOTTEN.into_iter().any(is) => {}
             [from, to] if is("rename-command") => self.renames.rename(from, to)?,
-            [_, ..] if is("user") => self.users.push(values.to_vec()),
+            [_, ..] if is("user") => self.declare_user(values, all_channels)?,
             [_, ..] if is("loadmodule") => self.modules.push(values.to_vec()),
             [] if name.contains(&b'.') => return Err("Module config specified without value".into()),
             [_, ..] if name.contains(&b'.') => self.module_settings.push(name.to_vec()),
             _ if is("sentinel") => return Err("sentinel directive while not in sentinel mode".into()),
             _ => return Err("Bad directive or wrong number of arguments".into()),
         }
+        Ok(())
+    }
+
+    /// Adds the user whom a `user` line declares, from the words behind `user`.
+    fn declare_user(&mut self, words: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
+        let refused = |word: &[u8], error| {
+            let word = String::from_utf8_lossy(word);
+            format!("Error in user declaration '{word}': {error}")
+        };
+        if self.users.iter().any(|user| words.first() == Some(&user.name)) {
+            return Err(refused(&words[0], RuleError::DuplicateUser));
+        }
+        let declared = Declared::read(words, all_channels)
+            .map_err(|(error, at)| refused(at.checked_sub(1).map_or(b"user", |at| &words[at]), error))?;
+        self.users.push(declared);
         Ok(())
     }
 }

@@ -1,0 +1,118 @@
+//! The file of users (`aclfile`): a line for each, `user <name> <rule> ...`, and nothing else.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::rules::{RuleError, has_blanks, merge_selectors};
+use super::user::User;
+
+/// Reads the users of a file's text; `name` is how the file is called in errors.
+///
+/// # Errors
+/// All that is wrong with it, in one line.
+pub(super) fn read_users(text: &[u8], name: &[u8], all_channels: bool) -> Result<Vec<User>, Vec<u8>> {
+    let (mut users, mut complaints) = (Vec::<User>::new(), Vec::new());
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let line = trim(line, b" \t\r\n");
+        if line.is_empty() {
+            continue;
+        }
+        let mut reader = LineReader { file: name, number, complaints: &mut complaints };
+        if let Some(user) = reader.read(line, &users, all_channels) {
+            users.push(user);
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(users);
+    }
+    complaints
+        .extend_from_slice(b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed");
+    Err(complaints)
+}
+
+/// Reads one line and notes what is wrong with it.
+struct LineReader<'a> {
+    file: &'a [u8],
+    number: usize,
+    complaints: &'a mut Vec<u8>,
+}
+
+impl LineReader<'_> {
+    fn read(&mut self, line: &[u8], earlier: &[User], all_channels: bool) -> Option<User> {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let [b"user", name, rules @ ..] = &words[..] else {
+            self.complain(&[b" should start with user keyword followed by the username. "]);
+            return None;
+        };
+        if has_blanks(name) {
+            self.complaints.push(b'\'');
+            self.complain(&[b": username '", name, b"' contains invalid characters. "]);
+            return None;
+        }
+        if earlier.iter().any(|user| *user.name == **name) {
+            let place = format!("' found on line {}. ", self.number);
+            self.complaints.extend_from_slice(&[b"WARNING: Duplicate user '", *name, place.as_bytes()].concat());
+            return None;
+        }
+        let mut user = User::new(name, all_channels);
+        self.apply(&mut user, rules, all_channels);
+        Some(user)
+    }
+
+    /// Applies all rules; of those that are no good, names every one with an unknown command, and else the first.
+    fn apply(&mut self, user: &mut User, rules: &[&[u8]], all_channels: bool) {
+        let Ok(rules) = merge_selectors(rules) else {
+            return self.complain(&[b": Unmatched parenthesis in selector definition."]);
+        };
+        let mut is_first = true;
+        for rule in rules {
+            let rule = trim(&rule, b"\t\r\n");
+            match user.apply(rule, all_channels) {
+                Ok(()) => {}
+                Err(error @ RuleError::Unknown) => {
+                    let reason = format!("': {error}. ");
+                    self.complain(&[b": Error in applying operation '", rule, reason.as_bytes()]);
+                }
+                Err(error) if is_first => {
+                    is_first = false;
+                    self.complain(&[format!(": {error}. ").as_bytes()]);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn complain(&mut self, parts: &[&[u8]]) {
+        self.complaints.extend_from_slice(&[self.file, format!(":{}", self.number).as_bytes()].concat());
+        self.complaints.extend_from_slice(&parts.concat());
+    }
+}
+
+fn trim<'a>(text: &'a [u8], blanks: &[u8]) -> &'a [u8] {
+    let is_text = |byte: &u8| !blanks.contains(byte);
+    let start = text.iter().position(is_text).unwrap_or(text.len());
+    let end = text.iter().rposition(is_text).map_or(start, |last| last + 1);
+    &text[start..end]
+}
+
+/// Puts a new file in the place of the old one at once: whoever reads it finds either. `mark` sets its temporary name
+/// apart from others.
+///
+/// # Errors
+/// When it cannot be written; the old file is untouched then.
+pub(super) fn replace(path: &Path, text: &[u8], mark: impl std::fmt::Display) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".tmp-{}-{mark}", std::process::id()));
+    let temporary = Path::new(&name);
+    let write = || {
+        let mut file = File::create(temporary)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(temporary, path)
+    };
+    write().inspect_err(|_| {
+        // What could not be created cannot be removed either.
+        let _ = fs::remove_file(temporary);
+    })
+}

@@ -1,0 +1,252 @@
+//! Users and what they may do (ACL), as Redis 7.0 defines it.
+//!
+//! Rules are words ([`User::apply`]); they make selectors, of which each allows commands and to them keys and channels.
+//! What this is not: the gate, which asks [`Access::denial`] before a command, and the commands that show and change
+//! users; both are in `command`. Nothing here knows a client or the wire.
+//!
+//! Invariant: users never change. A change puts a new [`User`] in the old one's place and raises [`Acl::version`], by
+//! which sessions notice it before their next batch.
+
+mod access;
+mod commands;
+mod file;
+mod log;
+mod rules;
+mod selector;
+#[cfg(test)]
+mod tests;
+mod user;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tracing::warn;
+
+pub use access::Access;
+pub use log::{Context, Entry, Log, Reason};
+pub(crate) use rules::until_nul;
+pub use rules::{RuleError, has_blanks};
+pub use user::{DEFAULT, Denial, Shown, User, to_hex};
+
+use crate::config::{Config, system_text};
+
+type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
+
+/// Holds the users of one instance, and the log of what they were refused.
+pub struct Acl {
+    /// Always holds the default user.
+    users: RwLock<Users>,
+    version: AtomicU64,
+    /// The password setting that the default user was last made to follow.
+    requirepass: Mutex<Option<Vec<u8>>>,
+    /// What was refused.
+    pub log: Mutex<Log>,
+}
+
+/// A user that a settings file or the command line declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The rules, selectors put together.
+    pub rules: Vec<Vec<u8>>,
+}
+
+impl Declared {
+    /// Reads what follows the word `user`. Commands that do not exist are a matter for the start.
+    ///
+    /// # Errors
+    /// Why a rule is refused, and which of the line's words, `user` being the first, is blamed: Redis counts it without
+    /// the two words before the rules.
+    pub fn read(words: &[Vec<u8>], all_channels: bool) -> Result<Self, (RuleError, usize)> {
+        let [name, rules @ ..] = words else { return Err((RuleError::Syntax, 0)) };
+        // Redis has no reason of its own for an open parenthesis here, and gives this one.
+        let rules = rules::merge_selectors(rules).map_err(|at| (RuleError::Unknown, at))?;
+        let mut trial = User::new(name, all_channels);
+        for (at, rule) in rules.iter().enumerate() {
+            match trial.apply(rule, all_channels) {
+                Ok(()) | Err(RuleError::Unknown) => {}
+                Err(error) => return Err((error, at)),
+            }
+        }
+        Ok(Declared { name: name.clone(), rules })
+    }
+}
+
+impl Acl {
+    /// Creates the default user alone, who asks for this password.
+    pub fn new(requirepass: Option<&[u8]>) -> Self {
+        let mut user = User::all_powerful();
+        user.require(requirepass);
+        Acl {
+            users: RwLock::new(Users::from([(user.name.clone(), Arc::new(user))])),
+            version: AtomicU64::new(0),
+            requirepass: Mutex::new(requirepass.map(<[u8]>::to_vec)),
+            log: Mutex::default(),
+        }
+    }
+
+    /// Creates the users that the settings ask for: those they declare, or those of a file.
+    ///
+    /// # Errors
+    /// The reason not to start, in the words of Redis.
+    pub fn configured(config: &Config) -> Result<Self, String> {
+        let acl = Acl::new(config.requirepass.as_deref());
+        if config.aclfile.is_some() && !config.special.users.is_empty() {
+            return Err("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path \
+                        is invalid. This setup is very likely to lead to configuration errors and security holes, \
+                        please define either an ACL file or declare users directly in your redis.conf, but not both."
+                .into());
+        }
+        for declared in &config.special.users {
+            acl.declare(declared, config.all_channels())?;
+        }
+        if config.aclfile.is_some() {
+            acl.load(config).map_err(|errors| {
+                format!("Aborting Redis startup because of ACL errors: {}", String::from_utf8_lossy(&errors))
+            })?;
+        }
+        Ok(acl)
+    }
+
+    fn declare(&self, declared: &Declared, all_channels: bool) -> Result<(), String> {
+        if has_blanks(&declared.name) {
+            return Err("Spaces not allowed in ACL usernames".into());
+        }
+        let shown = String::from_utf8_lossy(&declared.name);
+        let mut user = match self.user(&declared.name) {
+            Some(user) => {
+                let mut user = User::clone(&user);
+                // "reset" is a rule, and no rule is wrong about it.
+                let _ = user.apply(b"reset", all_channels);
+                user
+            }
+            None => User::new(&declared.name, all_channels),
+        };
+        for rule in &declared.rules {
+            user.apply(rule, all_channels).map_err(|error| {
+                let rule = String::from_utf8_lossy(rule);
+                format!("Error loading ACL rule '{rule}' for the user named '{shown}': {error}")
+            })?;
+        }
+        if !user.is_enabled() {
+            warn!("The user '{shown}' is disabled (no 'on' in its rules). Make sure that this is meant.");
+        }
+        self.put(user);
+        Ok(())
+    }
+
+    /// Returns a number that changes with every change of the users.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the user of whoever has not authenticated.
+    pub fn default_user(&self) -> Arc<User> {
+        self.user(DEFAULT).expect("the default user is never removed")
+    }
+
+    /// Finds a user by name.
+    pub fn user(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.users.read().get(name).cloned()
+    }
+
+    /// Returns all users, by name.
+    pub fn users(&self) -> Vec<Arc<User>> {
+        self.users.read().values().cloned().collect()
+    }
+
+    /// Changes the users, and tells all sessions so.
+    fn change<T>(&self, change: impl FnOnce(&mut Users) -> T) -> T {
+        let mut users = self.users.write();
+        let result = change(&mut users);
+        // While the lock is held: who sees the new version finds the new users.
+        self.version.fetch_add(1, Ordering::Release);
+        result
+    }
+
+    fn put(&self, user: User) {
+        self.change(|users| users.insert(user.name.clone(), Arc::new(user)));
+    }
+
+    /// Creates a user, or changes one, by rules.
+    ///
+    /// # Errors
+    /// The first rule that is refused, in the words of Redis; nothing has changed then.
+    pub fn set_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
+        self.change(|users| {
+            let mut user = match users.get(name) {
+                Some(user) => User::clone(user),
+                None => User::new(name, all_channels),
+            };
+            user.apply_all(rules, all_channels)?;
+            users.insert(user.name.clone(), Arc::new(user));
+            Ok(())
+        })
+    }
+
+    /// Removes users and returns those that existed. Nobody may ask for the removal of the default user.
+    pub fn remove<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Vec<Arc<User>> {
+        self.change(|users| names.filter(|name| *name != DEFAULT).filter_map(|name| users.remove(name)).collect())
+    }
+
+    /// Makes the default user ask for the password that the settings now say, if they say another than before.
+    pub fn follow_requirepass(&self, config: &Config) {
+        let mut known = self.requirepass.lock();
+        if *known != config.requirepass {
+            known.clone_from(&config.requirepass);
+            self.change(|users| {
+                let default = users.get_mut(DEFAULT).expect("the default user is never removed");
+                Arc::make_mut(default).require(config.requirepass.as_deref());
+            });
+        }
+    }
+
+    /// Replaces all users by those of the file; the default user stays the same, with other rules. Returns the users that
+    /// are gone, which are all others.
+    ///
+    /// # Errors
+    /// All that is wrong with the file; nothing has changed then.
+    pub fn load(&self, config: &Config) -> Result<Vec<Arc<User>>, Vec<u8>> {
+        let (path, name) = file_of(config);
+        let text = fs::read(path).map_err(|cause| {
+            let cause = system_text(&cause);
+            [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
+        })?;
+        let mut read = file::read_users(&text, &name, config.all_channels())?;
+        if !read.iter().any(|user| *user.name == *DEFAULT) {
+            read.push(User::all_powerful());
+        }
+        Ok(self.change(|users| {
+            let before = std::mem::take(users);
+            for mut user in read {
+                if let Some(default) = before.get(DEFAULT).filter(|default| default.name == user.name) {
+                    user.name = default.name.clone();
+                }
+                users.insert(user.name.clone(), Arc::new(user));
+            }
+            before.into_values().filter(|user| *user.name != *DEFAULT).collect()
+        }))
+    }
+
+    /// Writes all users to the file.
+    ///
+    /// # Errors
+    /// When it cannot be written; the old file is untouched then.
+    pub fn save(&self, config: &Config) -> std::io::Result<()> {
+        let mut text = self.users().iter().map(|user| user.line()).collect::<Vec<_>>().join(&b'\n');
+        text.push(b'\n');
+        file::replace(&file_of(config).0, &text, self.version())
+    }
+}
+
+/// Returns where the file of users is, and how it is called.
+fn file_of(config: &Config) -> (PathBuf, Vec<u8>) {
+    let name = config.aclfile.clone().unwrap_or_default();
+    (config.dir.join(&name), name.into_os_string().into_encoded_bytes())
+}

@@ -1,0 +1,92 @@
+//! What is common to all rules: why one is refused, how words are compared, how a selector spread over several words is
+//! put together.
+
+use std::fmt;
+
+/// Says why a rule is refused; `Display` gives Redis' text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleError {
+    /// It is no rule, or a pattern has a blank in it.
+    Syntax,
+    /// It names a command or category that does not exist.
+    Unknown,
+    /// It adds a pattern of keys where all keys are allowed.
+    KeysAreAll,
+    /// It adds a pattern of channels where all channels are allowed.
+    ChannelsAreAll,
+    /// It removes a password that the user does not have.
+    NoSuchPassword,
+    /// It has a hash that is not 64 lower-case hexadecimal digits.
+    BadHash,
+    /// It allows a first argument of a subcommand.
+    FirstArgOfSubcommand,
+    /// A user is declared again in the settings.
+    DuplicateUser,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RuleError::Syntax => "Syntax error",
+            RuleError::Unknown => "Unknown command or category name in ACL",
+            RuleError::KeysAreAll => {
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any \
+                 effect. Try 'resetkeys' to start with an empty list of patterns"
+            }
+            RuleError::ChannelsAreAll => {
+                "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any \
+                 effect. Try 'resetchannels' to start with an empty list of channels"
+            }
+            RuleError::NoSuchPassword => "The password you are trying to remove from the user does not exist",
+            RuleError::BadHash => {
+                "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+            }
+            RuleError::FirstArgOfSubcommand => "Allowing first-arg of a subcommand is not supported",
+            RuleError::DuplicateUser => "Duplicate user found. A user can only be defined once in config files",
+        })
+    }
+}
+
+/// Returns what C sees of a word: the bytes before the first NUL.
+pub(crate) fn until_nul(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Compares words as C compares names: whatever their case, up to the first NUL.
+pub(super) fn same_word(a: &[u8], b: &[u8]) -> bool {
+    until_nul(a).eq_ignore_ascii_case(until_nul(b))
+}
+
+/// Returns whether a name or pattern has a blank or NUL in it, which would not survive a file of rules.
+pub fn has_blanks(text: &[u8]) -> bool {
+    text.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
+}
+
+/// Puts selectors that are spread over several words together: from one that starts with `(` to the next one that ends
+/// with `)`.
+///
+/// # Errors
+/// The place of the word whose parenthesis is not closed.
+pub(super) fn merge_selectors(words: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
+    let mut merged = Vec::with_capacity(words.len());
+    let mut open: Option<(usize, Vec<u8>)> = None;
+    for (at, word) in words.iter().map(AsRef::as_ref).enumerate() {
+        let closes = word.last() == Some(&b')');
+        if word.first() == Some(&b'(') && !closes {
+            // As in Redis, a selector that was open already is forgotten.
+            open = Some((at, word.to_vec()));
+        } else if let Some((_, selector)) = &mut open {
+            selector.push(b' ');
+            selector.extend_from_slice(word);
+            if closes {
+                merged.extend(open.take().map(|(_, selector)| selector));
+            }
+        } else {
+            merged.push(word.to_vec());
+        }
+    }
+    match open {
+        Some((at, _)) => Err(at),
+        None => Ok(merged),
+    }
+}

@@ -1,0 +1,230 @@
+//! A selector: commands, keys and channels that go together. A user has one, the root, and may have more.
+
+use super::Denial;
+use super::commands::Commands;
+use super::rules::{RuleError, has_blanks, until_nul};
+use crate::command::{ACCESS, DELETE, INSERT, KeyFlags, Registered, UPDATE};
+use crate::config::split_words;
+use crate::glob;
+use crate::resp::Request;
+
+/// Allows commands, and to them keys and channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Selector {
+    commands: Commands,
+    keys: Keys,
+    channels: Channels,
+}
+
+/// The keys that a selector allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Keys {
+    All,
+    Matching(Vec<KeyPattern>),
+}
+
+/// The channels that a selector allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Channels {
+    All,
+    Matching(Vec<Box<[u8]>>),
+}
+
+/// Keys, and what may be done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyPattern {
+    may: Access,
+    pattern: Box<[u8]>,
+}
+
+/// What may be done with keys, or is about to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
+    read: bool,
+    write: bool,
+}
+
+impl Access {
+    /// Returns what a command needs to be allowed to do what it does.
+    fn needed_for(flags: KeyFlags) -> Self {
+        Access { read: flags & ACCESS != 0, write: flags & (INSERT | DELETE | UPDATE) != 0 }
+    }
+
+    fn covers(self, needed: Access) -> bool {
+        (self.read || !needed.read) && (self.write || !needed.write)
+    }
+
+    fn prefix(self) -> &'static [u8] {
+        match (self.read, self.write) {
+            (true, false) => b"%R~",
+            (false, true) => b"%W~",
+            _ => b"~",
+        }
+    }
+}
+
+impl Selector {
+    /// Allows nothing, but all channels where `acl-pubsub-default` says so.
+    pub(super) fn new(all_channels: bool) -> Self {
+        let channels = if all_channels { Channels::All } else { Channels::Matching(Vec::new()) };
+        Selector { commands: Commands::none(), keys: Keys::Matching(Vec::new()), channels }
+    }
+
+    /// Reads a selector as it stands between parentheses.
+    pub(super) fn read(text: &[u8], all_channels: bool) -> Result<Self, RuleError> {
+        let mut selector = Selector::new(all_channels);
+        // As in Redis, quotes that are not closed make the whole text count for nothing.
+        for rule in split_words(text).unwrap_or_default() {
+            selector.apply(&rule)?;
+        }
+        Ok(selector)
+    }
+
+    /// Applies a rule about commands, keys or channels.
+    pub(super) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        match until_nul(rule).to_ascii_lowercase().as_slice() {
+            b"allkeys" | b"~*" => self.keys = Keys::All,
+            b"resetkeys" => self.keys = Keys::Matching(Vec::new()),
+            b"allchannels" | b"&*" => self.channels = Channels::All,
+            b"resetchannels" => self.channels = Channels::Matching(Vec::new()),
+            b"allcommands" | b"+@all" => self.commands = Commands::all(),
+            b"nocommands" | b"-@all" => self.commands = Commands::none(),
+            _ => return self.apply_sign(rule),
+        }
+        Ok(())
+    }
+
+    /// Applies a rule whose first byte says what it is about.
+    fn apply_sign(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        match rule {
+            [b'~' | b'%', ..] => self.add_keys(rule),
+            [b'&', pattern @ ..] => self.add_channels(pattern),
+            [sign @ (b'+' | b'-'), what @ ..] => self.commands.apply(what, *sign == b'+'),
+            _ => Err(RuleError::Syntax),
+        }
+    }
+
+    fn add_keys(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        let Keys::Matching(patterns) = &mut self.keys else { return Err(RuleError::KeysAreAll) };
+        let (may, pattern) = read_key_rule(rule)?;
+        if has_blanks(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match patterns.iter_mut().find(|known| *known.pattern == *pattern) {
+            Some(known) => {
+                known.may.read |= may.read;
+                known.may.write |= may.write;
+            }
+            None => patterns.push(KeyPattern { may, pattern: pattern.into() }),
+        }
+        Ok(())
+    }
+
+    fn add_channels(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        let Channels::Matching(patterns) = &mut self.channels else { return Err(RuleError::ChannelsAreAll) };
+        if has_blanks(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !patterns.iter().any(|known| **known == *pattern) {
+            patterns.push(pattern.into());
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing is forbidden.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.commands.are_all() && self.keys == Keys::All && self.channels == Channels::All
+    }
+
+    /// Says what is forbidden of a request; `None` when nothing is.
+    pub(super) fn denial(&self, command: &Registered, request: Request<'_>) -> Option<Denial> {
+        if !self.commands.permit(command, request) {
+            return Some(Denial::Command);
+        }
+        let mut keys = command.keys_of(request);
+        if let Some((at, _)) = keys.find(|(at, flags)| !self.permits_key(request.arg(*at), *flags)) {
+            return Some(Denial::Key(at));
+        }
+        let mut channels = command.channels_of(request);
+        let denied = channels.find(|(at, is_pattern)| !self.permits_channel(request.arg(*at), *is_pattern));
+        denied.map(|(at, _)| Denial::Channel(at))
+    }
+
+    /// Returns whether a command may do with a key what its flags say.
+    fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
+        let needed = Access::needed_for(flags);
+        match &self.keys {
+            Keys::All => true,
+            Keys::Matching(patterns) => {
+                patterns.iter().any(|known| known.may.covers(needed) && glob::matches(&known.pattern, key, false))
+            }
+        }
+    }
+
+    /// Returns whether a channel may be published or subscribed to. A pattern must be allowed in so many letters.
+    pub(super) fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        match &self.channels {
+            Channels::All => true,
+            Channels::Matching(patterns) => patterns.iter().any(|known| match is_pattern {
+                true => **known == *until_nul(channel),
+                false => glob::matches(known, channel, false),
+            }),
+        }
+    }
+
+    /// Returns the rules about commands.
+    pub(super) fn describe_commands(&self) -> Vec<u8> {
+        self.commands.describe()
+    }
+
+    /// Returns the rules about keys.
+    pub(super) fn describe_keys(&self) -> Vec<u8> {
+        match &self.keys {
+            Keys::All => b"~*".to_vec(),
+            Keys::Matching(patterns) => {
+                let rules: Vec<_> =
+                    patterns.iter().map(|known| [known.may.prefix(), &known.pattern].concat()).collect();
+                rules.join(&b' ')
+            }
+        }
+    }
+
+    /// Returns the rules about channels.
+    pub(super) fn describe_channels(&self) -> Vec<u8> {
+        match &self.channels {
+            Channels::All => b"&*".to_vec(),
+            Channels::Matching(patterns) => {
+                let rules: Vec<_> = patterns.iter().map(|known| [b"&", &known[..]].concat()).collect();
+                rules.join(&b' ')
+            }
+        }
+    }
+
+    /// Returns all rules, so that they make the same selector of a new one.
+    pub(super) fn describe(&self) -> Vec<u8> {
+        let reset = if self.channels == Channels::All { b"".to_vec() } else { b"resetchannels".to_vec() };
+        let parts = [self.describe_keys(), reset, self.describe_channels(), self.describe_commands()];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(&b' ')
+    }
+}
+
+/// Splits a rule about keys into what may be done and the pattern. `%R` without `~` has an empty pattern, as in Redis.
+fn read_key_rule(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
+    let [b'%', rest @ ..] = rule else { return Ok((Access { read: true, write: true }, &rule[1..])) };
+    let mut may = Access { read: false, write: false };
+    let mut pattern: &[u8] = b"";
+    for (at, letter) in rest.iter().enumerate() {
+        match letter {
+            b'R' | b'r' if !may.read => may.read = true,
+            b'W' | b'w' if !may.write => may.write = true,
+            b'~' => {
+                pattern = &rest[at + 1..];
+                break;
+            }
+            _ => return Err(RuleError::Syntax),
+        }
+    }
+    // Redis accepts neither letter and ends when it is to describe the rule.
+    if may.read || may.write { Ok((may, pattern)) } else { Err(RuleError::Syntax) }
+}

@@ -1,0 +1,167 @@
+//! Properties of users: what is described can be read again, and no rule is too strange to be refused.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::file::read_users;
+use super::*;
+
+/// Rules that mean something, and some that do not.
+const RULES: &[&str] = &[
+    "on",
+    "off",
+    "nopass",
+    "resetpass",
+    ">secret",
+    ">other",
+    "<secret",
+    "sanitize-payload",
+    "skip-sanitize-payload",
+    "allkeys",
+    "resetkeys",
+    "~a*",
+    "~b",
+    "%R~a*",
+    "%W~c",
+    "%RW~d",
+    "%R",
+    "allchannels",
+    "resetchannels",
+    "&news.*",
+    "&x",
+    "allcommands",
+    "nocommands",
+    "+get",
+    "-get",
+    "+set",
+    "+client",
+    "-client|id",
+    "+config|get",
+    "+select|0",
+    "+select|1",
+    "-select",
+    "+@all",
+    "-@all",
+    "+@string",
+    "-@string",
+    "+@dangerous",
+    "-@admin",
+    "+@fast",
+    "-@slow",
+    "+@connection",
+    "-@write",
+    "+@read",
+    "()",
+    "(+get ~a)",
+    "(+@all allkeys -@dangerous)",
+    "(%R~x +@read (",
+    "clearselectors",
+    "reset",
+    "+nosuch",
+    "",
+    "(",
+    ")",
+];
+
+fn rules() -> impl Strategy<Value = Vec<&'static str>> {
+    vec(proptest::sample::select(RULES), 0..12)
+}
+
+/// Returns a user to whom all rules were applied that can be.
+fn user_of<R: AsRef<[u8]>>(rules: &[R], all_channels: bool) -> User {
+    let mut user = User::new(b"alice", all_channels);
+    for rule in rules {
+        // A rule that is refused leaves the user as it was.
+        let _ = user.apply(rule.as_ref(), all_channels);
+    }
+    user
+}
+
+proptest! {
+    #[test]
+    fn a_described_user_is_the_same_when_read_again(rules in rules(), all_channels: bool, later: bool) {
+        let user = user_of(&rules, all_channels);
+        let read = read_users(&user.line(), b"users.acl", later).expect("a description is made of rules");
+        prop_assert_eq!(read.len(), 1);
+        prop_assert_eq!(read[0].line().escape_ascii().to_string(), user.line().escape_ascii().to_string());
+    }
+
+    #[test]
+    fn a_refused_rule_changes_nothing(rules in rules(), last in proptest::sample::select(RULES)) {
+        let mut user = user_of(&rules, false);
+        let before = user.line();
+        if user.apply_all(&[last, "+nosuch"], false).is_err() {
+            prop_assert_eq!(&user.line(), &before);
+        }
+        if user.apply(last.as_bytes(), false).is_err() {
+            prop_assert_eq!(&user.line(), &before);
+        }
+    }
+
+    #[test]
+    fn no_words_are_too_strange(words in vec(vec(proptest::sample::select(&b"on(~)+-@|%RW&<>#!\"'\\ \0\xffget"[..]), 0..9), 0..9)) {
+        let user = user_of(&words, true);
+        prop_assert!(user.line().starts_with(b"user alice "));
+        let mut other = User::new(b"bob", false);
+        let _ = other.apply_all(&words, false);
+        let _ = Declared::read(&words, false);
+        let _ = read_users(&words.join(&b'\n'), b"users.acl", false);
+        let _ = read_users(&words.join(&b"\nuser x "[..]), b"users.acl", false);
+    }
+}
+
+#[test]
+fn the_default_user_may_do_everything_until_a_rule_says_otherwise() {
+    let mut user = User::all_powerful();
+    assert!(user.is_unlimited() && user.admits_everybody() && user.admits(b"whatever"));
+    assert_eq!(user.line(), b"user default on nopass ~* &* +@all");
+    user.require(Some(b"secret"));
+    assert!(user.is_unlimited() && !user.admits_everybody() && user.admits(b"secret") && !user.admits(b"Secret"));
+    user.apply(b"-get", false).expect("a rule");
+    assert!(!user.is_unlimited());
+    user.apply(b"+get", false).expect("a rule");
+    assert!(user.is_unlimited());
+}
+
+#[test]
+fn a_file_is_refused_for_all_that_is_wrong_with_it() {
+    let text =
+        b"user alice on +nosuch foo bar\nusr x\n\nuser bob on  +get\r\nuser bob on\nuser a\tb on\nuser\nuser c (+get";
+    let complaint = "f:1: Error in applying operation '+nosuch': Unknown command or category name in ACL. f:1: Syntax \
+                     error. f:2 should start with user keyword followed by the username. WARNING: Duplicate user 'bob' \
+                     found on line 5. 'f:6: username 'a\tb' contains invalid characters. f:7 should start with user \
+                     keyword followed by the username. f:8: Unmatched parenthesis in selector definition.WARNING: ACL \
+                     errors detected, no change to the previously active ACL rules was performed";
+    let refused = read_users(text, b"f", false).expect_err("a bad file");
+    assert_eq!(String::from_utf8_lossy(&refused), complaint);
+}
+
+#[test]
+fn the_same_refusal_within_a_minute_is_counted_and_not_listed_again() {
+    let why = (Reason::Command, Context::TopLevel);
+    let entry = |object: &str, wall_ms| Entry::new(why, object.as_bytes(), b"alice", wall_ms, String::new());
+    let mut log = Log::default();
+    let shown = |log: &Log| log.entries().map(|e| (e.count, e.object[0])).collect::<Vec<_>>();
+    [entry("a", 0), entry("b", 1), entry("a", 60_000)].into_iter().for_each(|entry| log.note(entry, 3));
+    assert_eq!(shown(&log), [(2, b'a'), (1, b'b')]);
+    log.note(entry("a", 120_001), 3);
+    assert_eq!(shown(&log), [(1, b'a'), (2, b'a'), (1, b'b')]);
+    log.note(entry("c", 120_001), 3);
+    assert_eq!(shown(&log), [(1, b'c'), (1, b'a'), (2, b'a')]);
+    "defghijkl".chars().for_each(|object| log.note(entry(&object.to_string(), 120_001), 20));
+    log.note(entry("a", 120_001), 20);
+    assert_eq!((log.entries().len(), shown(&log)[0]), (13, (1, b'a')), "only the ten newest are looked at");
+}
+
+#[test]
+fn channels_match_patterns_and_patterns_only_themselves() {
+    let user = user_of(&["&news.*", "&x", "(&in.selector)"], false);
+    for channel in ["news.", "news.today", "x", "in.selector"] {
+        assert!(user.permits_channel(channel.as_bytes(), false), "{channel}");
+    }
+    for pattern in ["news.*", "x", "in.selector"] {
+        assert!(user.permits_channel(pattern.as_bytes(), true), "{pattern}");
+    }
+    assert!(!user.permits_channel(b"y", false) && !user.permits_channel(b"news.a*", true));
+    assert!(user_of(&["(allchannels)"], false).permits_channel(b"y*", true));
+}

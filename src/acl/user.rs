@@ -1,0 +1,269 @@
+//! A user: a name, passwords, and what the holder may do. Users never change; a changed one takes the place of the old.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::rules::{RuleError, merge_selectors, until_nul};
+use super::selector::Selector;
+use crate::command::Registered;
+use crate::resp::Request;
+
+/// The user of whoever has not said otherwise.
+pub const DEFAULT: &[u8] = b"default";
+
+/// Describes a user.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// The name. The very allocation tells a user from a later one of the same name, see [`User::is`].
+    pub name: Arc<[u8]>,
+    is_enabled: bool,
+    needs_no_password: bool,
+    /// Whether payloads of RESTORE are checked in depth, where anybody has said so.
+    sanitizes_payload: Option<bool>,
+    passwords: Vec<Hash>,
+    root: Selector,
+    selectors: Vec<Selector>,
+}
+
+/// The SHA-256 of a password.
+type Hash = [u8; 32];
+
+/// Says what a user is not allowed to do. Of several, the last in this order is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Denial {
+    /// To call the command.
+    Command,
+    /// To use the key that is this word of the request.
+    Key(usize),
+    /// To use the channel that is this word of the request.
+    Channel(usize),
+}
+
+/// Shows a selector to ACL GETUSER, in the rules that make it.
+pub struct Shown {
+    /// The rules about commands.
+    pub commands: Vec<u8>,
+    /// The rules about keys.
+    pub keys: Vec<u8>,
+    /// The rules about channels.
+    pub channels: Vec<u8>,
+}
+
+impl User {
+    /// Creates a user who may do nothing, not even log in.
+    pub fn new(name: &[u8], all_channels: bool) -> Self {
+        User {
+            name: name.into(),
+            is_enabled: false,
+            needs_no_password: false,
+            sanitizes_payload: None,
+            passwords: Vec::new(),
+            root: Selector::new(all_channels),
+            selectors: Vec::new(),
+        }
+    }
+
+    /// Creates the default user as it is at first: without password, allowed everything.
+    pub fn all_powerful() -> Self {
+        let mut user = User::new(DEFAULT, true);
+        (user.is_enabled, user.needs_no_password) = (true, true);
+        for rule in [&b"+@all"[..], b"~*"] {
+            // They are rules; nothing can be wrong with them.
+            let _ = user.root.apply(rule);
+        }
+        user
+    }
+
+    /// Returns whether this is the user known by this very name, in whatever version.
+    pub fn is(&self, name: &Arc<[u8]>) -> bool {
+        Arc::ptr_eq(&self.name, name)
+    }
+
+    /// Returns whether everybody is let in, whatever the password.
+    pub fn admits_everybody(&self) -> bool {
+        self.is_enabled && self.needs_no_password
+    }
+
+    /// Returns whether no password is asked for; a disabled user is not let in even so.
+    pub fn needs_no_password(&self) -> bool {
+        self.needs_no_password
+    }
+
+    /// Returns whether the user may log in at all.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// Returns whether the user is let in with this password. The time it takes says nothing about the right ones.
+    pub fn admits(&self, password: &[u8]) -> bool {
+        let hash = hash(password);
+        let is_right = |known: &Hash| known.ct_eq(&hash);
+        let any = self.passwords.iter().map(is_right).fold(Choice::from(0), |any, one| any | one);
+        self.is_enabled && (self.needs_no_password || any.into())
+    }
+
+    /// Applies the words that follow the name in ACL SETUSER, all or none.
+    ///
+    /// # Errors
+    /// The reason, as Redis words it.
+    pub fn apply_all(&mut self, words: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
+        let quoting =
+            |start: &str, word: &[u8], end: &str| [start.as_bytes(), until_nul(word), end.as_bytes()].concat();
+        let rules = merge_selectors(words)
+            .map_err(|at| quoting("Unmatched parenthesis in acl selector starting at '", words[at].as_ref(), "'."))?;
+        let mut changed = self.clone();
+        for rule in rules {
+            changed
+                .apply(&rule, all_channels)
+                .map_err(|error| quoting("Error in ACL SETUSER modifier '", &rule, &format!("': {error}")))?;
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Applies one rule.
+    ///
+    /// # Errors
+    /// The reason; the user is unchanged then.
+    pub fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+        match until_nul(rule).to_ascii_lowercase().as_slice() {
+            _ if rule.is_empty() => {}
+            b"on" => self.is_enabled = true,
+            b"off" => self.is_enabled = false,
+            b"skip-sanitize-payload" => self.sanitizes_payload = Some(false),
+            b"sanitize-payload" => self.sanitizes_payload = Some(true),
+            b"nopass" => self.set_passwords(true),
+            b"resetpass" => self.set_passwords(false),
+            b"clearselectors" => self.selectors.clear(),
+            b"reset" => {
+                let empty = User::new(b"", all_channels);
+                *self = User { name: self.name.clone(), sanitizes_payload: Some(true), ..empty };
+            }
+            _ => return self.apply_sign(rule, all_channels),
+        }
+        Ok(())
+    }
+
+    /// Applies a rule whose first byte says what it is about.
+    fn apply_sign(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+        match rule {
+            [b'>', password @ ..] => self.add_password(hash(password)),
+            [b'#', digits @ ..] => self.add_password(read_hash(digits)?),
+            [b'<', password @ ..] => return self.remove_password(&hash(password)),
+            [b'!', digits @ ..] => return self.remove_password(&read_hash(digits)?),
+            [b'(', inside @ .., b')'] => self.selectors.push(Selector::read(inside, all_channels)?),
+            _ => return self.root.apply(rule),
+        }
+        Ok(())
+    }
+
+    fn set_passwords(&mut self, none_needed: bool) {
+        self.passwords.clear();
+        self.needs_no_password = none_needed;
+    }
+
+    fn add_password(&mut self, hash: Hash) {
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
+        self.needs_no_password = false;
+    }
+
+    fn remove_password(&mut self, hash: &Hash) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|known| known == hash).ok_or(RuleError::NoSuchPassword)?;
+        self.passwords.remove(at);
+        Ok(())
+    }
+
+    /// Asks for this password and no other, or for none (`requirepass`).
+    pub fn require(&mut self, password: Option<&[u8]>) {
+        self.set_passwords(password.is_none());
+        self.passwords.extend(password.map(hash));
+    }
+
+    /// Returns whether nothing at all is forbidden, which spares the user all further checks.
+    pub fn is_unlimited(&self) -> bool {
+        self.selectors().any(Selector::is_unlimited)
+    }
+
+    /// Says what a user is not allowed of a request, whose number of words fits its command; `None` when one selector
+    /// allows all of it.
+    pub fn denial(&self, command: &Registered, request: Request<'_>) -> Option<Denial> {
+        let mut told = Denial::Command;
+        for selector in self.selectors() {
+            told = told.max(selector.denial(command, request)?);
+        }
+        Some(told)
+    }
+
+    /// Returns whether the user may stay subscribed to a channel, or to a pattern of channels.
+    pub fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors().any(|selector| selector.permits_channel(channel, is_pattern))
+    }
+
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.selectors)
+    }
+
+    /// Returns the words for what is switched on or off, in Redis' order.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
+        flags.extend(self.needs_no_password.then_some("nopass"));
+        flags
+            .extend(self.sanitizes_payload.map(|does| if does { "sanitize-payload" } else { "skip-sanitize-payload" }));
+        flags
+    }
+
+    /// Returns the hashes of the passwords in hexadecimal, oldest first.
+    pub fn hashes(&self) -> impl ExactSizeIterator<Item = String> {
+        self.passwords.iter().map(|hash| to_hex(hash))
+    }
+
+    /// Shows the root selector, then the others.
+    pub fn shown(&self) -> Vec<Shown> {
+        let show = |selector: &Selector| Shown {
+            commands: selector.describe_commands(),
+            keys: selector.describe_keys(),
+            channels: selector.describe_channels(),
+        };
+        self.selectors().map(show).collect()
+    }
+
+    /// Returns the user's line in a file of rules: `user`, the name, and the rules that make the same user of a new one.
+    pub fn line(&self) -> Vec<u8> {
+        let mut words = vec![b"user".to_vec(), self.name.to_vec()];
+        words.extend(self.flags().into_iter().map(Into::into));
+        words.extend(self.hashes().map(|digits| format!("#{digits}").into()));
+        words.push(self.root.describe());
+        words.extend(self.selectors.iter().map(|selector| [b"(", &selector.describe()[..], b")"].concat()));
+        words.join(&b' ')
+    }
+}
+
+fn hash(password: &[u8]) -> Hash {
+    Sha256::digest(password).into()
+}
+
+/// Writes bytes in lower-case hexadecimal.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads 64 lower-case hexadecimal digits.
+fn read_hash(digits: &[u8]) -> Result<Hash, RuleError> {
+    let mut hash = Hash::default();
+    if digits.len() != 2 * hash.len() {
+        return Err(RuleError::BadHash);
+    }
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Ok(digit - b'0'),
+        b'a'..=b'f' => Ok(digit - b'a' + 10),
+        _ => Err(RuleError::BadHash),
+    };
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Ok(hash)
+}
