@@ -48,6 +48,8 @@ pub struct ClientInfo {
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
     names: Mutex<Names>,
+    /// The name of the user, see [`User::is`](crate::acl::User::is); the session sets it as soon as it exists.
+    user: Mutex<Option<Arc<[u8]>>>,
 }
 
 /// Names a class of clients with an output limit of its own; the order is that of `client-output-buffer-limit`.
@@ -197,6 +199,16 @@ impl ClientInfo {
         change(&mut self.names.lock());
     }
 
+    /// Notes who the client's user is.
+    pub fn set_user(&self, name: &Arc<[u8]>) {
+        *self.user.lock() = Some(name.clone());
+    }
+
+    /// Returns the name of the client's user, which is the user's own copy.
+    pub fn user(&self) -> Option<Arc<[u8]>> {
+        self.user.lock().clone()
+    }
+
     /// The time counts from the first note.
     fn set_over_soft_limit(&self, is_over: bool, now: Now) {
         if !is_over {
@@ -233,7 +245,7 @@ impl ClientInfo {
         let _ = write!(
             line,
             " name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} qbuf={} qbuf-free=0 \
-             argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} user=default \
+             argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} user={} \
              redir=-1 resp={} lib-name={} lib-ver={}",
             names.name,
             seconds(self.connected_ms),
@@ -242,6 +254,7 @@ impl ClientInfo {
             self.watched.load(Relaxed),
             self.query_buffer.load(Relaxed),
             self.query_buffer.load(Relaxed) + output,
+            self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
             self.protocol.load(Relaxed),
             names.lib_name,
             names.lib_ver,
@@ -292,6 +305,7 @@ impl Clients {
             over_soft_limit_ms: AtomicU64::new(NEVER),
             last_command: Mutex::new(None),
             names: Mutex::default(),
+            user: Mutex::default(),
         });
         by_id.insert(id, info.clone());
         Some(info)

@@ -213,6 +213,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
     fn decode_batch(&mut self, scratch: &mut Scratch) -> bool {
         self.follow_settings();
+        self.session.follow_users(&self.server.acl);
         let requests = &mut scratch.codec.requests;
         requests.recycle(std::mem::take(&mut scratch.batch));
         requests.set_limits(limits(&self.config, &self.session));
@@ -313,5 +314,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 fn limits(config: &Config, session: &Session) -> Limits {
-    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: session.authenticated }
+    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !session.access.needs_authentication() }
 }

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::acl::{Denial, until_nul};
+
 /// Names the result of a command handler.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -52,6 +54,10 @@ pub enum Error {
     WrongArity(Cow<'static, str>),
     /// The client must authenticate first.
     NoAuth,
+    /// The user may not call this command, named in full, or not with these keys or channels.
+    NoPerm(Denial, &'static str),
+    /// The user may not call a queued command any more.
+    NoPermAtExec(Denial),
     /// HELLO needs authentication and did not bring any.
     NoAuthHello,
     /// User name or password are wrong.
@@ -92,6 +98,18 @@ pub enum Error {
     CorruptHyperLogLog,
     /// PFDEBUG met a word it does not know; holds the word.
     PfdebugSubcommand(Vec<u8>),
+    /// A container's subcommand has too many words; holds the subcommand's word and the container's name.
+    SubcommandSyntax(Vec<u8>, &'static str),
+    /// ACL refuses rules, or the file of users; holds the reason.
+    AclRefused(Vec<u8>),
+    /// ACL LOAD and SAVE without `aclfile`.
+    NoAclFile,
+    /// ACL CAT met a category that it does not know; holds the word.
+    UnknownCategory(Vec<u8>),
+    /// ACL DRYRUN met a user that does not exist; holds the name.
+    UserNotFound(Vec<u8>),
+    /// ACL DRYRUN met a command that does not exist; holds the name.
+    CommandNotFound(Vec<u8>),
     /// CLIENT LIST TYPE met a type it does not know; holds the word.
     UnknownClientType(Vec<u8>),
     /// CONFIG SET refused; holds the reason.
@@ -113,6 +131,10 @@ hosts and no password is set. Only connections from the loopback interface are s
 (requirepass), or bind to trusted addresses only (bind), or turn the protection off (protected-mode no) if no stranger \
 can reach this port.";
 
+const NO_ACL_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
+via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order \
+to store users in the Redis configuration.";
+
 impl Error {
     /// Returns an error with the prefix `ERR` and a text of its own.
     pub fn other(text: impl Into<Cow<'static, str>>) -> Self {
@@ -121,8 +143,12 @@ impl Error {
 
     /// Returns the line that goes on the wire, without `-` and line end.
     pub fn wire_text(&self) -> Vec<u8> {
-        // What a client sent is quoted byte by byte, whether it is text or not.
-        match self {
+        self.quoted().unwrap_or_else(|| self.to_string().into_bytes())
+    }
+
+    /// Returns the text of an error that quotes what a client sent: byte by byte, whether it is text or not.
+    fn quoted(&self) -> Option<Vec<u8>> {
+        Some(match self {
             Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
             Error::UnknownCommand(quoted) => quoting("ERR unknown command ", quoted, ""),
             Error::UnknownSubcommand(word, container) => {
@@ -135,11 +161,27 @@ impl Error {
                 let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
                 quoting("ERR Unknown PFDEBUG subcommand '", word, "'")
             }
+            Error::SubcommandSyntax(word, container) => {
+                let before = "ERR unknown subcommand or wrong number of arguments for '";
+                quoting(before, clip(word, QUOTED_MAX), &format!("'. Try {container} HELP."))
+            }
+            Error::AclRefused(reason) => quoting("ERR ", reason, ""),
+            Error::UnknownCategory(word) => quoting("ERR Unknown category '", clip(word, QUOTED_MAX), "'"),
+            Error::UserNotFound(name) => quoting("ERR User '", clip(name, usize::MAX), "' not found"),
+            Error::CommandNotFound(name) => quoting("ERR Command '", clip(name, usize::MAX), "' not found"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
-            other => other.to_string().into_bytes(),
-        }
+            _ => return None,
+        })
     }
+}
+
+/// How much of a word that is not understood is quoted back, in bytes.
+const QUOTED_MAX: usize = 128;
+
+/// Cuts a word where C's `%.*s` would: after `most` bytes or before a NUL.
+fn clip(word: &[u8], most: usize) -> &[u8] {
+    until_nul(&word[..word.len().min(most)])
 }
 
 fn quoting(before: &str, quoted: &[u8], after: &str) -> Vec<u8> {
@@ -167,6 +209,8 @@ impl fmt::Display for Error {
             Error::InvalidCursor => "ERR invalid cursor",
             Error::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),
             Error::NoAuth => "NOAUTH Authentication required.",
+            Error::NoPerm(denial, command) => return f.write_str(&denied(*denial, command)),
+            Error::NoPermAtExec(denial) => return f.write_str(&denied_at_exec(*denial)),
             Error::NoAuthHello => {
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
                  <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
@@ -179,14 +223,6 @@ impl fmt::Display for Error {
             }
             Error::NoProto => "NOPROTO unsupported protocol version",
             Error::ProtoNotInteger => "ERR Protocol version is not an integer or out of range",
-            Error::HelloOption(_)
-            | Error::UnknownCommand(_)
-            | Error::UnknownSubcommand(..)
-            | Error::ExecRefused(_)
-            | Error::UnsupportedOption(_)
-            | Error::UnknownClientType(_)
-            | Error::PfdebugSubcommand(_)
-            | Error::SetInfoOption(_) => return f.write_str(&String::from_utf8_lossy(&self.wire_text())),
             Error::NotHyperLogLog => "WRONGTYPE Key is not a valid HyperLogLog string value.",
             Error::CorruptHyperLogLog => "INVALIDOBJ Corrupted HLL object detected",
             Error::DbOutOfRange => "ERR DB index is out of range",
@@ -211,11 +247,36 @@ impl fmt::Display for Error {
             }
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
+            Error::NoAclFile => NO_ACL_FILE,
             Error::LcsTooLong => "ERR String too long for LCS",
             Error::Other(text) => return write!(f, "ERR {text}"),
+            quoting => return f.write_str(&String::from_utf8_lossy(&quoting.quoted().unwrap_or_default())),
         };
         f.write_str(text)
     }
+}
+
+/// Says what the gate refuses a user.
+fn denied(denial: Denial, command: &str) -> String {
+    let what = match denial {
+        Denial::Command => format!("run the '{command}' command"),
+        Denial::Key(_) => "access one of the keys used as arguments".into(),
+        Denial::Channel(_) => "access one of the channels used as arguments".into(),
+    };
+    format!("NOPERM this user has no permissions to {what}")
+}
+
+/// Says what EXEC refuses a user who was allowed it before.
+fn denied_at_exec(denial: Denial) -> String {
+    let what = match denial {
+        Denial::Command => "execute the command or subcommand",
+        Denial::Key(_) => "touch the specified keys",
+        Denial::Channel(_) => "access one of the channels used as arguments",
+    };
+    format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command \
+         is no longer allowed for the following reason: no permission to {what}"
+    )
 }
 
 impl std::error::Error for Error {}

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
+use crate::acl::Acl;
 use crate::clients::Clients;
 use crate::clock::{Clock, Now};
 use crate::config::Config;
@@ -22,6 +23,8 @@ pub struct Namespace {
     pub clock: Clock,
     /// The settings.
     pub settings: Settings,
+    /// The users, and what each may do.
+    pub acl: Acl,
     /// Who is connected.
     pub clients: Clients,
     /// What has happened so far.
@@ -68,6 +71,14 @@ pub struct Stats {
     pub output_limit_disconnections: AtomicU64,
     /// Clients closed because of `client-query-buffer-limit`.
     pub query_limit_disconnections: AtomicU64,
+    /// Log-ins refused because of a wrong name or password.
+    pub acl_denied_auth: AtomicU64,
+    /// Commands refused because the user may not call them.
+    pub acl_denied_command: AtomicU64,
+    /// Commands refused because of a key.
+    pub acl_denied_key: AtomicU64,
+    /// Commands refused because of a channel.
+    pub acl_denied_channel: AtomicU64,
 }
 
 /// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
@@ -114,6 +125,7 @@ impl Namespace {
             store: Store::new(config.databases as usize, threads, alarm),
             started: clock.now(),
             clock,
+            acl: Acl::new(config.requirepass.as_deref()),
             settings: Settings::new(config),
             clients: Clients::default(),
             stats: Stats::default(),

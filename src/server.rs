@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
+use crate::acl::Acl;
 use crate::clients::Peer;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -100,11 +101,12 @@ impl Builder {
     /// Binds and starts to serve, on the tokio runtime this is called from.
     ///
     /// # Errors
-    /// When an address cannot be bound.
+    /// When an address cannot be bound, or the users cannot be made as the settings say.
     pub async fn start(mut self) -> io::Result<Server> {
         if self.workers.is_empty() {
             self.workers.push(Handle::current());
         }
+        let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
         // With a TLS port, port 0 means what it means in Redis: nothing but TLS.
         let listeners = match self.config.tls_port != 0 && self.config.port == 0 {
             true => Vec::new(),
@@ -120,6 +122,7 @@ impl Builder {
         let threads = self.workers.iter().map(|worker| worker.metrics().num_workers()).sum();
         let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
         namespace.allocator = self.allocator;
+        namespace.acl = acl;
         let namespace = Arc::new(namespace);
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
@@ -294,7 +297,7 @@ impl Shared {
         let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
         let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
         let is_stranger = !addr.ip().to_canonical().is_loopback();
-        if is_stranger && config.protected_mode && config.requirepass.is_none() {
+        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
         }
         let Ok(stream) = stream.into_std() else { return };
@@ -325,7 +328,6 @@ impl Shared {
         let info = server.clients.admit(peer, server.clock.now(), config.maxclients as usize);
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
         let pool = worker.pool.clone();
-        let authenticated = config.requirepass.is_none();
         let serve = async move {
             let stream = match Box::pin(register).await {
                 Ok(stream) => stream,
@@ -334,7 +336,7 @@ impl Shared {
                     return info.iter().for_each(|info| server.clients.remove(info.id));
                 }
             };
-            match info.map(|info| Session::new(info, authenticated)) {
+            match info.map(|info| Session::new(info, &server.acl)) {
                 Some(session) => Connection::new(stream, server, session, pool).run().await,
                 None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::acl::{Access, Acl};
 use crate::clients::ClientInfo;
 use crate::command::Registered;
 use crate::resp::{OwnedRequest, Protocol, Reply};
@@ -18,8 +19,8 @@ pub struct Session {
     pub db: usize,
     /// The protocol replies are written in.
     pub protocol: Protocol,
-    /// Whether the client has authenticated, or need not.
-    pub authenticated: bool,
+    /// The client's user, and so what it may do.
+    pub access: Access,
     /// The transaction being queued.
     pub transaction: Option<Transaction>,
     /// The keys being watched.
@@ -52,12 +53,14 @@ pub struct Watch {
 
 impl Session {
     /// Creates the session of a fresh connection.
-    pub fn new(info: Arc<ClientInfo>, authenticated: bool) -> Self {
+    pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
+        let access = Access::new(acl);
+        info.set_user(&access.user().name);
         Session {
             info,
             db: 0,
             protocol: Protocol::default(),
-            authenticated,
+            access,
             transaction: None,
             watch: Watch::default(),
             last_command: None,
@@ -77,6 +80,30 @@ impl Session {
         self.protocol = protocol;
         self.info.set_protocol(protocol, reply.output());
         reply.set_protocol(protocol);
+    }
+
+    /// Takes over what has changed about the users; whose user is gone is to leave.
+    #[inline]
+    pub fn follow_users(&mut self, acl: &Acl) {
+        if !self.access.follow(acl) {
+            self.info.set_user(&self.access.user().name);
+            self.closing = true;
+        }
+    }
+
+    /// Logs in; returns whether name and password are right.
+    pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
+        let is_right = self.access.log_in(acl, name, password);
+        if is_right {
+            self.info.set_user(&self.access.user().name);
+        }
+        is_right
+    }
+
+    /// Becomes what a fresh connection is: the default user.
+    pub fn log_out(&mut self, acl: &Acl) {
+        self.access = Access::new(acl);
+        self.info.set_user(&self.access.user().name);
     }
 
     /// Drops the watches, and what the shards remember of them.

@@ -1,5 +1,6 @@
 //! Commands about this connection: AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT.
 
+use super::acl;
 use super::args::is_word;
 use super::client::{client_name, set_name};
 use super::databases::read_database;
@@ -7,6 +8,7 @@ use super::{
     ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, block, integer,
     string,
 };
+use crate::acl::DEFAULT;
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 
@@ -92,8 +94,8 @@ fn select(call: &mut Call<'_>) -> Result<()> {
 fn auth(call: &mut Call<'_>) -> Result<()> {
     let first = call.args.bytes()?;
     let (user, password) = match (call.args.next_word(), call.args.left()) {
-        (None, _) if call.config.requirepass.is_none() => return Err(Error::NoPasswordSet),
-        (None, _) => (&b"default"[..], first),
+        (None, _) if call.server.acl.default_user().needs_no_password() => return Err(Error::NoPasswordSet),
+        (None, _) => (DEFAULT, first),
         (Some(password), 0) => (first, password),
         _ => return Err(Error::Syntax),
     };
@@ -104,20 +106,11 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
 
 /// Lets the client in when user and password are right.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
-    let right = match &call.config.requirepass {
-        None => true,
-        Some(expected) => same_in_constant_time(expected, password),
-    };
-    if user != b"default" || !right {
-        return Err(Error::WrongPass);
+    if call.session.log_in(&call.server.acl, user, password) {
+        return Ok(());
     }
-    call.session.authenticated = true;
-    Ok(())
-}
-
-/// Compares secrets without telling by the time it takes how much of them was right; their length is no secret.
-fn same_in_constant_time(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+    acl::note_failed_login(call, user);
+    Err(Error::WrongPass)
 }
 
 fn hello(call: &mut Call<'_>) -> Result<()> {
@@ -141,7 +134,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
             return Err(Error::HelloOption(option.to_vec()));
         }
     }
-    if !call.session.authenticated {
+    if !call.session.access.is_authenticated() {
         return Err(Error::NoAuthHello);
     }
     if let Some(protocol) = protocol {
@@ -178,7 +171,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.stop_watching(&mut call.view, &call.server.store);
     call.session.select(0);
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);
-    call.session.authenticated = call.config.requirepass.is_none();
+    call.session.log_out(&call.server.acl);
     set_name(call, String::new());
     call.reply.simple("RESET");
     Ok(())

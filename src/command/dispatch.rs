@@ -9,7 +9,8 @@ use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
-use super::{AT_ONCE, Args, EXCLUSIVE, NO_AUTH, NO_MULTI};
+use super::{AT_ONCE, Args, EXCLUSIVE, NO_AUTH, NO_MULTI, acl};
+use crate::acl::Denial;
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
@@ -74,6 +75,11 @@ impl Call<'_> {
             true => Ok(()),
             false => Err(Error::NotAllowed(command)),
         }
+    }
+
+    /// Returns whether EXEC carries out this command; only for commands that do not hold the whole store themselves.
+    pub fn is_inside_exec(&self) -> bool {
+        self.deferred.is_none()
     }
 
     /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
@@ -200,7 +206,7 @@ impl<'n> Turn<'n> {
     ) -> Deferred {
         let mut deferred = None;
         match plan.steps[index].command {
-            Some(command) if is_admitted(session, command, request.len()) => {
+            Some(command) if is_admitted(session, command, request) => {
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
                     queue(session, command, request, out);
@@ -210,6 +216,9 @@ impl<'n> Turn<'n> {
             }
             command => {
                 let error = refusal(session, request, command, &self.config.special.renames);
+                if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
+                    acl::note_denial(self.server, self.config, session, (command, request), *denial);
+                }
                 self.turn_away(session, request, command, &error, out);
             }
         }
@@ -306,28 +315,44 @@ pub(super) fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
     Err(Error::WrongArity(call.name().into()))
 }
 
-/// Decides whether a client may call a command with so many words now.
+/// Decides whether a client may make a request now.
 #[inline]
-fn is_admitted(session: &Session, command: &Registered, words: usize) -> bool {
-    let flags = command.command.flags;
-    command.accepts(words)
-        && (session.authenticated || flags & NO_AUTH != 0)
-        && (session.transaction.is_none() || flags & NO_MULTI == 0)
+fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) -> bool {
+    command.accepts(request.len())
+        && (session.access.is_free() || is_permitted(session, command, request))
+        && (session.transaction.is_none() || command.command.flags & NO_MULTI == 0)
 }
 
-/// Says why a client may not call a command now: the first of the reasons, in Redis' order.
+/// Decides for a client that is not free to do everything whether it may make this request.
 #[cold]
-fn refusal(session: &Session, request: Request<'_>, command: Option<&Registered>, renames: &Renames) -> Error {
-    match command {
-        None => unknown(request, renames),
-        Some(command) if !command.accepts(request.len()) => Error::WrongArity(command.name.clone().into()),
-        Some(command) if !session.authenticated && command.command.flags & NO_AUTH == 0 => Error::NoAuth,
-        Some(_) => Error::NotInMulti,
-    }
+fn is_permitted(session: &Session, command: &Registered, request: Request<'_>) -> bool {
+    !needs_authentication(session, command) && session.access.denial(command, request).is_none()
 }
 
+fn needs_authentication(session: &Session, command: &Registered) -> bool {
+    session.access.needs_authentication() && command.command.flags & NO_AUTH == 0
+}
+
+/// Says why a client may not make a request now: the first of the reasons, in Redis' order.
+#[cold]
+fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Registered>, renames: &Renames) -> Error {
+    let Some(command) = command else { return unknown(request, renames) };
+    if !command.accepts(request.len()) {
+        return Error::WrongArity(command.name.clone().into());
+    }
+    if needs_authentication(session, command) {
+        return Error::NoAuth;
+    }
+    if session.transaction.is_some() && command.command.flags & NO_MULTI != 0 {
+        return Error::NotInMulti;
+    }
+    // Nothing else refuses a request.
+    Error::NoPerm(session.access.denial(command, request).unwrap_or(Denial::Command), &command.name)
+}
+
+/// Finds the command, or the subcommand, that a request is for.
 #[inline]
-fn find(request: Request<'_>, renames: &Renames) -> Option<&'static Registered> {
+pub(super) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static Registered> {
     let command = match renames.is_empty() {
         true => table().find(request.name())?,
         false => renames.find(request.name())?,
@@ -381,7 +406,8 @@ fn queue(session: &mut Session, command: &'static Registered, request: Request<'
     Reply::new(out, session.protocol).simple("QUEUED");
 }
 
-fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
+/// Writes an error reply and counts it.
+pub(super) fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
     server.stats.errors.fetch_add(1, Relaxed);
     reply.error(&error.wire_text());
 }

@@ -134,6 +134,10 @@ fn stats(text: &mut String, call: &mut Call<'_>) {
     field(text, "evicted_keys", 0);
     field(text, "pubsub_channels", 0);
     field(text, "pubsub_patterns", 0);
+    field(text, "acl_access_denied_auth", stats.acl_denied_auth.load(Relaxed));
+    field(text, "acl_access_denied_cmd", stats.acl_denied_command.load(Relaxed));
+    field(text, "acl_access_denied_key", stats.acl_denied_key.load(Relaxed));
+    field(text, "acl_access_denied_channel", stats.acl_denied_channel.load(Relaxed));
     field(text, "total_error_replies", call.server.stats.errors.load(Relaxed));
 }
 

@@ -8,6 +8,7 @@
 use crate::error::Result;
 use crate::resp::Request;
 
+pub mod acl;
 pub mod args;
 pub mod bitmap;
 pub mod client;
@@ -448,5 +449,6 @@ pub const FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,
+    acl::COMMANDS,
     introspect::COMMANDS,
 ];

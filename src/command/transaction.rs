@@ -3,7 +3,8 @@
 //! Queueing is the gate's work (`dispatch`); here a transaction is opened, carried out or dropped.
 //! EXEC holds the whole store, so nobody sees a state between its commands.
 
-use super::{ALLOW_BUSY, AT_ONCE, Call, Command, EXCLUSIVE, FAST, Group, LOADING, NO_SCRIPT, RO, STALE, key};
+use super::dispatch::refuse;
+use super::{ALLOW_BUSY, AT_ONCE, Call, Command, EXCLUSIVE, FAST, Group, LOADING, NO_SCRIPT, RO, STALE, acl, key};
 use crate::error::{Error, Result};
 use crate::session::Transaction;
 
@@ -59,7 +60,20 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
     }
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
-        call.nested(command, request.as_request());
+        let request = request.as_request();
+        // Whoever has deleted the own user is told nothing any more, as in Redis.
+        let silenced = call.session.closing.then(|| call.reply.mark());
+        // The user may have changed since the command was queued, even by a command of this very transaction.
+        match call.session.access.denial(command, request) {
+            None => call.nested(command, request),
+            Some(denial) => {
+                acl::note_denial_in_multi(call, (command, request), denial);
+                refuse(call.server, &mut call.reply, &Error::NoPermAtExec(denial));
+            }
+        }
+        if let Some(mark) = silenced {
+            call.reply.rollback(mark);
+        }
     }
     Ok(())
 }

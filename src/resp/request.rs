@@ -111,6 +111,16 @@ impl<'a> Request<'a> {
         self.arg(0)
     }
 
+    /// Returns the request that the arguments from `index` on make.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `index` is not below [`Request::len`].
+    pub fn starting_at(self, index: usize) -> Self {
+        assert!(index < self.len(), "a request has a name");
+        Request { spans: &self.spans[index..], ..self }
+    }
+
     /// Iterates over all arguments, the name first.
     pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator {
         self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])

@@ -5,7 +5,7 @@
 //!
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
-//!   [`transactions`], [`sessions`] and [`wire`] tell them.
+//!   [`transactions`], [`sessions`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
@@ -13,6 +13,7 @@
 //!
 //! Without `redis-server` on PATH the tests say so and pass, unless `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
+mod acls;
 mod bitmaps;
 mod catalogue;
 mod deviations;
@@ -20,6 +21,7 @@ mod grids;
 mod hyperloglogs;
 mod keys;
 mod oracle;
+mod permissions;
 mod random;
 mod script;
 mod sessions;

@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, reason = "the harness reads better with plain pub")]
 
+mod acl;
 mod bitmap;
 mod config;
 mod connection;

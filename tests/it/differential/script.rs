@@ -80,7 +80,24 @@ fn call(pair: &mut Pair, args: &[Vec<u8>]) -> Replies {
         replies.keylatch = replies.keylatch.map(|reply| mask_hello(&reply));
         replies.redis = replies.redis.map(|reply| mask_hello(&reply));
     }
+    if args.get(..2).is_some_and(|words| words.concat().eq_ignore_ascii_case(b"ACLLOG")) {
+        replies.keylatch = replies.keylatch.map(|reply| mask_acl_log(&reply));
+        replies.redis = replies.redis.map(|reply| mask_acl_log(&reply));
+    }
     replies
+}
+
+/// Masks what ACL LOG says of the moment and the connection.
+fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
+    let mut masked: Vec<&[u8]> = Vec::new();
+    let mut lines = reply.split(|byte| *byte == b'\n');
+    while let Some(line) = lines.next() {
+        masked.push(line);
+        if matches!(line, b"age-seconds\r" | b"client-info\r") && lines.next().is_some_and(|next| next[0] == b'$') {
+            lines.next();
+        }
+    }
+    masked.join(&b'\n')
 }
 
 fn mask_hello(reply: &[u8]) -> Vec<u8> {

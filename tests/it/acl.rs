@@ -1,0 +1,253 @@
+//! Users and what they may do, where it is not told beside Redis: files, settings, other clients, statistics.
+
+use crate::harness::{Client, TestServer};
+use keylatch::config::load;
+use keylatch::{Clock, Server};
+
+const NOAUTH: &str = "-NOAUTH Authentication required.";
+const NO_SUCH_FILE: &str = "-ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
+                            via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis \
+                            configuration file set) in order to store users in the Redis configuration.";
+
+fn no_command(name: &str) -> String {
+    format!("-NOPERM this user has no permissions to run the '{name}' command")
+}
+
+/// Starts a server with `aclfile users.acl` and that file in a directory.
+fn server_with_file(dir: &tempfile::TempDir, users: &str) -> TestServer {
+    std::fs::write(dir.path().join("users.acl"), users).expect("a temporary file");
+    TestServer::start_with(&[("dir", dir.path().to_str().expect("a plain path")), ("aclfile", "users.acl")])
+}
+
+/// Returns why a server with these settings does not start.
+fn refusal(settings: &str) -> String {
+    let mut config = load(None, Some(settings.as_bytes()), b"").expect("valid settings");
+    (config.port, config.bind) = (0, vec!["127.0.0.1".into()]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let started = runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start());
+    started.err().expect("the start is refused").to_string()
+}
+
+/// Asserts that the server has closed a connection.
+#[track_caller]
+fn assert_closed(mut client: Client) {
+    client.send(b"PING\r\n");
+    assert_eq!(client.read_raw(), None);
+}
+
+#[test]
+fn users_of_a_file_are_loaded_changed_saved_and_loaded_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server =
+        server_with_file(&dir, "user alice on >alice ~* &* +@all\n\nuser bob on nopass ~b* +get (+set %W~c*)\n");
+    let mut admin = server.client();
+    let mut alice = server.client();
+    assert_eq!(admin.call("ACL USERS"), "*3 $5 alice $3 bob $7 default");
+    alice.expect(&[("AUTH alice alice", "+OK"), ("SET k v", "+OK"), ("AUTH bob x", "+OK"), ("SET c1 v", "+OK")]);
+    assert_eq!(
+        alice.call("SET b1 v"),
+        "-NOPERM this user has no permissions to access one of the keys used as arguments"
+    );
+    admin.expect(&[("ACL SETUSER eve on >eve +get allkeys", "+OK"), ("ACL DELUSER alice", ":1"), ("ACL SAVE", "+OK")]);
+    let hash = "85262adf74518bbb70c7cb94cd6159d91669e5a81edf1efebd543eadbda9fa2b";
+    let saved = format!(
+        "user bob on nopass ~b* resetchannels -@all +get (%W~c* resetchannels -@all +set)\n\
+         user default on nopass ~* &* +@all\nuser eve on #{hash} ~* resetchannels -@all +get\n"
+    );
+    let file = dir.path().join("users.acl");
+    assert_eq!(std::fs::read_to_string(&file).expect("saved"), saved);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing temporary is left");
+    admin.expect(&[("ACL SETUSER eve -get", "+OK"), ("ACL SETUSER default -set", "+OK"), ("ACL LOAD", "+OK")]);
+    admin.expect(&[("SET k v", "+OK"), ("AUTH eve eve", "+OK"), ("GET k", "$1 v")]);
+    assert_eq!(admin.call("SET k v"), no_command("set"));
+    assert_closed(alice);
+}
+
+#[test]
+fn loading_disconnects_every_user_but_the_default_one() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = server_with_file(&dir, "user alice on nopass ~* +@all\n");
+    let (mut stays, mut other, mut loader) = (server.client(), server.client(), server.client());
+    stays.expect(&[("PING", "+PONG")]);
+    other.expect(&[("AUTH alice x", "+OK")]);
+    loader.expect(&[("AUTH alice x", "+OK"), ("ACL LOAD", "+OK")]);
+    assert_closed(loader);
+    assert_closed(other);
+    stays.expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn a_file_that_is_no_good_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = server_with_file(&dir, "user alice on nopass ~* +@all\n");
+    let file = dir.path().join("users.acl");
+    let mut client = server.client();
+    let unchanged = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
+    std::fs::write(&file, "user alice on\nuser alice on\n").expect("a temporary file");
+    assert_eq!(client.call("ACL LOAD"), format!("-ERR WARNING: Duplicate user 'alice' found on line 2. {unchanged}"));
+    std::fs::write(&file, "user bob on foo\n").expect("a temporary file");
+    assert_eq!(client.call("ACL LOAD"), format!("-ERR users.acl:1: Syntax error. {unchanged}"));
+    std::fs::remove_file(&file).expect("a temporary file");
+    assert_eq!(client.call("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+    assert_eq!(client.call("ACL USERS"), "*2 $5 alice $7 default");
+    std::fs::remove_dir(dir.path()).expect("an empty directory");
+    assert_eq!(
+        client.call("ACL SAVE"),
+        "-ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+    );
+}
+
+#[test]
+fn without_a_file_there_is_nothing_to_load_or_save() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("ACL LOAD", NO_SUCH_FILE), ("ACL SAVE", NO_SUCH_FILE)]);
+}
+
+#[test]
+fn settings_declare_users_and_the_default_one_anew() {
+    let server = TestServer::start_with(&[
+        ("requirepass", "secret"),
+        ("acl-pubsub-default", "allchannels"),
+        ("user", "alice on >pw +get ( +set ~x )"),
+        ("user", "default on nopass ~* +@all -flushdb"),
+    ]);
+    let mut client = server.client();
+    assert_eq!(client.call("FLUSHDB"), no_command("flushdb"));
+    let hash = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
+    let alice = format!("user alice on #{hash} &* -@all +get (~x &* -@all +set)");
+    let listed = client.call("ACL LIST");
+    assert!(listed.contains(&alice), "{listed}");
+    assert!(listed.contains("user default on nopass sanitize-payload ~* &* +@all -flushdb"), "{listed}");
+}
+
+#[test]
+fn a_start_is_refused_for_users_that_cannot_be_made() {
+    let cases = [
+        (
+            "user alice on +nosuch",
+            "Error loading ACL rule '+nosuch' for the user named 'alice': Unknown command or category name in ACL",
+        ),
+        ("user 'a b' on", "Spaces not allowed in ACL usernames"),
+        (
+            "user alice on\naclfile x",
+            "Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid.",
+        ),
+        (
+            "aclfile nosuch.acl",
+            "Aborting Redis startup because of ACL errors: Error loading ACLs, opening file 'nosuch.acl': No such file or directory",
+        ),
+    ];
+    for (settings, reason) in cases {
+        let refused = refusal(settings);
+        assert!(refused.starts_with(reason), "{settings}: {refused}");
+    }
+}
+
+#[test]
+fn a_user_is_declared_once_on_the_command_line() {
+    for name in ["foo", "default"] {
+        let binary =
+            std::process::Command::new(env!("CARGO_BIN_EXE_keylatch")).args(["--user", name, "--user", name]).output();
+        let output = binary.expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let reason = format!(
+            "Error in user declaration '{name}': Duplicate user found. A user can only be defined once in config files"
+        );
+        assert!(!output.status.success() && stderr.contains(&reason), "{stderr}");
+    }
+}
+
+#[test]
+fn a_change_takes_effect_for_clients_that_are_connected() {
+    let server = TestServer::start();
+    let (mut admin, mut client) = (server.client(), server.client());
+    admin.expect(&[("ACL SETUSER alice on nopass +get allkeys", "+OK")]);
+    client.expect(&[("AUTH alice x", "+OK"), ("GET k", "$-1")]);
+    for round in 0..20 {
+        admin.expect(&[("ACL SETUSER alice -get", "+OK")]);
+        assert_eq!(client.call("GET k"), no_command("get"), "round {round}");
+        admin.expect(&[("ACL SETUSER alice +get", "+OK")]);
+        assert_eq!(client.call("GET k"), "$-1", "round {round}");
+    }
+    admin.expect(&[
+        ("ACL SETUSER default resetpass >pw", "+OK"),
+        ("GET k", "$-1"),
+        ("RESET", "+RESET"),
+        ("GET k", NOAUTH),
+    ]);
+}
+
+#[test]
+fn a_change_takes_effect_for_the_next_command_of_the_same_pipeline() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let commands = ["ACL SETUSER default -get", "GET k", "ACL SETUSER default +get", "GET k"].map(str::to_owned);
+    assert_eq!(client.pipeline(&commands), ["+OK", &no_command("get"), "+OK", "$-1"]);
+}
+
+#[test]
+fn clients_of_a_deleted_user_are_disconnected_even_if_the_name_comes_back() {
+    let server = TestServer::start();
+    let (mut admin, mut client, mut idle) = (server.client(), server.client(), server.client());
+    admin.expect(&[("ACL SETUSER alice on nopass allcommands", "+OK")]);
+    client.expect(&[("AUTH alice x", "+OK"), ("PING", "+PONG")]);
+    idle.expect(&[("AUTH alice x", "+OK")]);
+    admin.send(b"ACL DELUSER alice\r\nACL SETUSER alice on nopass allcommands\r\n");
+    assert_eq!((admin.reply(), admin.reply()), (":1".into(), "+OK".into()));
+    assert_eq!(idle.read_raw(), None);
+    assert_closed(client);
+    admin.expect(&[("PING", "+PONG"), ("AUTH alice x", "+OK"), ("ACL WHOAMI", "$5 alice")]);
+}
+
+#[test]
+fn who_deletes_the_own_user_gets_the_reply_and_nothing_more() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("ACL SETUSER alice on nopass allcommands", "+OK"), ("AUTH alice x", "+OK")]);
+    client.send(b"ACL DELUSER alice\r\nPING\r\n");
+    assert_eq!(client.read_to_end(), b":1\r\n");
+}
+
+#[test]
+fn client_list_and_info_tell_of_users_and_refusals() {
+    let server = TestServer::start();
+    let (mut admin, mut client) = (server.client(), server.client());
+    admin.expect(&[("ACL SETUSER alice on nopass +get +client ~a", "+OK")]);
+    client.expect(&[("AUTH nobody x", "-WRONGPASS invalid username-password pair or user is disabled.")]);
+    client.expect(&[("AUTH alice x", "+OK")]);
+    assert!(client.call("CLIENT INFO").contains(" user=alice "));
+    assert!(admin.call("CLIENT INFO").contains(" user=default "));
+    for command in ["SET a b", "GET b", "GET c", "DBSIZE"] {
+        assert!(client.call(command).starts_with("-NOPERM"), "{command}");
+    }
+    let counted = ["auth", "cmd", "key", "channel"].map(|what| admin.info(&format!("acl_access_denied_{what}")));
+    assert_eq!(counted, ["1", "2", "2", "0"]);
+    assert_eq!(admin.call("RESET"), "+RESET");
+    let log = admin.call("ACL LOG 1");
+    assert!(log.contains(" name= ") && log.contains(" cmd=dbsize user=alice "), "{log}");
+}
+
+#[test]
+fn the_age_of_a_refusal_follows_the_clock() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    client.expect(&[("ACL SETUSER default -dbsize", "+OK")]);
+    assert_eq!(client.call("DBSIZE"), no_command("dbsize"));
+    server.advance_ms(1500);
+    assert!(client.call("ACL LOG").contains(" $11 age-seconds ,1.5 "));
+}
+
+#[test]
+fn passwords_are_made_up_in_the_length_asked_for() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (command, digits) in
+        [("ACL GENPASS", 64), ("ACL GENPASS 5", 2), ("ACL GENPASS 9", 3), ("ACL GENPASS 4096", 1024)]
+    {
+        let password = client.call(command);
+        let (_, word) = password.split_once(' ').expect("a bulk string");
+        assert!(word.len() == digits && word.bytes().all(|digit| digit.is_ascii_hexdigit()), "{command}: {password}");
+        assert_ne!(client.call(command), password, "{command}");
+    }
+}

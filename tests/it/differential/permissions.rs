@@ -1,0 +1,350 @@
+//! Stories about what users may do: commands, keys, transactions, and the log of what they were refused.
+//!
+//! Users outlive a story, so each begins by removing those it needs.
+
+use super::script::tell;
+
+#[test]
+fn users_are_refused_what_redis_refuses_them() {
+    tell(GATE);
+}
+
+#[test]
+fn keys_are_read_and_written_as_redis_allows() {
+    tell(KEYS);
+}
+
+#[test]
+fn transactions_ask_again_as_redis_does() {
+    tell(TRANSACTIONS);
+}
+
+#[test]
+fn refusals_are_logged_as_redis_does() {
+    tell(LOG);
+}
+
+const GATE: &str = r##"
+    ACL DELUSER alice
+    ACL WHOAMI
+    ACL SETUSER alice on >pw
+    b: AUTH alice pw
+    b: ACL WHOAMI
+    b: GET k
+    b: NOSUCH
+    b: GET
+    b: CLIENT ID
+    b: client getname
+    b: CLIENT NOSUCH
+    b: CONFIG GET port
+    b: RESET
+    b: ACL WHOAMI
+    b: HELLO 2 AUTH alice pw SETNAME me
+    b: CLIENT GETNAME
+    ACL SETUSER alice +acl +get +set +client|getname
+    b: ACL WHOAMI
+    b: GET k
+    b: CLIENT GETNAME
+    b: CLIENT ID
+    ACL SETUSER alice ~k*
+    b: GET k
+    b: SET k v
+    b: SET x v
+    b: GET k2
+    b: MGET k x
+    ACL SETUSER alice +mget
+    b: MGET k x
+    b: MGET k k2
+    ACL SETUSER alice allkeys
+    b: MGET k x
+    ACL SETUSER alice allcommands
+    b: DBSIZE
+    ACL SETUSER alice -dbsize
+    b: DBSIZE
+    b: QUIT
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all -select +select|0 +select|3
+    AUTH alice x
+    SELECT 0
+    SELECT 1
+    SELECT 3
+    SELECT
+    ACL SETUSER alice -acl
+    ACL WHOAMI
+    b: ACL DELUSER alice
+    PING
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +acl +ping
+    AUTH alice x
+    ACL DELUSER alice
+    PING
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all ~*
+    AUTH alice x
+    b: ACL DELUSER alice
+    b: ACL SETUSER alice on nopass +@all ~*
+    PING
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all
+    AUTH alice x
+    ACL SETUSER alice -ping
+    PING
+    ACL SETUSER alice -@all
+    ACL WHOAMI
+    HELLO 3
+    RESET
+    ACL DELUSER alice
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass -@all (+@write ~write::*) (+@read ~read::*)
+    b: AUTH alice x
+    b: PING
+    b: SET write::foo bar
+    b: GET read::foo
+    b: GET write::foo
+    b: SET read::foo bar
+    ACL SETUSER alice (+@all)
+    b: PING
+    b: SET read::foo bar
+    b: FLUSHALL
+    b: QUIT
+"##;
+
+const KEYS: &str = r##"
+    ACL DELUSER alice
+    ACL SETUSER alice on +@all %R~read* %W~write* %RW~rw*
+    ACL DRYRUN alice GET read
+    ACL DRYRUN alice GET write
+    ACL DRYRUN alice GET other
+    ACL DRYRUN alice SET read x
+    ACL DRYRUN alice SET write x
+    ACL DRYRUN alice SET write x GET
+    ACL DRYRUN alice SET write get
+    ACL DRYRUN alice SET write get get
+    ACL DRYRUN alice SET write x EX Get
+    ACL DRYRUN alice SET write x EX "get\x00"
+    ACL DRYRUN alice SET rw x GET
+    ACL DRYRUN alice GETSET write x
+    ACL DRYRUN alice GETDEL write
+    ACL DRYRUN alice GETEX read
+    ACL DRYRUN alice APPEND write x
+    ACL DRYRUN alice SETRANGE write 0 x
+    ACL DRYRUN alice INCR write
+    ACL DRYRUN alice INCR rw
+    ACL DRYRUN alice MSET write1 a write2 b
+    ACL DRYRUN alice MSET write1 a read b
+    ACL DRYRUN alice MSET write1 a read
+    ACL DRYRUN alice MSETNX rw a write b read c
+    ACL DRYRUN alice MGET read rw write
+    ACL DRYRUN alice COPY read write
+    ACL DRYRUN alice COPY write read
+    ACL DRYRUN alice RENAME rw write
+    ACL DRYRUN alice RENAME read write
+    ACL DRYRUN alice BITOP AND write read rw
+    ACL DRYRUN alice BITOP AND read read rw
+    ACL DRYRUN alice BITFIELD read GET u4 0
+    ACL DRYRUN alice BITFIELD read
+    ACL DRYRUN alice BITFIELD write
+    ACL DRYRUN alice BITFIELD read GET u4 0 SET u4 0 1
+    ACL DRYRUN alice BITFIELD read OVERFLOW WRAP GET u4 0
+    ACL DRYRUN alice BITFIELD read OVERFLOW
+    ACL DRYRUN alice BITFIELD read GET u4
+    ACL DRYRUN alice BITFIELD read NOSUCH
+    ACL DRYRUN alice BITFIELD write INCRBY u4 0 1
+    ACL DRYRUN alice BITFIELD rw INCRBY u4 0 1
+    ACL DRYRUN alice BITFIELD_RO read GET u4 0
+    ACL DRYRUN alice PFCOUNT read read
+    ACL DRYRUN alice PFCOUNT write read
+    ACL DRYRUN alice PFADD write x
+    ACL DRYRUN alice PFMERGE rw read
+    ACL DRYRUN alice PFMERGE write read
+    ACL DRYRUN alice TOUCH read
+    ACL DRYRUN alice TOUCH write
+    ACL DRYRUN alice TOUCH nothing
+    ACL DRYRUN alice EXISTS read write rw
+    ACL DRYRUN alice EXISTS read nothing
+    ACL DRYRUN alice MEMORY USAGE write
+    ACL DRYRUN alice MEMORY USAGE nothing
+    ACL DRYRUN alice OBJECT ENCODING write
+    ACL DRYRUN alice OBJECT ENCODING nothing
+    ACL DRYRUN alice TYPE read
+    ACL DRYRUN alice TYPE nothing
+    ACL DRYRUN alice STRLEN write
+    ACL DRYRUN alice STRLEN nothing
+    ACL DRYRUN alice DEL write
+    ACL DRYRUN alice DEL read
+    ACL DRYRUN alice UNLINK write read
+    ACL DRYRUN alice EXPIRE write 1
+    ACL DRYRUN alice EXPIRE read 1
+    ACL DRYRUN alice TTL write
+    ACL DRYRUN alice TTL read
+    ACL DRYRUN alice PERSIST write
+    ACL DRYRUN alice MOVE rw 1
+    ACL DRYRUN alice MOVE write 1
+    ACL DRYRUN alice WATCH write
+    ACL DRYRUN alice WATCH nothing
+    ACL DRYRUN alice LCS read rw
+    ACL DRYRUN alice LCS read write
+    ACL DRYRUN alice SCAN 0
+    ACL DRYRUN alice KEYS *
+    ACL DRYRUN alice FLUSHALL
+    ACL SETUSER alice -@all
+    ACL DRYRUN alice set somekey somevalue
+    ACL DRYRUN alice CLIENT ID
+    ACL DRYRUN alice client|id
+    ACL DRYRUN alice AUTH x
+    ACL DRYRUN alice HELLO
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all %R~read* %W~write*
+    SET read bar
+    b: AUTH alice x
+    b: GET read
+    b: SET read x
+    b: SET write x
+    b: SET write x GET
+    b: GET write
+    b: COPY read write
+    b: COPY write read
+    b: EXISTS write read
+    ACL SETUSER alice resetkeys "(%R~read* +@all)" "(%W~write* +@all)"
+    b: GET read
+    b: SET write x
+    b: COPY read write
+    b: QUIT
+"##;
+
+const TRANSACTIONS: &str = r##"
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +multi +exec +discard +get ~a
+    b: AUTH alice x
+    b: MULTI
+    b: GET a
+    b: SET a b
+    b: GET a
+    b: EXEC
+    b: MULTI
+    b: GET b
+    b: DISCARD
+    b: MULTI
+    b: GET a
+    ACL SETUSER alice -get
+    b: EXEC
+    ACL SETUSER alice +get
+    b: MULTI
+    b: GET a
+    ACL SETUSER alice resetkeys
+    b: EXEC
+    ACL SETUSER alice -exec ~a
+    b: MULTI
+    b: GET a
+    b: EXEC
+    b: EXEC
+    b: GET a
+    b: QUIT
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all ~*
+    AUTH alice x
+    MULTI
+    SET a 1
+    ACL SETUSER alice -get -watch
+    GET a
+    ACL WHOAMI
+    AUTH default ""
+    GET a
+    EXEC
+    ACL WHOAMI
+    MULTI
+    ACL DELUSER alice
+    PING
+    EXEC
+
+    ACL DELUSER alice
+    ACL SETUSER alice on nopass +@all ~*
+    AUTH alice x
+    MULTI
+    ACL DELUSER alice
+    PING
+    EXEC
+    PING
+"##;
+
+const LOG: &str = r##"
+    ACL DELUSER alice
+    ACL LOG RESET
+    ACL LOG
+    ACL SETUSER alice >foo on +set ~object:1234 +multi +exec
+    b: AUTH alice foo
+    b: GET foo
+    ACL LOG
+    b: GET foo
+    b: GET bar
+    b: CLIENT ID
+    ACL LOG
+    b: SET somekeynotallowed 1234
+    ACL LOG 1
+    b: MULTI
+    b: INCR foo
+    b: EXEC
+    ACL LOG 1
+    ACL SETUSER alice +incr
+    b: MULTI
+    b: INCR object:1234
+    ACL SETUSER alice -incr
+    b: EXEC
+    ACL LOG 1
+    ACL LOG 2
+    ACL LOG 0
+    ACL LOG -5
+    ACL LOG x
+    ACL LOG 1 2
+    b: AUTH alice wrong
+    b: auth nobody wrong
+    b: hello 2 auth alice wrong
+    ACL LOG 3
+    b: MULTI
+    b: AUTH alice wrong
+    b: GET x
+    b: EXEC
+    ACL LOG 3
+    ACL SETUSER alice +auth
+    b: MULTI
+    b: AUTH alice wrong
+    b: EXEC
+    ACL LOG 2
+    CONFIG SET acllog-max-len 2
+    ACL LOG 100
+    b: GET another
+    ACL LOG 100
+    b: SET another x
+    ACL LOG 100
+    ACL LOG RESET
+    ACL LOG
+    CONFIG SET acllog-max-len 0
+    b: GET another
+    ACL LOG
+    CONFIG SET acllog-max-len 128
+    CONFIG SET acllog-max-len -1
+    b: AUTH default ""
+
+    ACL DELUSER alice
+    ACL LOG RESET
+    ACL SETUSER alice on nopass +mget ~key (+mget ~key ~otherkey)
+    b: AUTH alice x
+    b: GET key
+    ACL LOG
+    ACL LOG RESET
+    b: MGET otherkey someotherkey
+    ACL LOG
+    ACL LOG RESET
+    b: MGET key otherkey someotherkey
+    b: MGET a b c
+    ACL LOG
+    ACL LOG RESET
+    b: QUIT
+"##;
