@@ -6,20 +6,28 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 
 use crate::clock::Now;
 use crate::command::Registered;
 use crate::config::{Config, OutputLimit};
-use crate::mailbox::{END, Letter, Mailbox, OVERFLOW};
+use crate::mailbox::{END, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
 use crate::store::NEVER;
 
 /// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
 /// but what others send cannot be.
 const WAITING_MAX: u64 = 256 * 1024 * 1024;
+
+/// What an idle client takes, in bytes, as measured: its task, its registration with the runtime, and what is here.
+const CLIENT_BYTES: usize = 1200;
+/// What a subscription takes besides the channel's name, in bytes.
+const SUBSCRIPTION_BYTES: usize = 64;
+/// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
+const REPLY_BUFFER: usize = 16 * 1024;
 
 /// Shows one client to the others.
 pub struct ClientInfo {
@@ -39,11 +47,17 @@ pub struct ClientInfo {
     protocol: AtomicUsize,
     /// Commands queued by MULTI, or -1 outside.
     queued: AtomicI64,
+    queued_bytes: AtomicUsize,
     watched: AtomicUsize,
     query_buffer: AtomicUsize,
+    query_room: AtomicUsize,
     output_buffer: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
+    /// Whether it is blocked, and by what: one of the states of [`Blocked`].
+    blocked: AtomicU8,
+    is_exempt: AtomicBool,
+    is_silent: AtomicBool,
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
@@ -115,11 +129,36 @@ impl ClientInfo {
     /// Notes how many commands MULTI has queued; `None` outside a transaction.
     pub fn set_queued(&self, queued: Option<usize>) {
         self.queued.store(queued.map_or(-1, |queued| queued as i64), Relaxed);
+        if queued.is_none() {
+            self.queued_bytes.store(0, Relaxed);
+        }
+    }
+
+    /// Notes that the commands MULTI has queued have so many more bytes of arguments.
+    pub fn add_queued_bytes(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Notes how many keys are watched.
     pub fn set_watched(&self, watched: usize) {
         self.watched.store(watched, Relaxed);
+    }
+
+    /// Notes how many bytes of requests are there and how many more have room.
+    #[inline]
+    pub fn set_query_buffer(&self, len: usize, room: usize) {
+        self.query_buffer.store(len, Relaxed);
+        self.query_room.store(room, Relaxed);
+    }
+
+    /// Exempts the client from being evicted (CLIENT NO-EVICT).
+    pub fn set_exempt(&self, is_exempt: bool) {
+        self.is_exempt.store(is_exempt, Relaxed);
+    }
+
+    /// Notes that the client does not want to count as a user of keys (CLIENT NO-TOUCH).
+    pub fn set_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Relaxed);
     }
 
     /// Notes that a batch was carried out, which command came last, and how much input waits after it.
@@ -128,7 +167,7 @@ impl ClientInfo {
             self.set_last_command(last);
         }
         self.active_ms.store(now.mono_ms, Relaxed);
-        self.query_buffer.store(query_buffer, Relaxed);
+        self.set_query_buffer(query_buffer, 0);
     }
 
     /// Notes how many bytes of output the client has not taken yet.
@@ -227,39 +266,155 @@ impl ClientInfo {
         now.mono_ms.saturating_sub(self.active_ms.load(Relaxed))
     }
 
-    /// Returns the client's line of CLIENT LIST, without line end.
-    pub fn line(&self, now: Now) -> String {
+    /// Returns for how many milliseconds the client has been connected.
+    pub fn age_ms(&self, now: Now) -> u64 {
+        now.mono_ms.saturating_sub(self.connected_ms)
+    }
+
+    /// Returns whether the client waits for something other than requests.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Relaxed) != blocked::FREE
+    }
+
+    /// Ends the client's wait as if its time were over, or with an error; returns whether it waited.
+    pub fn unblock(&self, unblocked: Unblocked) -> bool {
+        self.let_go(blocked::WAITING, unblocked)
+    }
+
+    fn let_go(&self, from: u8, unblocked: Unblocked) -> bool {
+        let to = match unblocked {
+            Unblocked::InTime => blocked::LET_GO,
+            Unblocked::WithError => blocked::LET_GO_WITH_ERROR,
+        };
+        let is_let_go = self.blocked.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
+        if is_let_go {
+            self.mailbox.signal(NUDGE);
+        }
+        is_let_go
+    }
+
+    /// Returns the bytes that the client makes the server hold.
+    pub fn memory(&self) -> usize {
+        let subscriptions: u32 = self.subscriptions.iter().map(|count| count.load(Relaxed)).sum();
+        CLIENT_BYTES
+            + self.query_buffer.load(Relaxed)
+            + self.query_room.load(Relaxed)
+            + self.queued_bytes.load(Relaxed)
+            + self.waiting()
+            + subscriptions as usize * SUBSCRIPTION_BYTES
+    }
+
+    /// Returns the letters that tell CLIENT LIST about the client's state.
+    fn flags(&self) -> String {
+        let letters = [
+            (self.class() == Class::Subscriber, 'P'),
+            (self.queued.load(Relaxed) >= 0, 'x'),
+            (self.is_blocked(), 'b'),
+            (self.is_unix, 'U'),
+            (self.is_exempt.load(Relaxed), 'e'),
+            (self.is_silent.load(Relaxed), 'T'),
+        ];
+        let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
+        if flags.is_empty() { "N".into() } else { flags }
+    }
+
+    /// Returns the client's line of CLIENT LIST, without line end. The client's own arguments, when it is the one that
+    /// asks, have `argument_bytes`.
+    pub fn line(&self, now: Now, argument_bytes: usize) -> String {
         let names = self.names();
         let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
-        let seconds = |ms: u64| now.mono_ms.saturating_sub(ms) / 1000;
-        let queued = self.queued.load(Relaxed);
-        let flags = match (queued >= 0, self.is_unix) {
-            (true, true) => "xU",
-            (true, false) => "x",
-            (false, true) => "U",
-            (false, false) => "N",
-        };
-        let output = self.output_buffer.load(Relaxed);
+        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.mailbox.waiting());
+        // Redis has a buffer of a fixed size for replies, and a list for those that do not fit; this is told likewise.
+        let list = output.saturating_sub(REPLY_BUFFER) + mail;
+        let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
         let command = self.last_command.lock().map_or("NULL", |command| command.name.as_str());
         // Writing to a string cannot fail.
         let _ = write!(
             line,
-            " name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} watch={} qbuf={} qbuf-free=0 \
-             argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output} oll=0 omem=0 tot-mem={} events=r cmd={command} user={} \
-             redir=-1 resp={} lib-name={} lib-ver={}",
+            " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+             argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
+             cmd={command} user={} redir=-1 resp={} lib-name={} lib-ver={}",
             names.name,
-            seconds(self.connected_ms),
-            seconds(self.active_ms.load(Relaxed)),
+            self.age_ms(now) / 1000,
+            self.idle_ms(now) / 1000,
+            self.flags(),
             self.db.load(Relaxed),
+            self.subscriptions(Topic::Channel),
+            self.subscriptions(Topic::Pattern),
+            self.subscriptions(Topic::ShardChannel),
+            self.queued.load(Relaxed),
             self.watched.load(Relaxed),
             self.query_buffer.load(Relaxed),
-            self.query_buffer.load(Relaxed) + output,
+            self.query_room.load(Relaxed),
+            self.queued_bytes.load(Relaxed),
+            output.min(REPLY_BUFFER),
+            self.memory() + argument_bytes,
+            if output > 0 { "rw" } else { "r" },
             self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
             self.protocol.load(Relaxed),
             names.lib_name,
             names.lib_ver,
         );
         line
+    }
+}
+
+/// Says what a client that is blocked waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// The end of a pause.
+    Pause,
+    /// What its command waits for.
+    Wait,
+}
+
+/// Says how a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblocked {
+    /// Its time was over, or somebody said so.
+    InTime,
+    /// Somebody wanted the command to fail.
+    WithError,
+}
+
+/// The states of a client, as far as being blocked goes.
+mod blocked {
+    pub(super) const FREE: u8 = 0;
+    pub(super) const PAUSED: u8 = 1;
+    pub(super) const WAITING: u8 = 2;
+    pub(super) const LET_GO: u8 = 3;
+    pub(super) const LET_GO_WITH_ERROR: u8 = 4;
+}
+
+/// Blocks a client as long as it lives.
+pub struct Blocked<'a> {
+    clients: &'a Clients,
+    info: &'a ClientInfo,
+    until_ms: u64,
+    is_timed: bool,
+}
+
+impl Blocked<'_> {
+    /// Returns how the wait has ended, if it has.
+    pub fn ended(&self, now: Now) -> Option<Unblocked> {
+        if now.mono_ms >= self.until_ms {
+            // Whoever lets it go right now comes first or not at all.
+            let _ = self.info.blocked.compare_exchange(blocked::WAITING, blocked::LET_GO, AcqRel, Relaxed);
+            let _ = self.info.blocked.compare_exchange(blocked::PAUSED, blocked::LET_GO, AcqRel, Relaxed);
+        }
+        match self.info.blocked.load(Acquire) {
+            blocked::LET_GO => Some(Unblocked::InTime),
+            blocked::LET_GO_WITH_ERROR => Some(Unblocked::WithError),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.info.blocked.store(blocked::FREE, Relaxed);
+        self.clients.blocked.fetch_sub(1, Relaxed);
+        self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
     }
 }
 
@@ -271,6 +426,9 @@ pub struct Clients {
     are_over: AtomicBool,
     last_id: AtomicU64,
     refused: AtomicU64,
+    /// How many are blocked, and how many of those not for ever.
+    blocked: AtomicUsize,
+    timed: AtomicUsize,
 }
 
 impl Clients {
@@ -298,6 +456,11 @@ impl Clients {
             db: AtomicUsize::new(0),
             protocol: AtomicUsize::new(2),
             queued: AtomicI64::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            query_room: AtomicUsize::new(0),
+            blocked: AtomicU8::new(blocked::FREE),
+            is_exempt: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
             watched: AtomicUsize::new(0),
             query_buffer: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
@@ -321,6 +484,49 @@ impl Clients {
     /// Removes a client that is gone.
     pub fn remove(&self, id: u64) {
         self.by_id.lock().remove(&id);
+    }
+
+    /// Ends the connection of a client, which is not listed any more from now on.
+    pub fn kill(&self, client: &ClientInfo) {
+        self.remove(client.id);
+        client.mailbox.signal(END);
+    }
+
+    /// Blocks a client until a time, in monotonic milliseconds, or until it is let go.
+    pub fn block<'a>(&'a self, info: &'a ClientInfo, block: Block, until_ms: u64) -> Blocked<'a> {
+        let state = if block == Block::Pause { blocked::PAUSED } else { blocked::WAITING };
+        let is_timed = block == Block::Wait && until_ms != NEVER;
+        self.blocked.fetch_add(1, Relaxed);
+        self.timed.fetch_add(usize::from(is_timed), Relaxed);
+        info.blocked.store(state, Release);
+        Blocked { clients: self, info, until_ms, is_timed }
+    }
+
+    /// Lets go all that wait for the end of a pause.
+    pub fn end_pause(&self) {
+        for client in self.all() {
+            client.let_go(blocked::PAUSED, Unblocked::InTime);
+        }
+    }
+
+    /// Makes every client that is blocked look at the time: it was moved by hand.
+    pub fn nudge_blocked(&self) {
+        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.mailbox.signal(NUDGE));
+    }
+
+    /// Returns how many clients are blocked.
+    pub fn blocked(&self) -> usize {
+        self.blocked.load(Relaxed)
+    }
+
+    /// Returns how many clients wait for something with a time limit of their own.
+    pub fn timed(&self) -> usize {
+        self.timed.load(Relaxed)
+    }
+
+    /// Finds a client by its number.
+    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.by_id.lock().get(&id).cloned()
     }
 
     /// Returns everybody, oldest first.

@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
@@ -19,13 +19,17 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 
-use crate::command::dispatch::{Deferred, Sliced, Turn};
+use crate::clients::{Block, Unblocked};
+use crate::clock::Clock;
+use crate::command::dispatch::{Deferred, Later, Sliced, Turn};
 use crate::config::Config;
-use crate::mailbox::{END, MAIL, OVERFLOW};
+use crate::error::Error;
+use crate::mailbox::{END, MAIL, NUDGE, OVERFLOW};
 use crate::namespace::Namespace;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::scratch::{Pool, READ_LEN, Scratch};
-use crate::session::Session;
+use crate::session::{Replies, Session};
+use crate::store::NEVER;
 
 /// How many bytes of replies may wait before the client's requests are no longer read.
 const OUTPUT_PAUSE: usize = 256 * 1024 * 1024;
@@ -87,8 +91,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Read(len) => len,
             };
             self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
-            while let Some(task) = self.execute_input() {
-                Box::pin(self.finish(task)).await;
+            while let Some(later) = self.execute_input() {
+                if !Box::pin(self.finish(later)).await? {
+                    return Ok(());
+                }
             }
             if self.session.closing || self.is_over_limits() {
                 return Ok(());
@@ -129,11 +135,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         // Mail that comes while output waits is looked at once the client has taken that.
-        let awaited = if scratch.output.is_empty() { END | OVERFLOW | MAIL } else { END | OVERFLOW };
+        let awaited = if scratch.output.is_empty() { END | OVERFLOW | NUDGE | MAIL } else { END | OVERFLOW | NUDGE };
         if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
             self.pool.give(blank);
         }
         ready!(self.session.info.mailbox.poll(cx, awaited));
+        self.session.info.mailbox.lower(NUDGE);
         Poll::Ready(Ok(Exchange::Changed))
     }
 
@@ -201,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut deferred = None;
         while deferred.is_none() && !self.session.closing {
             if scratch.next < scratch.batch.len() {
-                deferred = self.execute_batch(&mut scratch);
+                deferred = self.execute_batch(&mut scratch).filter(|later| !matches!(later, Later::NewTurn));
             } else if !self.decode_batch(&mut scratch) {
                 break;
             }
@@ -221,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(Some(batch)) => (scratch.batch, scratch.next) = (batch, 0),
             Ok(None) => return false,
             Err(error) => {
-                if let DecodeError::Protocol(error) = &error {
+                if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
                     Reply::new(&mut scratch.output, self.session.protocol).error(&error.wire_text());
                 }
                 debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
@@ -236,11 +243,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Scratch { input, output, plan, batch, next, .. } = scratch;
         let mut turn = Turn::new(&self.server, &self.config);
         turn.plan(batch, *next, self.session.db, plan);
+        self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
+        let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
         let (mut executed, mut deferred) = (0, None);
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
             let request = batch.get(*next + executed);
-            deferred = turn.execute(&mut self.session, request, plan, executed, output);
+            deferred = match is_restrained {
+                false => turn.execute(&mut self.session, request, plan, executed, output),
+                true => turn.execute_restrained(&mut self.session, request, plan, executed, output),
+            };
             executed += 1;
+        }
+        if let Some(Later::Pause) = deferred {
+            executed -= 1;
         }
         *next += executed;
         self.server.stats.commands.fetch_add(std::mem::take(&mut self.session.calls), Relaxed);
@@ -248,14 +263,79 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         deferred
     }
 
+    /// Does what a turn has left to do; returns whether the client is still there then.
+    async fn finish(&mut self, later: Later) -> io::Result<bool> {
+        let now = self.server.clock.now();
+        match later {
+            Later::NewTurn => Ok(true),
+            Later::Slices(task) => {
+                self.finish_slices(task).await;
+                Ok(true)
+            }
+            Later::Pause => match self.server.pause.in_force(now) {
+                Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
+                None => Ok(true),
+            },
+            Later::Wait(wait) => {
+                let Some(unblocked) = self.block(Block::Wait, wait.until_ms).await? else { return Ok(false) };
+                let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+                let before = scratch.output.mark();
+                let mut reply = Reply::new(&mut scratch.output, self.session.protocol);
+                match unblocked {
+                    Unblocked::WithError => reply.error(&Error::Unblocked.wire_text()),
+                    Unblocked::InTime => (wait.reply)(&mut reply),
+                }
+                self.session.replies.end_request(&mut scratch.output, before, None);
+                Ok(true)
+            }
+        }
+    }
+
     /// Finishes a long command slice by slice; others are served in between.
-    async fn finish(&mut self, mut task: Box<dyn Sliced>) {
+    async fn finish_slices(&mut self, mut task: Box<dyn Sliced>) {
         loop {
             tokio::task::yield_now().await;
             let Some(scratch) = &mut self.scratch else { return };
+            let before = scratch.output.mark();
             let mut turn = Turn::new(&self.server, &self.config);
             if turn.resume(&mut *task, &self.session, &mut scratch.output) {
-                return;
+                return self.session.replies.end_request(&mut scratch.output, before, None);
+            }
+        }
+    }
+
+    /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
+    /// client sends is read but not looked at. Returns `None` when it leaves.
+    async fn block(&mut self, block: Block, until_ms: u64) -> io::Result<Option<Unblocked>> {
+        let (server, info) = (self.server.clone(), self.session.info.clone());
+        let blocked = server.clients.block(&info, block, until_ms);
+        let mut time_is_over = pin!(until(&server.clock, until_ms));
+        let mut is_over = false;
+        loop {
+            let now = server.clock.now();
+            if let Some(unblocked) = blocked.ended(now) {
+                return Ok(Some(unblocked));
+            }
+            // The pause may have ended before it was known that this client waits for that.
+            if block == Block::Pause && server.pause.in_force(now).is_none() {
+                return Ok(Some(Unblocked::InTime));
+            }
+            let exchange = tokio::select! {
+                exchange = poll_fn(|cx| self.poll_exchange(cx)) => exchange?,
+                () = &mut time_is_over, if !is_over => {
+                    is_over = true;
+                    Exchange::Changed
+                }
+            };
+            match exchange {
+                Exchange::Ended => return Ok(None),
+                Exchange::Changed => {}
+                Exchange::Read(len) => {
+                    self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                    if self.is_over_limits() {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -315,4 +395,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 fn limits(config: &Config, session: &Session) -> Limits {
     Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !session.access.needs_authentication() }
+}
+
+/// Waits until a monotonic time; where time moves by hand, whoever moves it nudges the clients.
+async fn until(clock: &Clock, until_ms: u64) {
+    let ms = until_ms.saturating_sub(clock.now().mono_ms);
+    match clock.is_manual() || until_ms == NEVER {
+        true => std::future::pending().await,
+        false => tokio::time::sleep(Duration::from_millis(ms)).await,
+    }
 }

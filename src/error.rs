@@ -84,6 +84,12 @@ pub enum Error {
     ExecRefused(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
+    /// The client listens to channels in RESP2, where little else is possible; holds the command's full name.
+    NotWhileListening(String),
+    /// CLIENT UNBLOCK ended the wait.
+    Unblocked,
+    /// A subcommand has no such form; holds the word and the container's name.
+    SubcommandForm(Vec<u8>, &'static str),
     /// A client name has bytes outside `!`..`~`.
     ClientName,
     /// CLIENT SETINFO met an attribute it does not know; holds the word.
@@ -110,6 +116,8 @@ pub enum Error {
     UserNotFound(Vec<u8>),
     /// ACL DRYRUN met a command that does not exist; holds the name.
     CommandNotFound(Vec<u8>),
+    /// No user has this name.
+    NoSuchUser(Vec<u8>),
     /// CLIENT LIST TYPE met a type it does not know; holds the word.
     UnknownClientType(Vec<u8>),
     /// CONFIG SET refused; holds the reason.
@@ -154,6 +162,11 @@ impl Error {
             Error::UnknownSubcommand(word, container) => {
                 quoting("ERR unknown subcommand '", word, &format!("'. Try {container} HELP."))
             }
+            Error::SubcommandForm(word, container) => quoting(
+                "ERR unknown subcommand or wrong number of arguments for '",
+                word,
+                &format!("'. Try {container} HELP."),
+            ),
             Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
             Error::PfdebugSubcommand(word) => {
@@ -169,6 +182,7 @@ impl Error {
             Error::UnknownCategory(word) => quoting("ERR Unknown category '", clip(word, QUOTED_MAX), "'"),
             Error::UserNotFound(name) => quoting("ERR User '", clip(name, usize::MAX), "' not found"),
             Error::CommandNotFound(name) => quoting("ERR Command '", clip(name, usize::MAX), "' not found"),
+            Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
             _ => return None,
@@ -231,6 +245,14 @@ impl fmt::Display for Error {
             Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
             Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
             Error::NotInMulti => "ERR Command not allowed inside a transaction",
+            Error::NotWhileListening(name) => {
+                return write!(
+                    f,
+                    "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                     allowed in this context"
+                );
+            }
+            Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
             Error::SetInfoValue(attribute) => {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");

@@ -64,6 +64,7 @@ pub mod healthcheck;
 pub mod logging;
 pub mod mailbox;
 pub mod namespace;
+pub mod pause;
 pub mod process;
 pub mod resp;
 pub mod scratch;

@@ -27,6 +27,8 @@ pub const END: Signals = 1;
 pub const OVERFLOW: Signals = 1 << 1;
 /// Frames wait to be written.
 pub const MAIL: Signals = 1 << 2;
+/// A client that is blocked is to look whether it still is.
+pub const NUDGE: Signals = 1 << 3;
 
 /// Holds what others left for one client.
 #[derive(Default)]

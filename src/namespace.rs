@@ -13,6 +13,7 @@ use crate::acl::Acl;
 use crate::clients::Clients;
 use crate::clock::{Clock, Now};
 use crate::config::Config;
+use crate::pause::Pause;
 use crate::store::{Alarm, Store};
 
 /// Holds one instance.
@@ -27,6 +28,8 @@ pub struct Namespace {
     pub acl: Acl,
     /// Who is connected.
     pub clients: Clients,
+    /// Which commands are held back, if any.
+    pub pause: Pause,
     /// What has happened so far.
     pub stats: Stats,
     /// Wakes the sweeper when a key falls due earlier than it expects.
@@ -128,6 +131,7 @@ impl Namespace {
             acl: Acl::new(config.requirepass.as_deref()),
             settings: Settings::new(config),
             clients: Clients::default(),
+            pause: Pause::default(),
             stats: Stats::default(),
             sweep_wanted,
             run_id: random_hex(),

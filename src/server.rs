@@ -178,6 +178,7 @@ impl Server {
         self.namespace().clock.advance(by);
         self.sweep();
         self.shared.close_overdue();
+        self.namespace().clients.nudge_blocked();
     }
 
     /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an

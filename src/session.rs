@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
-use crate::clients::ClientInfo;
-use crate::command::Registered;
-use crate::resp::{OwnedRequest, Protocol, Reply};
+use crate::clients::{Class, ClientInfo};
+use crate::command::{Group, Registered, WHILE_LISTENING};
+use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply};
 use crate::store::{Store, View, WatchFlag};
 
 /// Holds the state of one connection.
@@ -29,6 +29,10 @@ pub struct Session {
     pub last_command: Option<&'static Registered>,
     /// Commands carried out, those inside EXEC included, that are not in the server's statistics yet.
     pub calls: u64,
+    /// Whether replies are written.
+    pub replies: Replies,
+    /// Set inside EXEC by a command that ends the turn, see [`Call::end_turn`](crate::command::Call::end_turn).
+    pub turn_is_over: bool,
     /// Set when the connection is to be closed after the replies so far.
     pub closing: bool,
 }
@@ -51,6 +55,42 @@ pub struct Watch {
     pub keys: Vec<(usize, Box<[u8]>)>,
 }
 
+/// Says whether replies are written; CLIENT REPLY changes it. What is pushed is written in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+    /// Not that of the next request.
+    SkipNext,
+    /// Not that of this request.
+    Skip,
+}
+
+impl Replies {
+    /// Takes note that a request begins.
+    pub fn begin_request(&mut self) {
+        if *self == Replies::SkipNext {
+            *self = Replies::Skip;
+        }
+    }
+
+    /// Takes back what a request has written since `mark`, if that is not wanted. Confirmations of subscriptions are
+    /// pushes and stay.
+    pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&Registered>) {
+        let is_push = command.is_some_and(|command| {
+            command.command.group == Group::PubSub && command.command.flags & WHILE_LISTENING != 0
+        });
+        if matches!(self, Replies::Off | Replies::Skip) && !is_push {
+            out.rollback(mark);
+        }
+        if *self == Replies::Skip {
+            *self = Replies::On;
+        }
+    }
+}
+
 impl Session {
     /// Creates the session of a fresh connection.
     pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
@@ -65,6 +105,8 @@ impl Session {
             watch: Watch::default(),
             last_command: None,
             calls: 0,
+            replies: Replies::On,
+            turn_is_over: false,
             closing: false,
         }
     }
@@ -104,6 +146,21 @@ impl Session {
     pub fn log_out(&mut self, acl: &Acl) {
         self.access = Access::new(acl);
         self.info.set_user(&self.access.user().name);
+    }
+
+    /// Returns whether its requests need more care than the gate's quick way takes. Asked once in a turn.
+    pub fn is_restrained(&self) -> bool {
+        self.replies != Replies::On || self.only_listens()
+    }
+
+    /// Returns whether it has subscribed to something in RESP2, where replies cannot be told from messages.
+    fn only_listens(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.info.class() == Class::Subscriber
+    }
+
+    /// Returns whether a client that may only listen may call a command.
+    pub fn allows(&self, command: &Registered) -> bool {
+        !self.only_listens() || command.command.flags & WHILE_LISTENING != 0
     }
 
     /// Drops the watches, and what the shards remember of them.

@@ -348,6 +348,6 @@ fn note(server: &Namespace, config: &Config, session: &Session, why: (Reason, Co
     };
     counter.fetch_add(1, Relaxed);
     let now = server.clock.now();
-    let entry = Entry::new(why, object, user, now.wall_ms, session.info.line(now));
+    let entry = Entry::new(why, object, user, now.wall_ms, session.info.line(now, 0));
     server.acl.log.lock().note(entry, config.acllog_max_len);
 }

@@ -1,48 +1,77 @@
 //! CLIENT: what the server and other clients know about this connection.
 
+mod others;
+
 use std::sync::Arc;
 
 use super::args::is_word;
 use super::{
     ADMIN, Arg, Call, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token,
 };
-use crate::clients::ClientInfo;
+use crate::clients::{Class, ClientInfo};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::session::Replies;
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
+const RULE: Flags = PLAIN | ADMIN;
+const TIPS: &[&str] = &["nondeterministic_output"];
+const PER_CLIENT: &str = "O(N) where N is the number of client connections";
 
-/// Declares the commands of this file.
-pub const COMMANDS: &[Command] =
-    &[Command::container(
-        "CLIENT",
-        Group::Connection,
-        &[
-            Command::new("GETNAME", get_name, PLAIN, Group::Connection).docs(
-                "2.6.9",
-                "O(1)",
-                "Returns the connection's name.",
-            ),
-            Command::new("ID", id, PLAIN, Group::Connection).docs("5.0.0", "O(1)", "Returns the connection's number."),
-            Command::new("INFO", info, PLAIN, Group::Connection).tips(&["nondeterministic_output"]).docs(
-                "6.2.0",
-                "O(1)",
-                "Returns this connection's line of CLIENT LIST.",
-            ),
-            Command::new("LIST", list, PLAIN | ADMIN, Group::Connection)
-                .args(LIST_ARGS)
-                .tips(&["nondeterministic_output"])
-                .docs("2.4.0", "O(N) where N is the number of client connections", "Lists who is connected."),
-            Command::new("SETINFO", set_info, PLAIN, Group::Connection)
-                .args(&[one_of("attr", &[string("libname").token("LIB-NAME"), string("libver").token("LIB-VER")])])
-                .docs("7.2.0", "O(1)", "Notes which client library uses the connection."),
-            Command::new("SETNAME", set_name_command, PLAIN, Group::Connection)
-                .args(&[string("connection-name")])
-                .docs("2.6.9", "O(1)", "Names the connection."),
-        ],
-    )
-    .docs("2.4.0", "Depends on subcommand.", "Holds the commands about client connections.")];
+/// Declares the commands of this file, and of those about other clients.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::container("CLIENT", Group::Connection, &[
+        Command::new("CACHING", caching, PLAIN, Group::Connection)
+            .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])
+            .docs("6.0.0", "O(1)", "Tells whether the keys of the next command are tracked."),
+        Command::new("GETNAME", get_name, PLAIN, Group::Connection)
+            .docs("2.6.9", "O(1)", "Returns the connection's name."),
+        Command::new("GETREDIR", get_redir, PLAIN, Group::Connection)
+            .docs("6.0.0", "O(1)", "Returns which client gets the messages about tracked keys."),
+        Command::new("ID", id, PLAIN, Group::Connection)
+            .docs("5.0.0", "O(1)", "Returns the connection's number."),
+        Command::new("INFO", info, PLAIN, Group::Connection)
+            .tips(TIPS)
+            .docs("6.2.0", "O(1)", "Returns this connection's line of CLIENT LIST."),
+        Command::new("KILL", others::kill, RULE, Group::Connection)
+            .args(others::KILL_ARGS)
+            .arity(-3)
+            .docs("2.4.0", PER_CLIENT, "Closes connections."),
+        Command::new("LIST", list, RULE, Group::Connection)
+            .args(LIST_ARGS)
+            .tips(TIPS)
+            .docs("2.4.0", PER_CLIENT, "Lists who is connected."),
+        Command::new("NO-EVICT", no_evict, RULE, Group::Connection)
+            .args(SWITCH)
+            .docs("7.0.0", "O(1)", "Exempts the connection from being closed when clients take too much memory."),
+        Command::new("NO-TOUCH", no_touch, PLAIN, Group::Connection)
+            .args(SWITCH)
+            .docs("7.2.0", "O(1)", "Keeps the connection's commands from counting as uses of keys; none are counted."),
+        Command::new("PAUSE", others::pause, RULE, Group::Connection)
+            .args(others::PAUSE_ARGS)
+            .docs("2.9.50", "O(1)", "Holds the commands of all clients back for a time."),
+        Command::new("REPLY", reply, PLAIN, Group::Connection)
+            .args(&[one_of("on_off_skip", &[token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")])])
+            .docs("3.2.0", "O(1)", "Tells whether replies are written."),
+        Command::new("SETINFO", set_info, PLAIN, Group::Connection)
+            .args(&[one_of("attr", &[string("libname").token("LIB-NAME"), string("libver").token("LIB-VER")])])
+            .docs("7.2.0", "O(1)", "Notes which client library uses the connection."),
+        Command::new("SETNAME", set_name_command, PLAIN, Group::Connection)
+            .args(&[string("connection-name")])
+            .docs("2.6.9", "O(1)", "Names the connection."),
+        Command::new("TRACKINGINFO", tracking_info, PLAIN, Group::Connection)
+            .docs("6.2.0", "O(1)", "Tells how the connection tracks keys."),
+        Command::new("UNBLOCK", others::unblock, RULE, Group::Connection)
+            .args(others::UNBLOCK_ARGS)
+            .docs("5.0.0", "O(log N) where N is the number of client connections", "Ends the wait of a client."),
+        Command::new("UNPAUSE", others::unpause, RULE, Group::Connection)
+            .docs("6.2.0", "O(N) Where N is the number of paused clients", "Serves all clients again."),
+    ])
+    .docs("2.4.0", "Depends on subcommand.", "Holds the commands about client connections."),
+];
 
+const SWITCH: &[Arg] = &[one_of("enabled", &[token("on", "ON"), token("off", "OFF")])];
 const LIST_ARGS: &[Arg] = &[
     one_of(
         "normal_master_replica_pubsub",
@@ -106,25 +135,39 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every client is a normal one as long as there is neither replication nor pub/sub.
 fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
-    let word = call.args.bytes()?;
-    let is = |name| is_word(word, name);
-    if is("normal") {
-        Ok(call.server.clients.all())
-    } else if is("slave") || is("replica") || is("pubsub") || is("master") {
-        Ok(Vec::new())
-    } else {
-        Err(Error::UnknownClientType(word.to_vec()))
+    let kind = ClientType::parse(call.args.bytes()?)?;
+    Ok(call.server.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
+}
+
+/// Names a type of clients, as CLIENT LIST and CLIENT KILL know them. There is no replication, so nobody is a master
+/// or a replica.
+#[derive(Clone, Copy)]
+struct ClientType(Option<Class>);
+
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<Self> {
+        let types = [
+            ("normal", Some(Class::Normal)),
+            ("slave", None),
+            ("replica", None),
+            ("pubsub", Some(Class::Subscriber)),
+            ("master", None),
+        ];
+        let found = types.into_iter().find(|(name, _)| is_word(word, name));
+        found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
+    }
+
+    fn is_that_of(self, client: &ClientInfo) -> bool {
+        self.0 == Some(client.class())
     }
 }
 
 fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
-    let all = call.server.clients.all();
     let mut chosen = Vec::new();
     while let Some(word) = call.args.next_word() {
         let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
-        chosen.extend(all.iter().find(|client| client.id == id as u64).cloned());
+        chosen.extend(call.server.clients.find(id as u64));
     }
     Ok(chosen)
 }
@@ -132,8 +175,75 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
 fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
     call.session.info.set_last_command(call.command);
     let now = call.now();
-    let text: String = clients.iter().map(|client| client.line(now) + "\n").collect();
+    let own = call.session.info.id;
+    let argument_bytes = |client: &ClientInfo| if client.id == own { call.args.request().bytes_len() } else { 0 };
+    let text: String = clients.iter().map(|client| client.line(now, argument_bytes(client)) + "\n").collect();
     call.reply.verbatim("txt", text.as_bytes());
+}
+
+/// Reads ON or OFF.
+fn switch(call: &mut Call<'_>) -> Result<bool> {
+    match call.args.bytes()? {
+        word if is_word(word, "ON") => Ok(true),
+        word if is_word(word, "OFF") => Ok(false),
+        _ => Err(Error::Syntax),
+    }
+}
+
+fn no_evict(call: &mut Call<'_>) -> Result<()> {
+    let is_exempt = switch(call)?;
+    call.session.info.set_exempt(is_exempt);
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call<'_>) -> Result<()> {
+    let is_silent = switch(call)?;
+    call.session.info.set_silent(is_silent);
+    call.reply.ok();
+    Ok(())
+}
+
+fn reply(call: &mut Call<'_>) -> Result<()> {
+    let mode = call.args.bytes()?;
+    if is_word(mode, "ON") {
+        call.session.replies = Replies::On;
+        call.reply.ok();
+    } else if is_word(mode, "OFF") {
+        call.session.replies = Replies::Off;
+    } else if !is_word(mode, "SKIP") {
+        return Err(Error::Syntax);
+    } else if call.session.replies != Replies::Off {
+        call.session.replies = Replies::SkipNext;
+    }
+    call.end_turn();
+    Ok(())
+}
+
+fn caching(_: &mut Call<'_>) -> Result<()> {
+    Err(Error::other(
+        "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    ))
+}
+
+fn get_redir(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(NO_REDIRECTION);
+    Ok(())
+}
+
+/// What stands for the client that gets another one's messages about tracked keys where nothing is tracked.
+const NO_REDIRECTION: i64 = -1;
+
+fn tracking_info(call: &mut Call<'_>) -> Result<()> {
+    call.reply.map(3);
+    call.reply.bulk(b"flags");
+    call.reply.set(1);
+    call.reply.bulk(b"off");
+    call.reply.bulk(b"redirect");
+    call.reply.int(NO_REDIRECTION);
+    call.reply.bulk(b"prefixes");
+    call.reply.array(0);
+    Ok(())
 }
 
 /// Checks a connection's name.

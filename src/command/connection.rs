@@ -5,12 +5,13 @@ use super::args::is_word;
 use super::client::{client_name, set_name};
 use super::databases::read_database;
 use super::{
-    ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, block, integer,
-    string,
+    ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_LISTENING,
+    block, integer, string,
 };
 use crate::acl::DEFAULT;
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
+use crate::session::Replies;
 
 /// The Redis version that clients may rely on; see LOCKS in the project's documentation of deviations.
 pub const REDIS_VERSION: &str = "7.4.0";
@@ -32,16 +33,16 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Chooses the protocol version and introduces the client.",
     ),
-    Command::new("PING", ping, FAST, Group::Connection)
+    Command::new("PING", ping, FAST | WHILE_LISTENING, Group::Connection)
         .args(&[string("message").optional()])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .docs("1.0.0", "O(1)", "Tells that the server is there."),
-    Command::new("QUIT", quit, SESSION | AT_ONCE, Group::Connection).arity(-1).docs(
+    Command::new("QUIT", quit, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).arity(-1).docs(
         "1.0.0",
         "O(1)",
         "Closes the connection.",
     ),
-    Command::new("RESET", reset, SESSION | AT_ONCE, Group::Connection).docs(
+    Command::new("RESET", reset, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).docs(
         "6.2.0",
         "O(1)",
         "Puts the connection back into the state of a fresh one.",
@@ -170,6 +171,8 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.info.set_queued(None);
     call.session.stop_watching(&mut call.view, &call.server.store);
     call.session.select(0);
+    call.session.replies = Replies::On;
+    call.session.info.set_silent(false);
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);
     call.session.log_out(&call.server.acl);
     set_name(call, String::new());

@@ -9,12 +9,12 @@ use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
-use super::{AT_ONCE, Args, EXCLUSIVE, NO_AUTH, NO_MULTI, acl};
-use crate::acl::Denial;
+use super::{AT_ONCE, Args, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::Session;
 use crate::store::{Hold, View};
@@ -41,8 +41,28 @@ pub struct Call<'a> {
     deferred: Option<&'a mut Deferred>,
 }
 
-/// Holds what is left of a long command after its first slice.
-pub type Deferred = Option<Box<dyn Sliced>>;
+/// Holds what is left to do, by the connection, after a request and before the next.
+pub type Deferred = Option<Later>;
+
+/// Says what is left to do.
+pub enum Later {
+    /// The rest of a long command after its first slice.
+    Slices(Box<dyn Sliced>),
+    /// To go on in another turn, because what is asked once in a turn has changed.
+    NewTurn,
+    /// To come back to the same request, which was not carried out, when the server is no longer paused.
+    Pause,
+    /// To wait, and then to reply.
+    Wait(Wait),
+}
+
+/// Describes a wait for what does not come: only time, or CLIENT UNBLOCK, ends it.
+pub struct Wait {
+    /// Until when, in monotonic milliseconds.
+    pub until_ms: u64,
+    /// What is replied then.
+    pub reply: fn(&mut Reply<'_>),
+}
 
 /// Cuts a long command into slices, between which other clients are served.
 pub trait Sliced: Send {
@@ -87,10 +107,32 @@ impl Call<'_> {
     pub fn run_sliced(&mut self, mut task: impl Sliced + 'static) {
         while !task.step(&mut self.view, &mut self.reply) {
             if let Some(deferred) = &mut self.deferred {
-                **deferred = Some(Box::new(task));
+                **deferred = Some(Later::Slices(Box::new(task)));
                 return;
             }
         }
+    }
+
+    /// Lets the next request begin another turn: this call changes what is asked once in a turn, see
+    /// [`Session::is_restrained`].
+    pub fn end_turn(&mut self) {
+        match &mut self.deferred {
+            Some(deferred) => **deferred = Some(Later::NewTurn),
+            None => self.session.turn_is_over = true,
+        }
+    }
+
+    /// Blocks the client until a time, and replies then; inside EXEC, which does not wait, it replies at once.
+    pub fn wait(&mut self, wait: Wait) {
+        match &mut self.deferred {
+            Some(deferred) => **deferred = Some(Later::Wait(wait)),
+            None => (wait.reply)(&mut self.reply),
+        }
+    }
+
+    /// Returns whether the call is one of several whose replies are one, as inside EXEC.
+    pub fn is_nested(&self) -> bool {
+        self.deferred.is_none()
     }
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
@@ -214,15 +256,56 @@ impl<'n> Turn<'n> {
                     self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
                 }
             }
-            command => {
-                let error = refusal(session, request, command, &self.config.special.renames);
-                if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
-                    acl::note_denial(self.server, self.config, session, (command, request), *denial);
-                }
-                self.turn_away(session, request, command, &error, out);
-            }
+            command => self.turn_away(session, request, command, out),
         }
         deferred
+    }
+
+    /// Does what [`Turn::execute`] does while the server is paused, or for a client that is restrained: one that listens
+    /// to channels in RESP2, or wants no replies.
+    #[cold]
+    pub fn execute_restrained(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        plan: &Plan,
+        index: usize,
+        out: &mut Output,
+    ) -> Deferred {
+        let before = out.mark();
+        let command = plan.steps[index].command;
+        let admitted = command.filter(|command| is_admitted(session, command, request));
+        if let Some(command) = admitted.filter(|command| session.allows(command)) {
+            if self.is_held_back(session, command) {
+                session.last_command = Some(command);
+                return Some(Later::Pause);
+            }
+            session.replies.begin_request();
+            let deferred = self.execute(session, request, plan, index, out);
+            if !matches!(deferred, Some(Later::Slices(_) | Later::Wait(_))) {
+                session.replies.end_request(out, before, Some(command));
+            }
+            return deferred;
+        }
+        session.replies.begin_request();
+        self.turn_away(session, request, command, out);
+        session.replies.end_request(out, before, None);
+        None
+    }
+
+    /// Returns whether CLIENT PAUSE holds a command back.
+    fn is_held_back(&self, session: &Session, command: &Registered) -> bool {
+        let may_write = |command: &Registered| command.command.flags & (WRITE | MAY_REPLICATE) != 0;
+        match self.server.pause.in_force(self.now) {
+            None => false,
+            Some((Held::Everything, _)) => true,
+            Some((Held::Writes, _)) => match &session.transaction {
+                Some(transaction) if command.command.name == "EXEC" => {
+                    transaction.queue.iter().any(|(queued, _)| may_write(queued))
+                }
+                _ => may_write(command),
+            },
+        }
     }
 
     /// Tells a client why its request was not admitted. A transaction is off then; with EXEC itself it also ends.
@@ -232,9 +315,12 @@ impl<'n> Turn<'n> {
         session: &mut Session,
         request: Request<'_>,
         command: Option<&'static Registered>,
-        error: &Error,
         out: &mut Output,
     ) {
+        let error = &refusal(session, request, command, &self.config.special.renames);
+        if let (Error::NoPerm(denial, _), Some(command)) = (error, command) {
+            acl::note_denial(self.server, self.config, session, (command, request), *denial);
+        }
         let is_named = |name: &[u8]| request.name().eq_ignore_ascii_case(name);
         if is_named(b"POST") || is_named(b"Host:") {
             // A web page makes a browser send this; not even the replies so far are for its eyes.
@@ -287,14 +373,17 @@ impl<'n> Turn<'n> {
             args: Args::new(request, command.name_words, hashes),
             view: hold.view(session.db, hashes, now),
             reply: Reply::new(out, session.protocol),
-            session,
+            session: &mut *session,
             server,
             config,
             command,
-            deferred: (!is_exclusive).then_some(deferred),
+            deferred: (!is_exclusive).then_some(&mut *deferred),
         });
         if is_exclusive {
             self.hold = None; // others have waited long enough
+            if std::mem::take(&mut session.turn_is_over) {
+                *deferred = Some(Later::NewTurn);
+            }
         }
     }
 }
@@ -346,8 +435,11 @@ fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Reg
     if session.transaction.is_some() && command.command.flags & NO_MULTI != 0 {
         return Error::NotInMulti;
     }
-    // Nothing else refuses a request.
-    Error::NoPerm(session.access.denial(command, request).unwrap_or(Denial::Command), &command.name)
+    match session.access.denial(command, request) {
+        Some(denial) => Error::NoPerm(denial, &command.name),
+        // Nothing else refuses a request.
+        None => Error::NotWhileListening(command.name.clone()),
+    }
 }
 
 /// Finds the command, or the subcommand, that a request is for.
@@ -403,6 +495,7 @@ fn queue(session: &mut Session, command: &'static Registered, request: Request<'
     let Some(transaction) = &mut session.transaction else { return };
     transaction.queue.push((command, request.to_owned()));
     session.info.set_queued(Some(transaction.queue.len()));
+    session.info.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
     Reply::new(out, session.protocol).simple("QUEUED");
 }
 

@@ -8,7 +8,9 @@ mod selftest;
 mod sketch;
 
 use super::args::is_word;
-use super::{ACCESS, ADMIN, Call, Command, DENY_OOM, FAST, Group, INSERT, READ, RO, RW, WRITE, key, string};
+use super::{
+    ACCESS, ADMIN, Call, Command, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string,
+};
 use crate::error::{Error, Result};
 use crate::store::{Form, Key, Text, Ttl};
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
@@ -25,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("PFADD", pfadd, WRITE | DENY_OOM | FAST, Group::HyperLogLog)
         .args(&[key("key", RW | INSERT), string("element").optional().multiple()])
         .docs("2.8.9", "O(1) to add every element.", "Adds elements to a HyperLogLog, creating it if needed."),
-    Command::new("PFCOUNT", pfcount, READ, Group::HyperLogLog)
+    Command::new("PFCOUNT", pfcount, READ | MAY_REPLICATE, Group::HyperLogLog)
         .args(&[key("key", RW | ACCESS).key_notes(COUNT_NOTES).multiple()])
         .docs("2.8.9", COUNT_COST, "Estimates how many distinct elements HyperLogLogs have seen together."),
     Command::new("PFDEBUG", pfdebug, WRITE | DENY_OOM | ADMIN, Group::HyperLogLog)

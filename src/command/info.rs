@@ -83,9 +83,9 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "connected_clients", call.server.clients.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", call.config.maxclients);
-    field(text, "blocked_clients", 0);
+    field(text, "blocked_clients", call.server.clients.blocked());
     field(text, "tracking_clients", 0);
-    field(text, "clients_in_timeout_table", 0);
+    field(text, "clients_in_timeout_table", call.server.clients.timed());
 }
 
 fn memory(text: &mut String, call: &mut Call<'_>) {

@@ -31,6 +31,7 @@ pub mod scan;
 pub mod server;
 pub mod string;
 pub mod transaction;
+pub mod wait;
 
 pub use args::Args;
 pub use dispatch::Call;
@@ -70,6 +71,11 @@ pub const SKIP_MONITOR: Flags = 1 << 11;
 pub const SKIP_SLOWLOG: Flags = 1 << 12;
 /// May block the client, or, as SORT does with no keys declared, may touch any key.
 pub const BLOCKING: Flags = 1 << 13;
+/// Internal: may change other servers although no key changes, so CLIENT PAUSE WRITE holds it back. COMMAND does not
+/// show it.
+pub const MAY_REPLICATE: Flags = 1 << 18;
+/// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
+pub const WHILE_LISTENING: Flags = 1 << 19;
 /// Internal: needs the whole store, see `store`. COMMAND does not show it.
 pub const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
@@ -106,6 +112,8 @@ pub enum Group {
     Generic,
     /// MULTI and its companions.
     Transactions,
+    /// Messages to whoever listens.
+    PubSub,
     /// This connection.
     Connection,
     /// The server as a whole.
@@ -121,6 +129,7 @@ impl Group {
             Group::HyperLogLog => "hyperloglog",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",
         }
@@ -450,5 +459,6 @@ pub const FAMILIES: &[&[Command]] = &[
     client::COMMANDS,
     server::COMMANDS,
     acl::COMMANDS,
+    wait::COMMANDS,
     introspect::COMMANDS,
 ];

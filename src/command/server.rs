@@ -1,13 +1,12 @@
-//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, TIME, WAIT.
+//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, TIME.
 
 use super::args::is_word;
 use super::info;
 use super::{
-    ADMIN, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_SCRIPT, STALE, WRITE, block, integer, one_of,
-    string, token,
+    ADMIN, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_SCRIPT, STALE, WRITE, block, one_of, string,
+    token,
 };
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
 
 const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -57,11 +56,6 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .docs("1.0.0", "O(1)", "Tells how the server is doing."),
-    Command::new("WAIT", wait, NO_SCRIPT, Group::Generic)
-        .args(&[integer("numreplicas"), integer("timeout")])
-        .categories(&["connection"])
-        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-        .docs("3.0.0", "O(1)", "Counts the replicas that have all writes of this connection; there are none."),
     Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
         "2.6.0",
         "O(1)",
@@ -74,17 +68,6 @@ fn time(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(2);
     call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
     call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
-    Ok(())
-}
-
-/// There are no replicas, and none will come: whatever the number and the time, the answer is known at once.
-fn wait(call: &mut Call<'_>) -> Result<()> {
-    let (_, timeout) = (call.args.int()?, call.args.bytes()?);
-    let timeout = parse_int(timeout).ok_or_else(|| Error::other("timeout is not an integer or out of range"))?;
-    if timeout < 0 {
-        return Err(Error::other("timeout is negative"));
-    }
-    call.reply.int(0);
     Ok(())
 }
 

@@ -41,6 +41,11 @@ impl Batch {
         self.ends.is_empty()
     }
 
+    /// Returns the bytes of all requests as they were sent.
+    pub fn buffer_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns request `index`.
     ///
     /// # Panics

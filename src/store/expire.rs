@@ -129,13 +129,26 @@ impl DeadlineTree {
 /// Tells whoever sweeps that something falls due earlier than it expects.
 pub struct Alarm {
     due_ms: AtomicU64,
+    /// Until when keys that have ended stay where they are, unseen, in monotonic milliseconds.
+    frozen_until_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Alarm {
     /// Creates an alarm that calls `wake` when its time is brought forward.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Alarm { due_ms: AtomicU64::new(NEVER), wake: Box::new(wake) }
+        Alarm { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
+    }
+
+    /// Keeps keys that have ended from being removed until then; they are not seen all the same.
+    pub fn freeze(&self, until_ms: u64) {
+        self.frozen_until_ms.store(until_ms, Ordering::Release);
+    }
+
+    /// Returns until when keys that have ended are not to be removed, if that is so at `now_ms`.
+    pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
+        let until_ms = self.frozen_until_ms.load(Ordering::Acquire);
+        (now_ms < until_ms).then_some(until_ms)
     }
 
     /// Brings the alarm forward to `at_ms` (monotonic milliseconds); a later time changes nothing.

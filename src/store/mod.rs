@@ -149,9 +149,19 @@ impl Store {
         self.share().0.0.len()
     }
 
+    /// Keeps keys that have ended from being removed, swept or met, until a monotonic time in milliseconds; nobody sees
+    /// them all the same. A time that has passed ends that, and wakes the sweeper.
+    pub fn freeze(&self, until_ms: u64) {
+        self.alarm.freeze(until_ms);
+        self.alarm.ring();
+    }
+
     /// Removes keys that have ended, a few in every shard, and returns the monotonic time, in milliseconds, of the next
     /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
     pub fn sweep(&self, now: Now) -> u64 {
+        if let Some(until_ms) = self.alarm.frozen_until_ms(now.mono_ms) {
+            return until_ms;
+        }
         self.alarm.rearm(|| {
             let is_used = |&db: &usize| self.share().0.0[db].shards.get().is_some();
             let used: Vec<usize> = (0..self.databases()).filter(is_used).collect();

@@ -127,7 +127,9 @@ impl Shard {
     pub fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
         if has_ended(entry, now) {
-            self.expire(key);
+            if self.alarm.frozen_until_ms(now.mono_ms).is_none() {
+                self.expire(key);
+            }
             return None;
         }
         self.table.at(place)

@@ -10,7 +10,8 @@ use std::path::Path;
 fn replay(name: &str) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut inputs: Vec<_> = fs::read_dir(&folder).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
+    let mut inputs: Vec<_> =
+        fs::read_dir(&folder).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
     inputs.sort();
     assert!(!inputs.is_empty(), "no inputs in fuzz/corpus/{name}");
     for path in inputs {

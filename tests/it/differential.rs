@@ -6,6 +6,7 @@
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
 //!   [`transactions`], [`sessions`], [`acls`], [`permissions`] and [`wire`] tell them.
+//! - [`companions`] tells stories of several clients at once.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
@@ -16,6 +17,7 @@
 mod acls;
 mod bitmaps;
 mod catalogue;
+mod companions;
 mod deviations;
 mod grids;
 mod hyperloglogs;

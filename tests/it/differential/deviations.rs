@@ -13,12 +13,15 @@ use crate::harness::show;
 /// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
-    ("client", "subcommands", "those on replies, tracking, killing and pausing do not exist yet; SETINFO is from Redis 7.2"),
+    ("client", "subcommands", "TRACKING does not exist yet; SETINFO and NO-TOUCH are from Redis 7.2"),
+    ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
+    ("client|no-touch", "existence", "Redis has it since 7.2"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
     ("command", "subcommands", "GETKEYS and GETKEYSANDFLAGS do not exist yet"),
     ("config", "subcommands", "RESETSTAT and REWRITE do not exist yet"),
     ("memory", "subcommands", "DOCTOR, MALLOC-STATS, PURGE and STATS do not exist yet"),
+    ("waitaof", "existence", "Redis has it since 7.2"),
     ("setting loglevel", "CONFIG SET", "the log's filter is made once, at the start"),
     ("setting worker-threads", "existence", "Redis serves with one thread"),
 ];
@@ -32,8 +35,11 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
      "clients send it on connect; Redis has it since 7.2"),
     ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 7.4.0 ...",
      "clients choose features by the version; 7.4 is what they may rely on until the compare-and-set commands of 8.4 exist; INFO says the same"),
-    ("CLIENT NO-EVICT on", "+OK", "-ERR unknown subcommand 'NO-EVICT'. Try CLIENT HELP.",
-     "CLIENT, CONFIG and COMMAND lack the subcommands that COMMAND INFO does not list"),
+    ("CLIENT NO-TOUCH on", "-ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.", "+OK",
+     "Redis has it since 7.2"),
+    ("WAITAOF 0 0 0", "-ERR unknown command 'WAITAOF', with args beginning with: '0' '0' '0' ", "*2 :0 :0",
+     "Redis has it since 7.2"),
+    ("CLIENT KILL MAXAGE 1000000", "-ERR syntax error", ":0", "Redis has it since 7.4"),
     ("CONFIG SET port 7000 port 7001 loglevel notice", "-ERR CONFIG SET failed (possibly related to argument 'port') - duplicate parameter",
      "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config", "port, bind and loglevel change at the start only"),
     ("CONFIG SET proto-max-bulk-len 1", "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 9223372036854775807 inclusive",
@@ -58,7 +64,6 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
     ("`OBJECT IDLETIME`, `OBJECT FREQ`", "are told as the eviction policy tracks them", "keys are not evicted and nothing is tracked: 0 and the error without an LFU policy"),
     ("`OBJECT REFCOUNT` of a small number that `COPY` made", "1", "2147483647, as that of every number below 10000"),
-    ("`WAIT` for replicas", "waits for them until its time is up", "replies 0 at once, because there are none"),
     ("`ACL LOG`", "keeps keys, channels and names of any length", "keeps the first 64 KiB of each"),
     ("`ACL SETUSER ... %~pattern`", "is accepted and ends the server when the user is shown", "is a syntax error"),
     ("Rules of `ACL LIST` and `ACL GETUSER`", "single commands come in any order; categories are chosen by what is in them", "single commands come by name; commands that keylatch does not have count for nothing"),

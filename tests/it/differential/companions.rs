@@ -1,0 +1,439 @@
+//! Stories of several clients at once: pauses, waits, killing, silence, channels.
+//!
+//! The language of [`script`](super::script) with more about who speaks when:
+//!
+//! ```text
+//! a: GET k            client a sends a command and reads a reply
+//! a> GET k ; GET l    client a sends commands and reads nothing
+//! a<                  client a reads a reply, or what was pushed to it, or that it was closed
+//! a/                  client a leaves
+//! ? blocked_clients:1 both servers are asked until INFO says so
+//! {a}                 the number of client a
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::oracle::{Arena, Pair, Peer};
+use super::script::{Differences, words};
+use crate::harness::encode;
+
+/// Plays every story of a text on both servers, in RESP2 and in RESP3, and fails with all differences.
+#[track_caller]
+pub(super) fn play(stories: &str) {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    for protocol in [2, 3] {
+        for story in stories.split("\n\n") {
+            arena.flush();
+            Cast { arena: &arena, protocol, clients: BTreeMap::new(), told: String::new() }.play(story, &mut found);
+        }
+    }
+    found.report();
+}
+
+/// Holds who has appeared in a story.
+struct Cast<'a> {
+    arena: &'a Arena,
+    protocol: u8,
+    clients: BTreeMap<String, Member>,
+    told: String,
+}
+
+/// Holds a client: its connections, and its numbers at keylatch and at Redis.
+struct Member {
+    pair: Pair,
+    ids: [String; 2],
+}
+
+impl Cast<'_> {
+    fn play(&mut self, story: &str, found: &mut Differences) {
+        for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let _ = writeln!(self.told, "  {line}");
+            if let Some(field) = line.strip_prefix("? ") {
+                self.wait_for(field);
+                continue;
+            }
+            let at = line.find([':', '>', '<', '/']).expect("who does what");
+            let (name, deed, text) = (&line[..at], line.as_bytes()[at], &line[at + 1..]);
+            self.appear(name);
+            if deed == b'/' {
+                self.clients.remove(name);
+                continue;
+            }
+            if deed != b'<' {
+                self.send(name, text);
+            }
+            if deed != b'>' {
+                let replies = self.clients.get_mut(name).expect("has appeared").pair.replies();
+                if !replies.agree() {
+                    found.add(&format!("RESP{}\n{}", self.protocol, self.told), &replies);
+                }
+            }
+        }
+    }
+
+    fn appear(&mut self, name: &str) {
+        if self.clients.contains_key(name) {
+            return;
+        }
+        let mut pair = self.arena.pair();
+        pair.speak(self.protocol);
+        let replies = pair.call(&["CLIENT", "ID"]);
+        let ids = [replies.keylatch, replies.redis].map(|reply| {
+            let reply = String::from_utf8(reply.expect("a number")).expect("text");
+            reply.trim_matches([':', '\r', '\n']).to_owned()
+        });
+        self.clients.insert(name.to_owned(), Member { pair, ids });
+    }
+
+    /// Sends commands in one write, each server with its own numbers for the clients.
+    fn send(&mut self, name: &str, text: &str) {
+        let bytes = |server: usize| -> Vec<u8> {
+            let mut text = text.to_owned();
+            for (name, member) in &self.clients {
+                text = text.replace(&format!("{{{name}}}"), &member.ids[server]);
+            }
+            text.split(" ; ").flat_map(|command| encode(&words(command))).collect()
+        };
+        let (keylatch, redis) = (bytes(0), bytes(1));
+        let pair = &mut self.clients.get_mut(name).expect("has appeared").pair;
+        pair.keylatch.send(&keylatch);
+        pair.redis.send(&redis);
+    }
+
+    /// Asks both servers until INFO has a line.
+    fn wait_for(&mut self, line: &str) {
+        let mut observer = self.arena.pair();
+        let says_so = |peer: &mut Peer| {
+            peer.send(&encode(&["INFO"]));
+            let text = peer.reply().expect("INFO is served");
+            String::from_utf8_lossy(&text).lines().any(|other| other == line)
+        };
+        while !says_so(&mut observer.keylatch) {}
+        while !says_so(&mut observer.redis) {}
+    }
+}
+
+#[test]
+fn pauses_hold_back_what_those_of_redis_hold_back() {
+    play(PAUSES);
+}
+
+#[test]
+fn waits_end_by_time_or_by_the_word_of_another_as_those_of_redis_do() {
+    play(WAITS);
+}
+
+#[test]
+fn clients_are_closed_by_the_filters_of_redis() {
+    play(KILLS);
+}
+
+#[test]
+fn silence_covers_the_replies_that_redis_leaves_out() {
+    play(SILENCE);
+}
+
+#[test]
+fn what_a_client_asks_of_tracking_and_eviction_is_answered_as_by_redis() {
+    play(MANNERS);
+}
+
+const PAUSES: &str = r#"
+    a: CLIENT PAUSE x
+    a: CLIENT PAUSE -1
+    a: CLIENT PAUSE 10 foo
+    a: CLIENT PAUSE x foo
+    a: CLIENT PAUSE 10 ALL x
+    a: CLIENT PAUSE 9223372036854775808
+    a: CLIENT PAUSE 9223372036854775807 WRITE
+    a: CLIENT PAUSE 0 write
+    a: SET k v
+    a: CLIENT UNPAUSE
+    a: CLIENT UNPAUSE x
+    a: CLIENT PAUSE
+
+    # writes wait, reads do not; the last word counts
+    a: SET k v
+    b: CLIENT PAUSE 1000000 WRITE
+    a: GET k
+    a: SET k
+    a: nosuch
+    a> SET k w ; GET k
+    ? blocked_clients:1
+    b: GET k
+    b: CLIENT UNPAUSE
+    a<
+    a<
+    ? blocked_clients:0
+
+    # what may reach replicas waits with the writes
+    b: CLIENT PAUSE 1000000 WRITE
+    a> PFCOUNT k
+    c> DEL k
+    d> FLUSHALL
+    e: PING
+    ? blocked_clients:3
+    b: CLIENT UNPAUSE
+    a<
+    c<
+    d<
+
+    # so does a transaction with writes, its queueing included, and no other
+    c: MULTI
+    c: SET k queued
+    b: CLIENT PAUSE 1000000 WRITE
+    a: MULTI
+    a: GET k
+    a: EXEC
+    d: MULTI
+    d> SET k d
+    c> EXEC
+    ? blocked_clients:2
+    a: GET k
+    b: CLIENT UNPAUSE
+    c<
+    d<
+    d: EXEC
+
+    # a pause inside a transaction begins after it
+    a: MULTI
+    a: SET k 1
+    a: CLIENT PAUSE 1000000 WRITE
+    a: SET k 2
+    a: EXEC
+    b> SET k 3
+    ? blocked_clients:1
+    a: GET k
+    a: CLIENT UNPAUSE
+    b<
+
+    # everything waits, in order, until the time is over; errors do not
+    a: CLIENT PAUSE 200 ALL
+    b: nosuch
+    b: GET
+    b> PING ; SET k 1 ; GET k ; MULTI ; SET l 1 ; EXEC ; QUIT ; PING
+    c> CLIENT UNPAUSE
+    b<
+    b<
+    b<
+    b<
+    b<
+    b<
+    b<
+    b<
+    c<
+
+    # in one pipeline too
+    a> CLIENT PAUSE 50 ALL ; PING ; ECHO x
+    a<
+    a<
+    a<
+
+    # a stricter pause and a longer one win
+    a: CLIENT PAUSE 1000000 WRITE
+    a: CLIENT PAUSE 1 WRITE
+    b> SET k v
+    ? blocked_clients:1
+    a: CLIENT UNPAUSE
+    b<
+
+    # who leaves is not waited for
+    a: CLIENT PAUSE 1000000 WRITE
+    b> SET gone 1
+    ? blocked_clients:1
+    b/
+    ? blocked_clients:0
+    c> SET k 2
+    ? blocked_clients:1
+    a: CLIENT KILL ID {c}
+    c<
+    ? blocked_clients:0
+    a: CLIENT UNPAUSE
+    a: EXISTS gone
+    a: EXISTS k
+
+    # keys that end stay, unseen
+    a: MULTI
+    a: SET k v PXAT 1
+    a: SET l v PX 1
+    a: CLIENT PAUSE 1000000 WRITE
+    a: EXEC
+    a: GET k
+    a: EXISTS k l
+    a: TTL k
+    a: CLIENT UNPAUSE
+    a: GET k
+    a: DBSIZE
+"#;
+
+const WAITS: &str = r#"
+    a: WAIT 0 0
+    a: WAIT 1 1
+    a: WAIT 5 20
+    a: WAIT -1 1
+    a> WAIT 1 30 ; PING ; WAIT 1 30 ; ECHO x
+    a<
+    a<
+    a<
+    a<
+
+    a> WAIT 1 0 ; PING
+    ? blocked_clients:1
+    b: CLIENT UNBLOCK {a}
+    a<
+    a<
+    b: CLIENT UNBLOCK {a}
+
+    a> WAIT 1 0 ; PING
+    ? blocked_clients:1
+    b: CLIENT UNBLOCK {a} TIMEOUT
+    a<
+    a<
+
+    a> WAIT 1 100000 ; PING
+    ? clients_in_timeout_table:1
+    b: CLIENT UNBLOCK {a} error
+    a<
+    a<
+    ? clients_in_timeout_table:0
+    b: CLIENT UNBLOCK {b}
+    b: CLIENT UNBLOCK 0
+    b: CLIENT UNBLOCK -1
+    b: CLIENT UNBLOCK x
+    b: CLIENT UNBLOCK {a} never
+    b: CLIENT UNBLOCK x never
+    b: CLIENT UNBLOCK {a} ERROR x
+    b: CLIENT UNBLOCK
+
+    # not inside a transaction
+    a: MULTI
+    a: WAIT 1 0
+    a: WAIT 0 0
+    a: EXEC
+
+    a> WAIT 1 0
+    ? blocked_clients:1
+    a/
+    ? blocked_clients:0
+
+    a> WAIT 1 0
+    ? blocked_clients:1
+    b: CLIENT KILL ID {a}
+    a<
+    ? blocked_clients:0
+"#;
+
+const KILLS: &str = r#"
+    a: CLIENT KILL
+    a: CLIENT KILL nobody
+    a: CLIENT KILL 1.2.3.4:5
+    a: CLIENT KILL ID
+    a: CLIENT KILL ID 0
+    a: CLIENT KILL ID -1
+    a: CLIENT KILL ID x
+    a: CLIENT KILL ID 9223372036854775808
+    a: CLIENT KILL ID 99999999
+    a: CLIENT KILL TYPE
+    a: CLIENT KILL TYPE nosuch
+    a: CLIENT KILL TYPE master
+    a: CLIENT KILL TYPE slave
+    a: CLIENT KILL TYPE replica
+    a: CLIENT KILL TYPE pubsub
+    a: CLIENT KILL USER nobody
+    a: CLIENT KILL USER ""
+    a: CLIENT KILL ADDR nowhere
+    a: CLIENT KILL LADDR nowhere
+    a: CLIENT KILL SKIPME maybe
+    a: CLIENT KILL SKIPME yes ID
+    a: CLIENT KILL foo bar
+    a: CLIENT KILL ID 1 foo bar
+    a: CLIENT KILL ID x foo bar
+
+    b: PING
+    c: PING
+    a: CLIENT KILL ID {b}
+    b<
+    a: CLIENT KILL ID {b}
+    a: CLIENT KILL ID {a}
+    a: CLIENT KILL ID {c} TYPE pubsub
+    a: CLIENT KILL ID {c} TYPE normal USER default SKIPME no
+    c<
+    a: CLIENT KILL ID {a} SKIPME no
+    a<
+
+    # the reply comes first, and nothing after it
+    a> CLIENT KILL ID {a} SKIPME no ; SET k v
+    a<
+    a<
+    b: EXISTS k
+
+    # everybody but me
+    b: PING
+    c: PING
+    a> CLIENT KILL TYPE normal
+    b<
+    c<
+    a: CLIENT LIST TYPE pubsub
+    a: CLIENT LIST TYPE master
+    a: CLIENT LIST TYPE nosuch
+    a: CLIENT LIST ID
+    a: CLIENT LIST ID x
+    a: CLIENT LIST ID 99999999
+    a: CLIENT LIST ID {a} x
+    a: CLIENT LIST nosuch
+    a: CLIENT LIST TYPE normal x
+"#;
+
+const SILENCE: &str = r#"
+    a: CLIENT REPLY nosuch
+    a: CLIENT REPLY
+    a: CLIENT REPLY ON x
+    a: CLIENT REPLY on
+    a> CLIENT REPLY OFF ; PING ; SET a b ; nosuch ; GET ; CLIENT REPLY ON ; GET a
+    a<
+    a<
+    a> CLIENT REPLY SKIP ; PING ; ECHO 1
+    a<
+    a> CLIENT REPLY SKIP ; CLIENT REPLY SKIP ; PING ; ECHO 2
+    a<
+    a> CLIENT REPLY SKIP ; CLIENT REPLY ON ; ECHO 3
+    a<
+    a<
+    a> CLIENT REPLY SKIP ; nosuch ; ECHO 4
+    a<
+    a> CLIENT REPLY SKIP ; MULTI ; PING ; EXEC
+    a<
+    a<
+    a> CLIENT REPLY OFF ; CLIENT REPLY SKIP ; ECHO 5 ; CLIENT REPLY nosuch ; CLIENT REPLY ON ; ECHO 6
+    a<
+    a<
+    a> CLIENT REPLY OFF ; MULTI ; SET a c ; EXEC ; CLIENT REPLY ON ; GET a
+    a<
+    a<
+    a> CLIENT REPLY OFF ; KEYS * ; CLIENT REPLY ON
+    a<
+    a> CLIENT REPLY SKIP ; WAIT 1 1 ; ECHO 7
+    a<
+    a> CLIENT REPLY OFF ; RESET ; ECHO 8 ; CLIENT REPLY ON
+    a<
+    a<
+    a<
+"#;
+
+const MANNERS: &str = r#"
+    a: CLIENT NO-EVICT on
+    a: CLIENT NO-EVICT OFF
+    a: CLIENT NO-EVICT maybe
+    a: CLIENT NO-EVICT
+    a: CLIENT NO-EVICT on off
+    a: CLIENT TRACKINGINFO
+    a: CLIENT TRACKINGINFO x
+    a: CLIENT GETREDIR
+    a: CLIENT GETREDIR x
+    a: CLIENT CACHING YES
+    a: CLIENT CACHING NO
+    a: CLIENT CACHING maybe
+    a: CLIENT CACHING
+"#;
