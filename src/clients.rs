@@ -534,6 +534,11 @@ impl Clients {
         self.by_id.lock().values().cloned().collect()
     }
 
+    /// Returns how many of a class are connected.
+    pub fn count_of(&self, class: Class) -> usize {
+        self.by_id.lock().values().filter(|client| client.class() == class).count()
+    }
+
     /// Returns how many are connected.
     pub fn len(&self) -> usize {
         self.by_id.lock().len()

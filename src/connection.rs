@@ -75,6 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Err(error) = self.serve().await {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
+        self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
         let store = &self.server.store;
         self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
         // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection

@@ -142,6 +142,14 @@ can reach this port.";
 const NO_ACL_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
 via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order \
 to store users in the Redis configuration.";
+const NO_AUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+
+const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. Are \
+you sure your configuration is correct?";
+
+const LISTENING_ONLY: &str = "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+context";
 
 impl Error {
     /// Returns an error with the prefix `ERR` and a text of its own.
@@ -162,6 +170,7 @@ impl Error {
             Error::UnknownSubcommand(word, container) => {
                 quoting("ERR unknown subcommand '", word, &format!("'. Try {container} HELP."))
             }
+            Error::NotWhileListening(name) => quoting("ERR Can't execute '", name.as_bytes(), LISTENING_ONLY),
             Error::SubcommandForm(word, container) => quoting(
                 "ERR unknown subcommand or wrong number of arguments for '",
                 word,
@@ -225,16 +234,9 @@ impl fmt::Display for Error {
             Error::NoAuth => "NOAUTH Authentication required.",
             Error::NoPerm(denial, command) => return f.write_str(&denied(*denial, command)),
             Error::NoPermAtExec(denial) => return f.write_str(&denied_at_exec(*denial)),
-            Error::NoAuthHello => {
-                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
-                 <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
-                 the same time"
-            }
+            Error::NoAuthHello => NO_AUTH_HELLO,
             Error::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.",
-            Error::NoPasswordSet => {
-                "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
-                 configuration is correct?"
-            }
+            Error::NoPasswordSet => NO_PASSWORD_SET,
             Error::NoProto => "NOPROTO unsupported protocol version",
             Error::ProtoNotInteger => "ERR Protocol version is not an integer or out of range",
             Error::NotHyperLogLog => "WRONGTYPE Key is not a valid HyperLogLog string value.",
@@ -245,13 +247,6 @@ impl fmt::Display for Error {
             Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
             Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
             Error::NotInMulti => "ERR Command not allowed inside a transaction",
-            Error::NotWhileListening(name) => {
-                return write!(
-                    f,
-                    "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
-                     allowed in this context"
-                );
-            }
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
             Error::SetInfoValue(attribute) => {

@@ -66,6 +66,7 @@ pub mod mailbox;
 pub mod namespace;
 pub mod pause;
 pub mod process;
+pub mod pubsub;
 pub mod resp;
 pub mod scratch;
 pub mod server;

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::pause::Pause;
+use crate::pubsub::Hub;
 use crate::store::{Alarm, Store};
 
 /// Holds one instance.
@@ -28,6 +29,8 @@ pub struct Namespace {
     pub acl: Acl,
     /// Who is connected.
     pub clients: Clients,
+    /// Who listens to which channel.
+    pub hub: Hub,
     /// Which commands are held back, if any.
     pub pause: Pause,
     /// What has happened so far.
@@ -131,6 +134,7 @@ impl Namespace {
             acl: Acl::new(config.requirepass.as_deref()),
             settings: Settings::new(config),
             clients: Clients::default(),
+            hub: Hub::default(),
             pause: Pause::default(),
             stats: Stats::default(),
             sweep_wanted,

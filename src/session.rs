@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::acl::{Access, Acl};
 use crate::clients::{Class, ClientInfo};
 use crate::command::{Group, Registered, WHILE_LISTENING};
+use crate::pubsub::Subscriptions;
 use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply};
 use crate::store::{Store, View, WatchFlag};
 
@@ -29,6 +30,8 @@ pub struct Session {
     pub last_command: Option<&'static Registered>,
     /// Commands carried out, those inside EXEC included, that are not in the server's statistics yet.
     pub calls: u64,
+    /// What it listens to.
+    pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
     /// Set inside EXEC by a command that ends the turn, see [`Call::end_turn`](crate::command::Call::end_turn).
@@ -105,6 +108,7 @@ impl Session {
             watch: Watch::default(),
             last_command: None,
             calls: 0,
+            subscriptions: Subscriptions::default(),
             replies: Replies::On,
             turn_is_over: false,
             closing: false,
@@ -154,7 +158,7 @@ impl Session {
     }
 
     /// Returns whether it has subscribed to something in RESP2, where replies cannot be told from messages.
-    fn only_listens(&self) -> bool {
+    pub fn only_listens(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.info.class() == Class::Subscriber
     }
 

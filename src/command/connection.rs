@@ -65,6 +65,13 @@ const HELLO_ARGS: &[Arg] = &[block(
 .optional()];
 
 fn ping(call: &mut Call<'_>) -> Result<()> {
+    if call.session.only_listens() && call.args.left() <= 1 {
+        let message = call.args.next_word().unwrap_or_default();
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(message);
+        return Ok(());
+    }
     match (call.args.next_word(), call.args.left()) {
         (None, _) => call.reply.simple("PONG"),
         (Some(message), 0) => call.reply.bulk(message),
@@ -80,6 +87,7 @@ fn echo(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn quit(call: &mut Call<'_>) -> Result<()> {
+    call.take_mail();
     call.session.closing = true;
     call.reply.ok();
     Ok(())
@@ -171,6 +179,8 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.info.set_queued(None);
     call.session.stop_watching(&mut call.view, &call.server.store);
     call.session.select(0);
+    call.server.hub.leave(&call.session.info, &mut call.session.subscriptions);
+    call.take_mail();
     call.session.replies = Replies::On;
     call.session.info.set_silent(false);
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);

@@ -13,10 +13,11 @@ use super::{AT_ONCE, Args, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, a
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
+use crate::mailbox::MAIL;
 use crate::namespace::Namespace;
 use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::session::Session;
+use crate::session::{Replies, Session};
 use crate::store::{Hold, View};
 
 /// How much of an unknown command is quoted back, in bytes.
@@ -127,6 +128,22 @@ impl Call<'_> {
         match &mut self.deferred {
             Some(deferred) => **deferred = Some(Later::Wait(wait)),
             None => (wait.reply)(&mut self.reply),
+        }
+    }
+
+    /// Writes what others have left for the client so far before the reply. Inside EXEC, whose reply must stay one, it
+    /// comes after that.
+    pub fn take_mail(&mut self) {
+        if !self.is_nested() {
+            self.take_mail_first();
+        }
+    }
+
+    /// Does what [`Call::take_mail`] does, before the reply of a call that others are nested in.
+    pub fn take_mail_first(&mut self) {
+        let mailbox = &self.session.info.mailbox;
+        if self.session.replies == Replies::On && mailbox.signals() & MAIL != 0 {
+            mailbox.take_into(self.reply.output(), usize::MAX);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Call;
 use super::connection::REDIS_VERSION;
+use crate::clients::{Class, Topic};
 use crate::store::Totals;
 
 type Section = fn(&mut String, &mut Call<'_>);
@@ -85,6 +86,7 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "maxclients", call.config.maxclients);
     field(text, "blocked_clients", call.server.clients.blocked());
     field(text, "tracking_clients", 0);
+    field(text, "pubsub_clients", call.server.clients.count_of(Class::Subscriber));
     field(text, "clients_in_timeout_table", call.server.clients.timed());
 }
 
@@ -132,8 +134,11 @@ fn stats(text: &mut String, call: &mut Call<'_>) {
     let expired = all_totals(call).expired;
     field(text, "expired_keys", expired);
     field(text, "evicted_keys", 0);
-    field(text, "pubsub_channels", 0);
-    field(text, "pubsub_patterns", 0);
+    field(text, "pubsub_channels", call.server.hub.count(Topic::Channel));
+    field(text, "pubsub_patterns", call.server.hub.count(Topic::Pattern));
+    field(text, "pubsubshard_channels", call.server.hub.count(Topic::ShardChannel));
+    field(text, "client_query_buffer_limit_disconnections", stats.query_limit_disconnections.load(Relaxed));
+    field(text, "client_output_buffer_limit_disconnections", stats.output_limit_disconnections.load(Relaxed));
     field(text, "acl_access_denied_auth", stats.acl_denied_auth.load(Relaxed));
     field(text, "acl_access_denied_cmd", stats.acl_denied_command.load(Relaxed));
     field(text, "acl_access_denied_key", stats.acl_denied_key.load(Relaxed));

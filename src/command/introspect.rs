@@ -273,7 +273,7 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
         ]);
         let (kind, parts) = match arg.kind {
             Kind::Key(_) => ("key", None),
-            Kind::String | Kind::Channel => ("string", None),
+            Kind::String | Kind::Channel | Kind::ShardChannel => ("string", None),
             Kind::Integer => ("integer", None),
             Kind::Double => ("double", None),
             Kind::UnixTime => ("unix-time", None),

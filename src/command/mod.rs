@@ -25,6 +25,7 @@ pub mod introspect;
 pub mod lcs;
 pub mod memory;
 pub mod object;
+pub mod pubsub;
 pub mod registry;
 pub mod renames;
 pub mod scan;
@@ -71,6 +72,8 @@ pub const SKIP_MONITOR: Flags = 1 << 11;
 pub const SKIP_SLOWLOG: Flags = 1 << 12;
 /// May block the client, or, as SORT does with no keys declared, may touch any key.
 pub const BLOCKING: Flags = 1 << 13;
+/// About messages to whoever listens.
+pub const PUBSUB: Flags = 1 << 14;
 /// Internal: may change other servers although no key changes, so CLIENT PAUSE WRITE holds it back. COMMAND does not
 /// show it.
 pub const MAY_REPLICATE: Flags = 1 << 18;
@@ -87,6 +90,7 @@ pub const FLAG_NAMES: &[(Flags, &str)] = &[
     (READ, "readonly"),
     (DENY_OOM, "denyoom"),
     (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
     (NO_SCRIPT, "noscript"),
     (BLOCKING, "blocking"),
     (LOADING, "loading"),
@@ -160,6 +164,8 @@ pub const INSERT: KeyFlags = 1 << 6;
 pub const DELETE: KeyFlags = 1 << 7;
 /// What is done depends on the options.
 pub const VARIABLE: KeyFlags = 1 << 8;
+/// Is no key, but goes where a key of this name would, in a cluster.
+pub const NOT_KEY: KeyFlags = 1 << 9;
 
 /// The names under which `COMMAND` lists the key flags, in Redis' order.
 pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
@@ -171,6 +177,7 @@ pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (UPDATE, "update"),
     (INSERT, "insert"),
     (DELETE, "delete"),
+    (NOT_KEY, "not_key"),
     (VARIABLE, "variable_flags"),
 ];
 
@@ -193,6 +200,8 @@ pub enum Kind {
     Channel,
     /// A pattern of channels that is subscribed to.
     ChannelPattern,
+    /// The name of a channel of a cluster's shard.
+    ShardChannel,
     /// A word that stands for itself.
     Token,
     /// One of several alternatives.
@@ -306,6 +315,11 @@ pub const fn channel(name: &'static str) -> Arg {
 /// Declares a pattern of channels that the client needs a permission for.
 pub const fn channel_pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::ChannelPattern)
+}
+
+/// Declares the name of a channel of a cluster's shard.
+pub const fn shard_channel(name: &'static str) -> Arg {
+    Arg::new(name, Kind::ShardChannel)
 }
 
 /// Declares a word that stands for itself.
@@ -455,6 +469,7 @@ pub const FAMILIES: &[&[Command]] = &[
     expire::COMMANDS,
     scan::COMMANDS,
     transaction::COMMANDS,
+    pubsub::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,

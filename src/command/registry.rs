@@ -7,7 +7,9 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 
 use super::dispatch::no_subcommand;
-use super::{ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, READ, WRITE, help};
+use super::{
+    ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, WRITE, help,
+};
 use crate::resp::Request;
 use crate::store::Store;
 
@@ -83,7 +85,7 @@ impl Registered {
         };
         let keys = key_specs(command.args, name_words);
         let only_key = match keys[..] {
-            [KeySpec { first, last: 0, .. }] => Some(first),
+            [KeySpec { first, last: 0, flags, .. }] if flags != NOT_KEY => Some(first),
             _ => None,
         };
         Registered {
@@ -120,14 +122,14 @@ impl Registered {
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
-        for spec in &self.keys {
+        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
             hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position))));
         }
     }
 
     /// Returns where the keys of a request are, and what this very request does with each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
-        self.keys.iter().flat_map(move |spec| {
+        self.keys.iter().filter(|spec| spec.flags != NOT_KEY).flat_map(move |spec| {
             let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
             spec.positions(request.len()).map(move |position| (position, flags))
         })
@@ -187,6 +189,7 @@ fn category_bits(command: &Command) -> u32 {
                 "hyperloglog" => group == Some(Group::HyperLogLog),
                 "connection" => group == Some(Group::Connection),
                 "transaction" => group == Some(Group::Transactions),
+                "pubsub" => flags & PUBSUB != 0,
                 "read" => flags & READ != 0,
                 "write" => flags & WRITE != 0,
                 "admin" | "dangerous" => flags & ADMIN != 0,
@@ -347,8 +350,10 @@ fn is_variable(arg: &Arg) -> bool {
 fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_words;
-    for arg in args.iter().take_while(|arg| !arg.optional) {
+    // Only a channel may be left out and still be where it is.
+    for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
         let (flags, step) = match arg.kind {
+            Kind::ShardChannel => (Some(NOT_KEY), 1),
             Kind::Key(flags) => (Some(flags), 1),
             Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_words(arg) as usize),
             _ => (None, 1),
@@ -379,7 +384,7 @@ fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
             Kind::Block([only]) => only.kind,
             kind => kind,
         };
-        if let Kind::Channel | Kind::ChannelPattern = channel {
+        if let Kind::Channel | Kind::ShardChannel | Kind::ChannelPattern = channel {
             let are_patterns = matches!(channel, Kind::ChannelPattern);
             specs.push(ChannelSpec { first: position, to_the_end: arg.multiple, are_patterns });
         }

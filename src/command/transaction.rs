@@ -58,6 +58,7 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
         call.reply.null_array();
         return Ok(());
     }
+    call.take_mail_first();
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
         let request = request.as_request();

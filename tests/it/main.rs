@@ -19,6 +19,7 @@ mod linearizable;
 mod lock_pattern;
 mod process;
 mod protocol;
+mod pubsub;
 mod scan;
 mod string;
 mod tidy;

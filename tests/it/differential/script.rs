@@ -121,7 +121,7 @@ impl Replies {
         }
     }
 
-    fn agree_in_any_order(&self) -> bool {
+    pub(super) fn agree_in_any_order(&self) -> bool {
         let sorted = |reply: &Option<Vec<u8>>| {
             let mut lines: Vec<Vec<u8>> =
                 reply.iter().flat_map(|reply| reply.split(|byte| *byte == b'\n')).map(<[u8]>::to_vec).collect();

@@ -1,0 +1,193 @@
+//! Who listens to which channel, and how a message reaches them.
+//!
+//! A message goes to the mailbox of everybody who listens, in the order in which they subscribed; their own tasks write
+//! it. Messages of a channel reach all its subscribers in the same order, whatever thread they come from, because
+//! whoever publishes holds the channel's audience. It is written out once for each protocol, not for each subscriber.
+//!
+//! Lock order: a map of the hub, then an audience, then mailboxes. Nothing here looks at keys, so a message may be
+//! published while shards are locked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use crate::clients::{ClientInfo, Topic};
+use crate::clock::Now;
+use crate::config::Config;
+use crate::glob;
+use crate::mailbox::Letter;
+use crate::resp::Reply;
+
+/// Whoever has subscribed to one channel or pattern, by the number of the subscription, which grows with time.
+type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
+
+type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
+
+/// Connects those who publish with those who listen.
+#[derive(Default)]
+pub struct Hub {
+    /// The channels, patterns and shard channels that have an audience, by [`Topic`].
+    topics: [Topics; 3],
+    last_subscription: AtomicU64,
+}
+
+#[derive(Default)]
+struct Topics {
+    by_name: RwLock<Names<Audience>>,
+    /// How many there are, so that publishing to nobody takes no lock.
+    count: AtomicUsize,
+}
+
+/// Remembers what one client is subscribed to. Allocates nothing before the first subscription.
+#[derive(Default)]
+pub struct Subscriptions(Option<Box<[Names<u64>; 3]>>);
+
+/// Holds a message on its way.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    /// The channel it was published to.
+    pub channel: &'a [u8],
+    /// What it says.
+    pub payload: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Writes it for those who listen to its channel.
+    fn write(self, kind: &str, reply: &mut Reply<'_>) {
+        reply.push(3);
+        reply.bulk(kind.as_bytes());
+        reply.bulk(self.channel);
+        reply.bulk(self.payload);
+    }
+
+    /// Writes it for those who listen to channels that match a pattern.
+    fn write_matched(self, pattern: &[u8], reply: &mut Reply<'_>) {
+        reply.push(4);
+        reply.bulk(b"pmessage");
+        reply.bulk(pattern);
+        reply.bulk(self.channel);
+        reply.bulk(self.payload);
+    }
+}
+
+impl Hub {
+    /// Returns whether anybody listens to channels, by name or by pattern: a quick look, to spare making a message.
+    pub fn has_listeners(&self) -> bool {
+        self.count(Topic::Channel) > 0 || self.count(Topic::Pattern) > 0
+    }
+
+    /// Returns how many channels or patterns have an audience.
+    pub fn count(&self, topic: Topic) -> usize {
+        self.topics[topic as usize].count.load(Relaxed)
+    }
+
+    /// Returns how many clients listen to a channel, not counting those who do by a pattern.
+    pub fn audience(&self, topic: Topic, name: &[u8]) -> usize {
+        self.topics[topic as usize].by_name.read().get(name).map_or(0, |audience| audience.lock().len())
+    }
+
+    /// Returns the names that have an audience and match a pattern, or all.
+    pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Bytes> {
+        let by_name = self.topics[topic as usize].by_name.read();
+        let matches = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
+        by_name.keys().filter(matches).cloned().collect()
+    }
+
+    /// Sends a message to those who listen to its channel, by name or by pattern; returns how many they are.
+    pub fn publish(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
+        let heard = self.deliver(Topic::Channel, "message", message, config, now);
+        let patterns = &self.topics[Topic::Pattern as usize];
+        if patterns.count.load(Relaxed) == 0 {
+            return heard;
+        }
+        let by_name = patterns.by_name.read();
+        let matching = by_name.iter().filter(|(pattern, _)| glob::matches(pattern, message.channel, false));
+        let heard_by_pattern = matching.map(|(pattern, audience)| {
+            let write = |reply: &mut Reply<'_>| message.write_matched(pattern, reply);
+            send(audience, &mut Letter::new(&write), config, now)
+        });
+        heard + heard_by_pattern.sum::<usize>()
+    }
+
+    /// Sends a message to those who listen to its channel among the shard channels; returns how many they are.
+    pub fn publish_to_shard(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
+        self.deliver(Topic::ShardChannel, "smessage", message, config, now)
+    }
+
+    fn deliver(&self, topic: Topic, kind: &str, message: Message<'_>, config: &Config, now: Now) -> usize {
+        let topics = &self.topics[topic as usize];
+        if topics.count.load(Relaxed) == 0 {
+            return 0;
+        }
+        let by_name = topics.by_name.read();
+        let Some(audience) = by_name.get(message.channel) else { return 0 };
+        let write = |reply: &mut Reply<'_>| message.write(kind, reply);
+        send(audience, &mut Letter::new(&write), config, now)
+    }
+
+    /// Adds a client to an audience; nothing happens where it is in it already.
+    pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: Topic, name: &[u8]) {
+        let own = &mut own.0.get_or_insert_default()[topic as usize];
+        if own.contains_key(name) {
+            return;
+        }
+        let number = self.last_subscription.fetch_add(1, Relaxed);
+        let topics = &self.topics[topic as usize];
+        let mut by_name = topics.by_name.write();
+        // The name is kept once, by whoever came first.
+        let name = match by_name.get_key_value(name) {
+            Some((name, _)) => name.clone(),
+            None => Bytes::copy_from_slice(name),
+        };
+        by_name.entry(name.clone()).or_default().get_mut().insert(number, client.clone());
+        topics.count.store(by_name.len(), Relaxed);
+        own.insert(name, number);
+        client.set_subscriptions(topic, own.len());
+    }
+
+    /// Takes a client out of an audience; no message of it comes to the client's mailbox after this.
+    pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: Topic, name: &[u8]) {
+        let Some(own) = &mut own.0 else { return };
+        let own = &mut own[topic as usize];
+        let Some(number) = own.remove(name) else { return };
+        let topics = &self.topics[topic as usize];
+        let mut by_name = topics.by_name.write();
+        if let Some(audience) = by_name.get_mut(name) {
+            audience.get_mut().remove(&number);
+            if audience.get_mut().is_empty() {
+                by_name.remove(name);
+            }
+        }
+        topics.count.store(by_name.len(), Relaxed);
+        client.set_subscriptions(topic, own.len());
+    }
+
+    /// Takes a client out of all audiences.
+    pub fn leave(&self, client: &ClientInfo, own: &mut Subscriptions) {
+        for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+            for name in own.names(topic) {
+                self.unsubscribe(client, own, topic, &name);
+            }
+        }
+        own.0 = None;
+    }
+}
+
+/// Leaves a message with everybody in an audience; returns how many they are.
+fn send(audience: &Audience, letter: &mut Letter<'_>, config: &Config, now: Now) -> usize {
+    let audience = audience.lock();
+    audience.values().filter(|client| client.post(letter, config, now)).count()
+}
+
+impl Subscriptions {
+    /// Returns the names that the client has subscribed to, the oldest first.
+    pub fn names(&self, topic: Topic) -> Vec<Bytes> {
+        let Some(own) = &self.0 else { return Vec::new() };
+        let mut names: Vec<(u64, &Bytes)> = own[topic as usize].iter().map(|(name, number)| (*number, name)).collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name.clone()).collect()
+    }
+}

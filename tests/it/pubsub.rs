@@ -1,0 +1,147 @@
+//! Channels as their users see them: who gets what, in which order, and what becomes of those who do not listen.
+
+use crate::harness::{Client, TestServer, encode};
+
+#[test]
+fn a_message_reaches_everybody_who_listens_and_nobody_else() {
+    let server = TestServer::start();
+    let mut listeners: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    listeners.iter_mut().for_each(|client| assert!(client.call("SUBSCRIBE news").ends_with(":1")));
+    let (mut other, mut talker) = (server.client(), server.client());
+    other.expect(&[("SUBSCRIBE olds", "*3 $9 subscribe $4 olds :1")]);
+    talker.expect(&[("PUBLISH news hello", ":20"), ("PUBLISH nothing hello", ":0"), ("PUBLISH olds bye", ":1")]);
+    listeners.iter_mut().for_each(|client| assert_eq!(client.reply(), "*3 $7 message $4 news $5 hello"));
+    assert_eq!(other.reply(), "*3 $7 message $4 olds $3 bye");
+}
+
+#[test]
+fn each_listener_gets_messages_in_its_own_protocol() {
+    let server = TestServer::start();
+    let (mut old, mut new, mut talker) = (server.client(), server.client3(), server.client());
+    old.expect(&[("PSUBSCRIBE n*", "*3 $10 psubscribe $2 n* :1")]);
+    new.expect(&[("PSUBSCRIBE n*", ">3 $10 psubscribe $2 n* :1"), ("SET k v", "+OK"), ("GET k", "$1 v")]);
+    talker.expect(&[("PUBLISH news hello", ":2")]);
+    assert_eq!(old.reply(), "*4 $8 pmessage $2 n* $4 news $5 hello");
+    assert_eq!(new.reply(), ">4 $8 pmessage $2 n* $4 news $5 hello");
+}
+
+#[test]
+fn messages_never_come_inside_a_reply() {
+    let server = TestServer::start_on_workers(2);
+    let (mut listener, mut talker) = (server.client3(), server.client());
+    listener.expect(&[("SUBSCRIBE c", ">3 $9 subscribe $1 c :1")]);
+    listener.call(&format!("SET k {}", "x".repeat(50_000)));
+    let talking = std::thread::spawn(move || {
+        let commands: Vec<String> = (0..5_000).map(|number| format!("PUBLISH c {number}")).collect();
+        talker.pipeline(&commands).iter().for_each(|reply| assert_eq!(reply, ":1"));
+    });
+    let (mut asked, mut answered, mut heard) = (0, 0, 0);
+    while heard < 5_000 || answered < asked {
+        if asked < 200 && asked - answered < 5 {
+            listener.send(&encode(&["GET", "k"]));
+            asked += 1;
+        }
+        let reply = listener.read_raw().expect("not closed");
+        if reply.starts_with(b">") {
+            let text = format!(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n{heard}\r\n", heard.to_string().len());
+            assert_eq!(reply, text.as_bytes(), "messages come whole and in order");
+            heard += 1;
+        } else {
+            assert_eq!(reply.len(), 50_000 + 10);
+            answered += 1;
+        }
+    }
+    talking.join().expect("the talker was answered");
+}
+
+#[test]
+fn all_listeners_of_a_channel_get_its_messages_in_the_same_order() {
+    let server = TestServer::start_on_workers(2);
+    let mut listeners: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    listeners.iter_mut().for_each(|client| assert!(client.call("SUBSCRIBE c").ends_with(":1")));
+    let talkers: Vec<_> = (0..4)
+        .map(|talker| {
+            let mut client = server.client();
+            std::thread::spawn(move || {
+                let commands: Vec<String> = (0..500).map(|number| format!("PUBLISH c {talker}-{number}")).collect();
+                client.pipeline(&commands);
+            })
+        })
+        .collect();
+    let heard: Vec<Vec<String>> =
+        listeners.iter_mut().map(|client| (0..2_000).map(|_| client.reply()).collect()).collect();
+    talkers.into_iter().for_each(|talker| talker.join().expect("answered"));
+    assert!(heard.iter().all(|messages| *messages == heard[0]));
+}
+
+#[test]
+fn five_hundred_listeners_are_listed_served_and_closed() {
+    let server = TestServer::start();
+    let mut listeners: Vec<Client> = (0..500).map(|_| server.client()).collect();
+    listeners.iter_mut().for_each(|client| assert!(client.call("SUBSCRIBE c").ends_with(":1")));
+    let mut talker = server.client();
+    assert_eq!(talker.call("CLIENT LIST TYPE pubsub").matches("flags=P").count(), 500);
+    talker.expect(&[("PUBSUB NUMSUB c", "*2 $1 c :500"), ("PUBLISH c hello", ":500")]);
+    listeners.iter_mut().for_each(|client| assert_eq!(client.reply(), "*3 $7 message $1 c $5 hello"));
+    talker.expect(&[("CLIENT KILL TYPE pubsub", ":500"), ("PUBLISH c hello", ":0")]);
+    assert_eq!(talker.info("connected_clients"), "1");
+    listeners.iter_mut().for_each(|client| assert!(client.read_raw().is_none()));
+    while talker.call("PUBSUB NUMSUB c") != "*2 $1 c :0" {}
+}
+
+#[test]
+fn a_listener_that_does_not_read_is_cut_off_and_others_are_served() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "pubsub 1mb 0 0")]);
+    let (mut slow, mut quick, mut talker) = (server.client(), server.client(), server.client());
+    slow.call("SUBSCRIBE c");
+    quick.call("SUBSCRIBE c");
+    let message = format!("PUBLISH c {}", "x".repeat(100_000));
+    let mut sent = 0;
+    while talker.call(&message) == ":2" {
+        sent += 1;
+        assert!(quick.reply().ends_with("xxx"));
+        assert!(sent < 1_000, "a client that does not read is kept for ever");
+    }
+    assert!(quick.reply().ends_with("xxx"));
+    assert_eq!(talker.info("client_output_buffer_limit_disconnections"), "1");
+    talker.expect(&[("PUBSUB NUMSUB c", "*2 $1 c :1"), (&message, ":1")]);
+    assert!(slow.read_to_end().len() < 100_000 * sent);
+}
+
+#[test]
+fn the_soft_limit_of_listeners_needs_time_to_pass() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "pubsub 0 100kb 10")]);
+    let (mut slow, mut talker) = (server.client(), server.client());
+    slow.call("SUBSCRIBE c");
+    let message = format!("PUBLISH c {}", "x".repeat(1_000_000));
+    // More than the sockets hold.
+    (0..20).for_each(|_| assert_eq!(talker.call(&message), ":1"));
+    server.advance_ms(10_000);
+    assert_eq!(talker.call(&message), ":1");
+    server.advance_ms(1_000);
+    assert_eq!(talker.call(&message), ":0");
+    while talker.info("connected_clients") != "1" {}
+}
+
+#[test]
+fn the_last_messages_come_before_the_word_that_no_more_do() {
+    let server = TestServer::start_on_workers(2);
+    let (mut listener, mut talker) = (server.client(), server.client());
+    let talking = std::thread::spawn(move || {
+        let commands: Vec<String> = (0..3_000).map(|number| format!("PUBLISH c {number}")).collect();
+        talker.pipeline(&commands);
+    });
+    for _ in 0..200 {
+        listener.send(b"SUBSCRIBE c\r\nUNSUBSCRIBE c\r\nECHO end\r\n");
+        assert_eq!(listener.reply(), "*3 $9 subscribe $1 c :1");
+        loop {
+            let reply = listener.reply();
+            if reply == "*3 $11 unsubscribe $1 c :0" {
+                break;
+            }
+            assert!(reply.starts_with("*3 $7 message"), "{reply}");
+        }
+        assert_eq!(listener.reply(), "$3 end");
+    }
+    talking.join().expect("the talker was answered");
+}
