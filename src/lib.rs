@@ -67,6 +67,7 @@ pub mod namespace;
 pub mod pause;
 pub mod process;
 pub mod pubsub;
+pub mod rdb;
 pub mod resp;
 pub mod scratch;
 pub mod server;

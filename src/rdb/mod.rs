@@ -1,0 +1,320 @@
+//! The format in which Redis writes values to files and hands them out by DUMP, as far as strings go. Pure: bytes in,
+//! bytes out, no store.
+//!
+//! ```text
+//! +------+-----------------------------------------+-------------+-----------+
+//! | type | a string: length and bytes, an integer, | version     | CRC-64    |
+//! | u8   | or LZF-compressed bytes                 | u16, little | u64, little |
+//! +------+-----------------------------------------+-------------+-----------+
+//! ```
+//!
+//! Invariant: no input makes [`load`] panic, read beyond its input or allocate more than the input's length times
+//! [`lzf::EXPANSION_MAX`].
+
+use std::borrow::Cow;
+
+use crc::{CRC_64_REDIS, Crc, Table};
+
+pub mod lzf;
+
+/// The version of the format that Redis 7.0 writes, and the newest that it reads.
+pub const VERSION: u16 = 10;
+
+/// The type of a string.
+const STRING: u8 = 0;
+/// The types that Redis 7.0 knows besides strings: collections, streams and what modules add.
+const OTHER_TYPES: [std::ops::RangeInclusive<u8>; 2] = [1..=7, 9..=19];
+
+/// Version and checksum.
+const FOOTER: usize = 2 + CHECKSUM;
+const CHECKSUM: usize = 8;
+
+/// The two highest bits of the first byte of a length say how it goes on.
+const LENGTH_6_BITS: u8 = 0;
+const LENGTH_14_BITS: u8 = 1;
+const LENGTH_WIDE: u8 = 2;
+const SPECIAL: u8 = 3;
+/// The whole first byte of a length that follows in four bytes, or in eight.
+const LENGTH_32_BITS: u8 = LENGTH_WIDE << 6;
+const LENGTH_64_BITS: u8 = LENGTH_WIDE << 6 | 1;
+
+/// What the lower six bits of a special string's first byte say.
+const INT_8: u64 = 0;
+const INT_16: u64 = 1;
+const INT_32: u64 = 2;
+const LZF: u64 = 3;
+
+/// The longest decimal number that may fit 32 bits with its sign.
+const INTEGER_LEN_MAX: usize = 11;
+/// Redis does not try to compress strings up to this long.
+const COMPRESSED_MIN: usize = 20;
+/// By how many bytes compression must pay.
+const GAIN_MIN: usize = 4;
+
+static CHECKSUMS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+
+/// Says why bytes are not a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// They end in no footer, in one of a newer version or in a wrong checksum.
+    Footer,
+    /// They follow no rule of the format.
+    Format,
+    /// They are, or may be, a value of another type than string.
+    OtherType,
+}
+
+/// Writes a string as DUMP does: with type, version and checksum. Without `compresses` it is written as it is.
+pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len() + 32);
+    out.push(STRING);
+    write_string(&mut out, value, compresses);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = CHECKSUMS.checksum(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// Reads the string that [`dump`], or Redis' DUMP, has written; one longer than `len_max` bytes is refused.
+///
+/// # Errors
+/// [`LoadError`]; first of all the footer is checked.
+pub fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
+    let body_len = payload.len().checked_sub(FOOTER).ok_or(LoadError::Footer)?;
+    let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
+    let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
+    if version > VERSION || CHECKSUMS.checksum(summed).to_le_bytes() != checksum {
+        return Err(LoadError::Footer);
+    }
+    // As in Redis, the footer is not taken off: a string may claim its bytes, and what follows a string is not looked at.
+    let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
+    match *kind {
+        STRING => Reader(body).string(len_max).ok_or(LoadError::Format),
+        kind if OTHER_TYPES.iter().any(|range| range.contains(&kind)) => Err(LoadError::OtherType),
+        _ => Err(LoadError::Format),
+    }
+}
+
+/// Writes a string in the shortest of its forms that Redis would choose.
+fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
+    if value.len() <= INTEGER_LEN_MAX
+        && let Some(number) = crate::resp::parse_int(value)
+        && write_integer(out, number)
+    {
+        return;
+    }
+    if compresses
+        && value.len() > COMPRESSED_MIN
+        && let Some(packed) = lzf::compress(value, value.len() - GAIN_MIN)
+    {
+        out.push(SPECIAL << 6 | LZF as u8);
+        write_length(out, packed.len());
+        write_length(out, value.len());
+        out.extend_from_slice(&packed);
+        return;
+    }
+    write_length(out, value.len());
+    out.extend_from_slice(value);
+}
+
+/// Writes an integer of at most 32 bits; returns whether it was one.
+fn write_integer(out: &mut Vec<u8>, number: i64) -> bool {
+    let (encoding, len) = match number {
+        -0x80..=0x7f => (INT_8, 1),
+        -0x8000..=0x7fff => (INT_16, 2),
+        -0x8000_0000..=0x7fff_ffff => (INT_32, 4),
+        _ => return false,
+    };
+    out.push(SPECIAL << 6 | encoding as u8);
+    out.extend_from_slice(&number.to_le_bytes()[..len]);
+    true
+}
+
+fn write_length(out: &mut Vec<u8>, len: usize) {
+    match len {
+        0..0x40 => out.push(len as u8),
+        0x40..0x4000 => out.extend_from_slice(&[LENGTH_14_BITS << 6 | (len >> 8) as u8, len as u8]),
+        _ => match u32::try_from(len) {
+            Ok(len) => {
+                out.push(LENGTH_32_BITS);
+                out.extend_from_slice(&len.to_be_bytes());
+            }
+            Err(_) => {
+                out.push(LENGTH_64_BITS);
+                out.extend_from_slice(&(len as u64).to_be_bytes());
+            }
+        },
+    }
+}
+
+/// Walks through what is left to read; every getter returns `None` when that is too short or makes no sense.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn string(&mut self, len_max: usize) -> Option<Cow<'a, [u8]>> {
+        let is_special = *self.0.first()? >> 6 == SPECIAL;
+        let len = self.length()?;
+        if !is_special {
+            return self.bytes(len).filter(|value| value.len() <= len_max).map(Cow::Borrowed);
+        }
+        let number = match len {
+            INT_8 => i64::from(i8::from_le_bytes(self.array()?)),
+            INT_16 => i64::from(i16::from_le_bytes(self.array()?)),
+            INT_32 => i64::from(i32::from_le_bytes(self.array()?)),
+            LZF => return self.compressed(len_max).map(Cow::Owned),
+            _ => return None,
+        };
+        Some(Cow::Owned(number.to_string().into_bytes()))
+    }
+
+    fn compressed(&mut self, len_max: usize) -> Option<Vec<u8>> {
+        let (packed_len, len) = (self.length()?, self.length()?);
+        let packed = self.bytes(packed_len)?;
+        let len = usize::try_from(len).ok().filter(|len| *len <= len_max)?;
+        lzf::decompress(packed, len)
+    }
+
+    /// Reads a length; of a special string, the number of its encoding.
+    fn length(&mut self) -> Option<u64> {
+        let [first] = self.array()?;
+        let low = u64::from(first & 0x3f);
+        match (first >> 6, first) {
+            (LENGTH_6_BITS | SPECIAL, _) => Some(low),
+            (LENGTH_14_BITS, _) => Some(low << 8 | u64::from(u8::from_be_bytes(self.array()?))),
+            (_, LENGTH_32_BITS) => Some(u64::from(u32::from_be_bytes(self.array()?))),
+            (_, LENGTH_64_BITS) => Some(u64::from_be_bytes(self.array()?)),
+            _ => None,
+        }
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEN_MAX: usize = 1 << 20;
+
+    /// Adds the footer to a type and a string.
+    fn sealed(body: &[u8]) -> Vec<u8> {
+        let mut payload = [body, &VERSION.to_le_bytes()].concat();
+        payload.extend_from_slice(&CHECKSUMS.checksum(&payload).to_le_bytes());
+        payload
+    }
+
+    #[track_caller]
+    fn assert_comes_back(value: &[u8], compresses: bool) {
+        let payload = dump(value, compresses);
+        assert_eq!(load(&payload, LEN_MAX).as_deref(), Ok(value));
+    }
+
+    #[test]
+    fn the_checksum_is_the_one_that_redis_tests_itself_with() {
+        assert_eq!(CHECKSUMS.checksum(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    }
+
+    #[test]
+    fn strings_take_the_shortest_form_and_come_back() {
+        let cases: [(&[u8], &[u8]); 10] = [
+            (b"", b"\0\0"),
+            (b"abc", b"\0\x03abc"),
+            (b"0", b"\0\xc0\0"),
+            (b"-128", b"\0\xc0\x80"),
+            (b"128", b"\0\xc1\x80\0"),
+            (b"-32768", b"\0\xc1\0\x80"),
+            (b"2147483647", b"\0\xc2\xff\xff\xff\x7f"),
+            (b"2147483648", b"\0\x0a2147483648"),
+            (b"007", b"\0\x03007"),
+            (b"aaaaaaaaaaaaaaaaaaaaa", b"\0\xc3\x06\x15\x01aa\xe0\x0a\0"),
+        ];
+        for (value, body) in cases {
+            let payload = dump(value, true);
+            assert_eq!(payload[..payload.len() - FOOTER].escape_ascii().to_string(), body.escape_ascii().to_string());
+            assert_eq!(load(&payload, LEN_MAX).as_deref(), Ok(value));
+        }
+        for len in [63, 64, 16_383, 16_384, 100_000] {
+            let value: Vec<u8> = (0..len).map(|at: u32| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+            for compresses in [true, false] {
+                assert_comes_back(&value, compresses);
+            }
+        }
+    }
+
+    #[test]
+    fn what_redis_refuses_is_refused_and_what_it_overlooks_is_overlooked() {
+        let load = |body: &[u8]| load(&sealed(body), LEN_MAX).map(Cow::into_owned);
+        assert_eq!(load(b"\0\x01abc"), Ok(b"a".to_vec())); // more than the string
+        assert_eq!(load(b"\0\x03a").map(|value| value.len()), Ok(3)); // its end is the footer's beginning
+        assert_eq!(load(b"\0\x0ca"), Err(LoadError::Format)); // beyond the footer
+        assert_eq!(load(b"\0\xc4"), Err(LoadError::Format));
+        assert_eq!(load(b"\0\x82abcd"), Err(LoadError::Format));
+        assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(LoadError::Format));
+        assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB out of two bytes
+        assert_eq!(load(b"\0\xc3\x01\0\0"), Ok(Vec::new()));
+        assert_eq!(load(b"\x01\0"), Err(LoadError::OtherType));
+        assert_eq!(load(b"\x08\0"), Err(LoadError::Format));
+        assert_eq!(load(b"\x14\0"), Err(LoadError::Format));
+    }
+
+    #[test]
+    fn a_footer_of_a_newer_version_or_with_a_wrong_checksum_is_refused() {
+        let mut payload = dump(b"value", true);
+        assert_eq!(load(&payload[..9], LEN_MAX), Err(LoadError::Footer));
+        payload[3] ^= 1;
+        assert_eq!(load(&payload, LEN_MAX), Err(LoadError::Footer));
+        for (version, expected) in [(VERSION - 4, Ok(&b"v"[..])), (VERSION + 1, Err(LoadError::Footer))] {
+            let mut payload = [b"\0\x01v", &version.to_le_bytes()[..]].concat();
+            payload.extend_from_slice(&CHECKSUMS.checksum(&payload).to_le_bytes());
+            assert_eq!(load(&payload, LEN_MAX).as_deref().map_err(|error| *error), expected);
+        }
+    }
+
+    #[test]
+    fn a_string_longer_than_allowed_is_refused() {
+        for compresses in [true, false] {
+            let payload = dump(&[b'a'; 1000], compresses);
+            assert_eq!(load(&payload, 999), Err(LoadError::Format));
+            assert!(load(&payload, 1000).is_ok());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_string_comes_back(value in prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..3000)) {
+            assert_comes_back(&value, true);
+            assert_comes_back(&value, false);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..300), kind in 0..4u8) {
+            let _ = load(&body, LEN_MAX);
+            let _ = load(&sealed(&body), LEN_MAX);
+            let _ = load(&sealed(&[&[0, 0xc0 | kind][..], &body].concat()), LEN_MAX);
+        }
+
+        #[test]
+        fn a_damaged_dump_is_read_or_refused(
+            value in prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 21..300),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let payload = dump(&value, true);
+            let mut body = payload[..payload.len() - FOOTER].to_vec();
+            let at = at.index(body.len());
+            body[at] = byte;
+            let _ = load(&sealed(&body), LEN_MAX);
+        }
+    }
+}
