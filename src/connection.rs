@@ -37,6 +37,10 @@ const OUTPUT_PAUSE: usize = 256 * 1024 * 1024;
 const MAIL_PORTION: usize = 64 * 1024;
 /// How many pieces of the output one write takes.
 const SLICES: usize = 16;
+/// What a connection takes that has nothing to do, in bytes.
+const IDLE_LEN: usize = 1200;
+/// By how many bytes its buffers have to change to be counted anew.
+const COUNTED_STEP: usize = 4 * 1024;
 /// How long a client that is being closed has to take its last replies.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -48,6 +52,8 @@ pub struct Connection<S> {
     config: Arc<Config>,
     config_version: u64,
     pool: Arc<Pool>,
+    /// How many bytes were last counted as used memory for this connection.
+    counted: usize,
     /// Borrowed from the pool while there is anything to read, execute or write.
     scratch: Option<Box<Scratch>>,
 }
@@ -67,7 +73,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<Pool>) -> Self {
         let config_version = server.settings.version();
         let config = server.settings.current();
-        Connection { stream, server, session, config, config_version, pool, scratch: None }
+        server.store.pressure().report_outside(0, IDLE_LEN);
+        Connection { stream, server, session, config, config_version, pool, counted: IDLE_LEN, scratch: None }
     }
 
     /// Serves the client to the end.
@@ -116,6 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.session.info.mailbox.signals() != 0 && self.poll_mailbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
+        self.count_buffers();
         if waiting > 0 {
             self.note_waiting();
         }
@@ -194,6 +202,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Ready(Err(error)) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Counts what waits to be executed or written as used memory.
+    fn count_buffers(&mut self) {
+        let waiting = self.scratch.as_ref().map_or(0, |scratch| scratch.input.len() + scratch.output.len());
+        if (waiting + IDLE_LEN).abs_diff(self.counted) > COUNTED_STEP {
+            self.server.store.pressure().report_outside(self.counted, waiting + IDLE_LEN);
+            self.counted = waiting + IDLE_LEN;
         }
     }
 
@@ -391,6 +408,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
         .await?;
         self.stream.shutdown().await
+    }
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.server.store.pressure().report_outside(self.counted, 0);
     }
 }
 

@@ -124,6 +124,8 @@ pub enum Error {
     Config(String),
     /// DEBUG or MODULE, which a setting keeps for some clients or none; holds the command's name.
     NotAllowed(&'static str),
+    /// The memory that may be used is, and nothing can be removed.
+    OutOfMemory,
     /// The server has as many clients as it may have.
     MaxClients,
     /// A stranger's address met protected mode.
@@ -262,6 +264,7 @@ impl fmt::Display for Error {
                      restart the server."
                 );
             }
+            Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::NoAclFile => NO_ACL_FILE,

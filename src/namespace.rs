@@ -15,7 +15,8 @@ use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
-use crate::store::{Alarm, Store};
+use crate::store::usage::UsageRule;
+use crate::store::{Alarm, Hold, NEVER, Relief, Store};
 
 /// Holds one instance.
 pub struct Namespace {
@@ -85,6 +86,44 @@ pub struct Stats {
     pub acl_denied_key: AtomicU64,
     /// Commands refused because of a channel.
     pub acl_denied_channel: AtomicU64,
+    /// Since when more memory has been used than may be.
+    pub shortage: Shortage,
+}
+
+/// Measures for how long more memory was used than may be.
+pub struct Shortage {
+    /// In monotonic milliseconds, or [`NEVER`].
+    since_ms: AtomicU64,
+    past_ms: AtomicU64,
+}
+
+impl Default for Shortage {
+    fn default() -> Self {
+        Shortage { since_ms: AtomicU64::new(NEVER), past_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Shortage {
+    /// Takes note of whether there is one.
+    pub fn note(&self, is_short: bool, now: Now) {
+        let since_ms = self.since_ms.load(Relaxed);
+        if is_short && since_ms == NEVER {
+            self.since_ms.store(now.mono_ms, Relaxed);
+        } else if !is_short && since_ms != NEVER {
+            self.since_ms.store(NEVER, Relaxed);
+            self.past_ms.fetch_add(now.mono_ms.saturating_sub(since_ms), Relaxed);
+        }
+    }
+
+    /// Returns how many milliseconds the present one has lasted; 0 if there is none.
+    pub fn current_ms(&self, now: Now) -> u64 {
+        now.mono_ms.saturating_sub(self.since_ms.load(Relaxed))
+    }
+
+    /// Returns how many milliseconds all of them have lasted.
+    pub fn total_ms(&self, now: Now) -> u64 {
+        self.past_ms.load(Relaxed) + self.current_ms(now)
+    }
 }
 
 /// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
@@ -121,13 +160,19 @@ impl Settings {
     }
 }
 
+/// How many keys are removed in a step for want of memory with the default tenacity: about half a millisecond's work.
+const EVICTED_KEYS: usize = 500;
+
+/// How many keys are removed in a step whatever the tenacity, as Redis looks at its clock only after so many.
+const EVICTED_KEYS_MIN: usize = 16;
+
 impl Namespace {
     /// Creates an empty instance whose commands are executed by so many threads.
     pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        Namespace {
+        let namespace = Namespace {
             store: Store::new(config.databases as usize, threads, alarm),
             started: clock.now(),
             clock,
@@ -142,8 +187,52 @@ impl Namespace {
             config_file,
             tcp_port: AtomicU64::new(0),
             allocator: None,
+        };
+        namespace.apply_settings();
+        namespace
+    }
+
+    /// Tells the store what the settings say about memory; to be called whenever they have changed.
+    pub fn apply_settings(&self) {
+        let config = self.settings.current();
+        let policy = config.maxmemory_policy;
+        let rule = match policy.is_lfu() {
+            true => UsageRule::frequency(config.lfu_log_factor, config.lfu_decay_minutes),
+            false => UsageRule::RECENCY,
+        };
+        self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
+        self.store.pressure().set_limit(config.maxmemory);
+        self.note_shortage(self.clock.now());
+    }
+
+    /// Takes note that no more memory is used than may be, if so.
+    pub fn note_shortage(&self, now: Now) {
+        if !self.store.pressure().is_over() {
+            self.stats.shortage.note(false, now);
         }
     }
+
+    /// Removes some keys if more memory is used than may be. When there is more to do, the sweeper goes on with it.
+    pub fn relieve(&self, hold: &mut Hold<'_>, now: Now) -> Relief {
+        let tenacity = self.settings.current().maxmemory_eviction_tenacity;
+        let relief = self.store.relieve(hold, now, evicted_keys(tenacity));
+        self.stats.shortage.note(relief != Relief::Enough, now);
+        if relief == Relief::Unfinished {
+            self.sweep_wanted.notify_one();
+        }
+        relief
+    }
+}
+
+/// Returns how many keys a step removes: in proportion to the tenacity up to 10, then 15 % more for each, without end at
+/// 100. So Redis bounds the time, in the unit of a microsecond, which a key takes about.
+fn evicted_keys(tenacity: u32) -> usize {
+    match tenacity {
+        0..=10 => EVICTED_KEYS / 10 * tenacity as usize,
+        11..=99 => (EVICTED_KEYS as f64 * 1.15_f64.powi(tenacity as i32 - 10)) as usize,
+        _ => usize::MAX,
+    }
+    .max(EVICTED_KEYS_MIN)
 }
 
 /// Returns 160 random bits in hexadecimal, from the seeds that hash tables get from the operating system.

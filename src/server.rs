@@ -29,7 +29,7 @@ use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
 use crate::session::Session;
-use crate::store::NEVER;
+use crate::store::{NEVER, Relief};
 #[cfg(feature = "tls")]
 use crate::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -123,6 +123,9 @@ impl Builder {
         let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
         namespace.allocator = self.allocator;
         namespace.acl = acl;
+        if let Some(stats) = self.allocator {
+            namespace.store.pressure().report_outside(0, stats().allocated);
+        }
         let namespace = Arc::new(namespace);
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
@@ -355,7 +358,9 @@ impl Shared {
         loop {
             let now = clock.now();
             let due_ms = store.sweep(now);
-            if due_ms <= now.mono_ms && !self.stop.is_cancelled() {
+            let is_short =
+                store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
+            if (is_short || due_ms <= now.mono_ms) && !self.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;
             }

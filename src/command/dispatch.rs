@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
-use super::{AT_ONCE, Args, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
+use super::{ADMIN, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::namespace::Namespace;
 use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::{Replies, Session};
-use crate::store::{Hold, View};
+use crate::store::{Hold, Relief, View};
 
 /// How much of an unknown command is quoted back, in bytes.
 const QUOTED_MAX: usize = 128;
@@ -211,12 +211,19 @@ pub struct Turn<'n> {
     config: &'n Config,
     hold: Option<Hold<'n>>,
     now: Now,
+    /// Whether there is a limit for memory, which is then looked at before each command.
+    is_limited: bool,
 }
 
 impl<'n> Turn<'n> {
     /// Starts a turn at the present time.
     pub fn new(server: &'n Namespace, config: &'n Config) -> Self {
-        Turn { server, config, hold: None, now: server.clock.now() }
+        let (now, is_limited) = (server.clock.now(), server.store.pressure().has_limit());
+        server.store.pressure().follow_clock(now);
+        if is_limited {
+            server.note_shortage(now);
+        }
+        Turn { server, config, hold: None, now, is_limited }
     }
 
     /// Returns the time of this turn.
@@ -266,6 +273,10 @@ impl<'n> Turn<'n> {
         let mut deferred = None;
         match plan.steps[index].command {
             Some(command) if is_admitted(session, command, request) => {
+                if self.is_limited && self.lacks_memory(session, command) {
+                    self.turn_away(session, request, Some(command), &Error::OutOfMemory, out);
+                    return None;
+                }
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
                     queue(session, command, request, out);
@@ -273,7 +284,7 @@ impl<'n> Turn<'n> {
                     self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
                 }
             }
-            command => self.turn_away(session, request, command, out),
+            command => self.refuse_request(session, request, command, out),
         }
         deferred
     }
@@ -305,7 +316,7 @@ impl<'n> Turn<'n> {
             return deferred;
         }
         session.replies.begin_request();
-        self.turn_away(session, request, command, out);
+        self.refuse_request(session, request, command, out);
         session.replies.end_request(out, before, None);
         None
     }
@@ -325,6 +336,34 @@ impl<'n> Turn<'n> {
         }
     }
 
+    /// Frees memory if too much is used. Returns whether that was in vain and the command needs some.
+    #[inline]
+    fn lacks_memory(&mut self, session: &Session, command: &Registered) -> bool {
+        self.server.store.pressure().is_over() && self.relieve() == Relief::None && needs_memory(session, command)
+    }
+
+    #[cold]
+    fn relieve(&mut self) -> Relief {
+        let hold = self.hold.get_or_insert_with(|| self.server.store.hold(1));
+        self.server.relieve(hold, self.now)
+    }
+
+    /// Finds out why a request is not admitted, and tells the client.
+    #[cold]
+    fn refuse_request(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        command: Option<&'static Registered>,
+        out: &mut Output,
+    ) {
+        let error = refusal(session, request, command, &self.config.special.renames);
+        if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
+            acl::note_denial(self.server, self.config, session, (command, request), *denial);
+        }
+        self.turn_away(session, request, command, &error, out);
+    }
+
     /// Tells a client why its request was not admitted. A transaction is off then; with EXEC itself it also ends.
     #[cold]
     fn turn_away(
@@ -332,12 +371,9 @@ impl<'n> Turn<'n> {
         session: &mut Session,
         request: Request<'_>,
         command: Option<&'static Registered>,
+        error: &Error,
         out: &mut Output,
     ) {
-        let error = &refusal(session, request, command, &self.config.special.renames);
-        if let (Error::NoPerm(denial, _), Some(command)) = (error, command) {
-            acl::note_denial(self.server, self.config, session, (command, request), *denial);
-        }
         let is_named = |name: &[u8]| request.name().eq_ignore_ascii_case(name);
         if is_named(b"POST") || is_named(b"Host:") {
             // A web page makes a browser send this; not even the replies so far are for its eyes.
@@ -381,6 +417,7 @@ impl<'n> Turn<'n> {
     ) {
         let (server, config, now) = (self.server, self.config, self.now);
         let is_exclusive = command.command.flags & EXCLUSIVE != 0;
+        let is_special = command.command.flags & (EXCLUSIVE | ADMIN) != 0;
         if is_exclusive && !matches!(self.hold, Some(Hold::Exclusive(_))) {
             self.hold = None; // the gate is not reentrant
             self.hold = Some(Hold::Exclusive(server.store.exclusive()));
@@ -396,11 +433,23 @@ impl<'n> Turn<'n> {
             command,
             deferred: (!is_exclusive).then_some(&mut *deferred),
         });
+        if is_special {
+            self.follow_limit(); // it may have been CONFIG SET
+        }
         if is_exclusive {
             self.hold = None; // others have waited long enough
             if std::mem::take(&mut session.turn_is_over) {
                 *deferred = Some(Later::NewTurn);
             }
+        }
+    }
+
+    #[cold]
+    fn follow_limit(&mut self) {
+        let pressure = self.server.store.pressure();
+        self.is_limited = pressure.has_limit();
+        if let Some(hold) = self.hold.as_mut().filter(|_| pressure.take_coarse()) {
+            hold.report();
         }
     }
 }
@@ -427,6 +476,17 @@ fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) ->
     command.accepts(request.len())
         && (session.access.is_free() || is_permitted(session, command, request))
         && (session.transaction.is_none() || command.command.flags & NO_MULTI == 0)
+}
+
+/// Returns whether a command may take memory. Queueing does, and EXEC as much as what it carries out.
+#[cold]
+fn needs_memory(session: &Session, command: &Registered) -> bool {
+    let needs = |command: &Registered| command.command.flags & DENY_OOM != 0;
+    match &session.transaction {
+        None => needs(command),
+        Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|(queued, _)| needs(queued)),
+        Some(_) => !matches!(&command.name[..], "discard" | "quit" | "reset"),
+    }
 }
 
 /// Decides for a client that is not free to do everything whether it may make this request.

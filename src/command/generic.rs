@@ -39,8 +39,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("RENAMENX", renamenx, WRITE | FAST, Group::Generic)
         .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | INSERT)])
         .docs("1.0.0", "O(1)", "Gives a key another name, unless that name is taken."),
-    // Nothing is noted about when a key was used, so touching is seeing whether it is there.
-    Command::new("TOUCH", exists, READ | FAST, Group::Generic)
+    Command::new("TOUCH", touch, READ | FAST, Group::Generic)
         .args(&[key("key", RO).multiple()])
         .tips(SUM_OF_SHARDS)
         .docs("3.2.1", TOUCH_COMPLEXITY, "Counts how many of the named keys exist, and counts them as used."),
@@ -74,6 +73,16 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+fn touch(call: &mut Call<'_>) -> Result<()> {
+    let mut found = 0;
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        found += i64::from(call.view.touch(key));
+    }
+    call.reply.int(found);
+    Ok(())
+}
+
 fn rename(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = source_and_target(call)?;
     // A key renamed to itself has not changed: a transaction that watches it goes on.
@@ -100,7 +109,7 @@ fn kind(call: &mut Call<'_>) -> Result<()> {
 /// Reads the two keys of a RENAME, of which the first must exist.
 fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
     let (from, to) = (call.args.key()?, call.args.key()?);
-    if !call.view.exists(from) {
+    if !call.view.touch(from) {
         return Err(Error::NoSuchKey);
     }
     Ok((from, to))

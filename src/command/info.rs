@@ -93,7 +93,9 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
 fn memory(text: &mut String, call: &mut Call<'_>) {
     let dataset = all_totals(call).memory;
     let allocator = call.server.allocator.map(|stats| stats());
-    let used = allocator.map_or(dataset, |allocator| allocator.allocated);
+    let config = call.server.settings.current();
+    // What the shards have reported may be off by a little; what they hold is not.
+    let used = dataset + call.server.store.pressure().outside();
     field(text, "used_memory", used);
     field(text, "used_memory_human", human(used));
     field(text, "used_memory_overhead", used.saturating_sub(dataset));
@@ -103,9 +105,10 @@ fn memory(text: &mut String, call: &mut Call<'_>) {
         field(text, "allocator_active", allocator.active);
         field(text, "allocator_resident", allocator.resident);
     }
-    field(text, "maxmemory", 0);
-    field(text, "maxmemory_human", human(0));
-    field(text, "maxmemory_policy", "noeviction");
+    field(text, "maxmemory", config.maxmemory);
+    field(text, "maxmemory_human", human(config.maxmemory as usize));
+    field(text, "maxmemory_policy", config.maxmemory_policy.as_str());
+    field(text, "mem_not_counted_for_evict", 0);
     // The version ends where jemalloc adds the commit it was built from.
     let name = allocator.map(|allocator| allocator.name.split('-').next().unwrap_or_default());
     field(text, "mem_allocator", name.map_or("libc".into(), |version| format!("jemalloc-{version}")));
@@ -131,9 +134,11 @@ fn stats(text: &mut String, call: &mut Call<'_>) {
     field(text, "total_net_input_bytes", stats.bytes_in.load(Relaxed));
     field(text, "total_net_output_bytes", stats.bytes_out.load(Relaxed));
     field(text, "rejected_connections", clients.refused());
-    let expired = all_totals(call).expired;
-    field(text, "expired_keys", expired);
-    field(text, "evicted_keys", 0);
+    let (totals, now) = (all_totals(call), call.now());
+    field(text, "expired_keys", totals.expired);
+    field(text, "evicted_keys", totals.evicted);
+    field(text, "total_eviction_exceeded_time", stats.shortage.total_ms(now));
+    field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
     field(text, "pubsub_channels", call.server.hub.count(Topic::Channel));
     field(text, "pubsub_patterns", call.server.hub.count(Topic::Pattern));
     field(text, "pubsubshard_channels", call.server.hub.count(Topic::ShardChannel));

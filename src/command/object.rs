@@ -6,7 +6,7 @@
 use super::{Arg, Call, Command, Group, READ, RO, key};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::{Form, Key};
+use crate::store::{Form, Key, usage};
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
@@ -18,9 +18,9 @@ pub const COMMANDS: &[Command] = &[
         Command::new("ENCODING", encoding, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("2.2.3", "O(1)", "Names how Redis would keep the value of a key."),
         Command::new("FREQ", freq, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("4.0.0", "O(1)", "Tells how often a key was used; not tracked."),
+            .docs("4.0.0", "O(1)", "Tells how often a key was used, on a logarithmic scale."),
         Command::new("IDLETIME", idletime, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("2.2.3", "O(1)", "Tells how long ago a key was used; not tracked, so always 0."),
+            .docs("2.2.3", "O(1)", "Tells how many seconds ago a key was used."),
         Command::new("REFCOUNT", refcount, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("2.2.3", "O(1)", "Tells how many references Redis would have to the value of a key."),
     ])
@@ -37,8 +37,11 @@ const SHARED_INTEGERS: i64 = 10_000;
 /// What Redis counts for a shared integer.
 const SHARED_COUNT: i64 = i32::MAX as i64;
 
-const NOT_TRACKED: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+const NO_FREQUENCY: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
     when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
+const NO_IDLE_TIME: &str = "An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
+    between policies at runtime LRU and LFU data will take some time to adjust.";
 
 fn encoding(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
@@ -51,10 +54,16 @@ fn encoding(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Redis shares small integers among keys, unless it needs to know of each key when it was used.
 fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
+    let config = call.server.settings.current();
+    let policy = config.maxmemory_policy;
+    let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
     match encoding_of(call, key)? {
-        Some(Encoding::Integer(number)) if (0..SHARED_INTEGERS).contains(&number) => call.reply.int(SHARED_COUNT),
+        Some(Encoding::Integer(number)) if shares && (0..SHARED_INTEGERS).contains(&number) => {
+            call.reply.int(SHARED_COUNT);
+        }
         Some(_) => call.reply.int(1),
         None => call.reply.null(),
     }
@@ -63,19 +72,22 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
 
 fn idletime(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match call.view.exists(key) {
-        true => call.reply.int(0),
-        false => call.reply.null(),
+    match call.view.usage(key) {
+        Some(_) if call.server.store.pressure().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
+        Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
+        None => call.reply.null(),
     }
     Ok(())
 }
 
 fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    if call.view.exists(key) {
-        return Err(Error::other(NOT_TRACKED));
+    let rule = call.server.store.pressure().rule();
+    match call.view.usage(key) {
+        Some(_) if !rule.counts() => return Err(Error::other(NO_FREQUENCY)),
+        Some(usage) => call.reply.int(i64::from(rule.count(usage, call.now()))),
+        None => call.reply.null(),
     }
-    call.reply.null();
     Ok(())
 }
 
@@ -88,7 +100,7 @@ enum Encoding {
 
 fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
     let Some(form) = call.view.form(key) else { return Ok(None) };
-    let text = call.view.string(key)?.map_or(&b""[..], |text| text.as_slice());
+    let text = call.view.peek(key)?.map_or(&b""[..], |text| text.as_slice());
     Ok(Some(match (form, parse_int(text)) {
         (Form::Whole, Some(number)) => Encoding::Integer(number),
         (Form::Whole | Form::Text, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,

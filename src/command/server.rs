@@ -118,6 +118,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let is_local = call.session.info.is_local();
     let changed = call.server.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
+    call.server.apply_settings();
     call.server.acl.follow_requirepass(&call.server.settings.current());
     call.session.follow_users(&call.server.acl);
     call.reply.ok();

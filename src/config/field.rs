@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::kind::{bytes_to_os, os_to_bytes};
+use crate::store::Policy;
 
 /// Reads a field from canonical text and prints it again.
 pub(super) trait Field {
@@ -177,7 +178,18 @@ macro_rules! number_fields {
     )+ };
 }
 
-number_fields!(u16 u32 usize);
+number_fields!(u16 u32 u64 usize);
+
+impl Field for Policy {
+    fn from_text(text: &[u8]) -> Self {
+        let policy = std::str::from_utf8(text).ok().and_then(Policy::from_word);
+        policy.expect("the kind accepts only the words of policies")
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.as_str().into()
+    }
+}
 
 impl Field for bool {
     fn from_text(text: &[u8]) -> Self {

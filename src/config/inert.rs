@@ -24,16 +24,6 @@ const CLUSTER: &str = "Cluster";
 
 const FACILITY: Kind =
     Kind::Choice(&["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"]);
-const POLICY: Kind = Kind::Choice(&[
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "noeviction",
-]);
 const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified \
 Jemalloc like the one shipped by default with the Redis source distribution";
 
@@ -90,7 +80,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(GENERAL, "req-res-logfile", Text, "", Start, &["Would record requests and replies."]).hidden(),
         S::inert(SNAPSHOTS, "save", SavePoints, "3600 1 300 100 60 10000", Runtime, &["Would write a snapshot after so many seconds with so many changes; keylatch keeps data in memory only."]),
         S::inert(SNAPSHOTS, "dbfilename", FileName("dbfilename", "filename", true), "dump.rdb", Protected, &["Would name the snapshot file."]),
-        S::inert(SNAPSHOTS, "rdbcompression", Switch, "yes", Runtime, &["Would compress strings in snapshots."]),
         S::inert(SNAPSHOTS, "rdbchecksum", Switch, "yes", Start, &["Would put a checksum at the end of snapshots."]),
         S::inert(SNAPSHOTS, "rdb-del-sync-files", Switch, "no", Runtime, &["Would remove snapshots that were only made for replicas."]),
         S::inert(SNAPSHOTS, "rdb-save-incremental-fsync", Switch, "yes", Runtime, &["Would send snapshots to the disk bit by bit."]),
@@ -139,13 +128,7 @@ pub(super) const INERT: &[Setting] = {
         S::inert(REPLICATION, "min-replicas-max-lag", Int(0, INT_MAX), "10", Runtime, &["Would not count a replica that is silent for so many seconds."]).alias("min-slaves-max-lag"),
         S::inert(REPLICATION, "propagation-error-behavior", Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime, &["Would choose what happens when a replica cannot apply a write."]),
         S::inert(REPLICATION, "dual-channel-replication-enabled", Switch, "no", Runtime, &["Would send snapshots and changes to replicas side by side."]).hidden(),
-        S::inert(MEMORY, "maxmemory", Memory(0, u64::MAX), "0", Runtime, &["Would limit the memory for data; 0 is no limit."]),
-        S::inert(MEMORY, "maxmemory-policy", POLICY, "noeviction", Runtime, &["Would choose the keys to remove when memory runs out."]),
-        S::inert(MEMORY, "maxmemory-samples", Int(1, INT_MAX), "5", Runtime, &["Would look at this many keys to find the one to remove."]),
-        S::inert(MEMORY, "maxmemory-eviction-tenacity", Int(0, 100), "10", Runtime, &["Would say how long removing keys may hold clients up."]),
         S::inert(MEMORY, "maxmemory-clients", MemoryOrPercent(100), "0", Runtime, &["Would close clients that take more memory than this together."]),
-        S::inert(MEMORY, "lfu-log-factor", Int(0, INT_MAX), "10", Runtime, &["Would say how slowly the counter of uses grows."]),
-        S::inert(MEMORY, "lfu-decay-time", Int(0, INT_MAX), "1", Runtime, &["Would halve the counter of uses after this many idle minutes."]),
         S::inert(MEMORY, "active-expire-effort", Int(1, 10), "1", Runtime, &["Would say how hard to look for keys that have ended; keylatch removes each at its time."]),
         S::inert(MEMORY, "activerehashing", Switch, "yes", Runtime, &["Would spend idle time on growing tables."]),
         S::inert(MEMORY, "jemalloc-bg-thread", Switch, "yes", Runtime, &["Would let the allocator return memory in the background, which it always does."]),

@@ -15,6 +15,7 @@ use super::field::{
 use super::inert::INERT;
 use super::kind::Kind;
 use super::special::Special;
+use crate::store::Policy;
 
 /// Says when a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +282,26 @@ honoured! {
         /// Keeps a HyperLogLog of few elements in a form that takes as many bytes as it needs, up to this many; it then
         /// becomes one of 12304 bytes, which is faster.
         "hll-sparse-max-bytes" hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Honoured;
+    }
+    "Memory" {
+        /// Keeps the memory for data and for clients' buffers below this many bytes; 0 is no limit.
+        "maxmemory" maxmemory: u64 = "0", Kind::Memory(0, u64::MAX), Runtime, Honoured;
+        /// Chooses the keys to remove when memory runs out: of all keys or of those with a time to live (volatile) the
+        /// least recently used (lru), the least frequently used (lfu), any (random) or those that end first (ttl). With
+        /// noeviction, commands that need memory are refused instead.
+        "maxmemory-policy" maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Honoured;
+        /// Looks at this many keys at least to choose one to remove; more is more exact and takes longer.
+        "maxmemory-samples" maxmemory_samples: u32 = "5", Kind::Int(1, INT_MAX), Runtime, Honoured;
+        /// Lets clients wait longer for memory to be freed the higher it is: from 0, not at all, to 100, to the end.
+        "maxmemory-eviction-tenacity" maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Honoured;
+        /// Makes the count of a key's uses rise more slowly the higher it is, with an LFU policy.
+        "lfu-log-factor" lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Honoured;
+        /// Lowers the count of a key's uses by one after so many minutes without use, with an LFU policy; 0 never does.
+        "lfu-decay-time" lfu_decay_minutes: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Honoured;
+    }
+    "Snapshots and append-only file" {
+        /// Compresses strings in the replies of DUMP.
+        "rdbcompression" rdbcompression: bool = "yes", Kind::Switch, Runtime, Honoured;
     }
     "Clients" {
         /// Serves at most this many clients at a time and refuses the next.

@@ -1,12 +1,15 @@
 //! One key and its value in one allocation, behind one pointer.
 //!
 //! ```text
-//!   header, 8 bytes            deadline   key          value        slack
-//! +------+-------+--------+---------+----------+------------+------------+-------+
-//! | kind | slack | val    | key len | 0 or 8   | key len    | val len    | slack |
-//! | u8   | u8    | len u16| u32     | bytes    | bytes      | bytes      | bytes |
-//! +------+-------+--------+---------+----------+------------+------------+-------+
+//!   header, 8 bytes                 deadline   long key's   key       value     slack
+//! +------+-------+--------+-----+------+----------+------------+---------+---------+-------+
+//! | kind | slack | value  | key | usage| 0 or 8   | length,    | key len | val len | slack |
+//! | u8   | u8    | len u16| u8  | 3 B  | bytes    | 0 or 8 B   | bytes   | bytes   | bytes |
+//! +------+-------+--------+-----+------+----------+------------+---------+---------+-------+
 //! ```
+//!
+//! A key of 256 bytes or more has its length in a field of its own. The usage, 24 bits that the shard makes something of
+//! (`usage.rs`), is noted through `&Entry` while others may read: it shares an atomic word with the key's short length.
 //!
 //! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`]
 //! whose pointer lies there. Slack is what rounding and growth left over: a new value that fits is
@@ -22,13 +25,14 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::value::{Form, SHARED_MIN, Text, Type, Value};
 use crate::clock::Deadline;
 use bytes::{Bytes, BytesMut};
 
 const HEADER: usize = 8;
-const DEADLINE: usize = 8;
+const DEADLINE: usize = TIMED as usize;
 const POINTER: usize = size_of::<*mut Value>();
 const ALIGN: usize = 8;
 /// What the one-byte slack field can express; a larger remainder means the entry is allocated anew.
@@ -36,19 +40,27 @@ const SLACK_MAX: usize = u8::MAX as usize;
 
 /// The value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
-/// A deadline lies between header and key.
-const TIMED: u8 = 1 << 1;
 /// The string's form is [`Form::Text`].
-const TEXT: u8 = 1 << 2;
+const TEXT: u8 = 1 << 1;
 /// The string's form is [`Form::Edited`].
-const EDITED: u8 = 1 << 3;
+const EDITED: u8 = 1 << 2;
+/// A deadline lies between header and key. The bit is worth as much as the deadline is long.
+const TIMED: u8 = 1 << 3;
+/// The key's length lies before the key.
+const LONG_KEY: u8 = 1 << 4;
+
+/// How many bits of the header's last word are the key's length; the rest are the usage.
+const KEY_LEN_BITS: u32 = 8;
+const SHORT_KEY_MAX: usize = (1 << KEY_LEN_BITS) - 1;
+const KEY_LEN: usize = size_of::<u64>();
 
 #[repr(C)]
 struct Header {
     kind: u8,
     slack: u8,
     value_len: u16,
-    key_len: u32,
+    /// The length of a short key in the lowest byte, the usage above.
+    key_len_and_usage: AtomicU32,
 }
 
 /// Owns one key, its value and its optional deadline.
@@ -57,7 +69,7 @@ pub struct Entry(NonNull<Header>);
 // SAFETY: an entry owns its allocation and the boxed value alone (invariants 1 and 3); both are plain
 // memory that may move to another thread.
 unsafe impl Send for Entry {}
-// SAFETY: through `&Entry` nothing is changed.
+// SAFETY: through `&Entry` nothing is changed but an atomic word.
 unsafe impl Sync for Entry {}
 
 impl Entry {
@@ -77,18 +89,22 @@ impl Entry {
 
     /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
     fn build(key: &[u8], value: &[u8], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
-        let key_len =
-            u32::try_from(key.len()).expect("a key is shorter than proto-max-bulk-len, which is at most 4 GiB");
         let value_len = u16::try_from(value.len()).expect("the value area is shorter than SHARED_MIN");
+        kind &= !(TIMED | LONG_KEY);
         if deadline.is_some() {
             kind |= TIMED;
         }
-        let used = HEADER + if deadline.is_some() { DEADLINE } else { 0 } + key.len() + value.len();
+        if key.len() > SHORT_KEY_MAX {
+            kind |= LONG_KEY;
+        }
+        let before_key = HEADER + usize::from(kind & TIMED) + if kind & LONG_KEY == 0 { 0 } else { KEY_LEN };
+        let used = before_key + key.len() + value.len();
         let size = (used + spare.min(SLACK_MAX - ALIGN)).next_multiple_of(ALIGN);
         let layout = Self::layout(size);
         // SAFETY: `size` is at least HEADER, so the layout is not empty.
         let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        let header = Header { kind, slack: (size - used) as u8, value_len, key_len };
+        let key_len = if key.len() > SHORT_KEY_MAX { 0 } else { key.len() as u32 };
+        let header = Header { kind, slack: (size - used) as u8, value_len, key_len_and_usage: AtomicU32::new(key_len) };
         // SAFETY: the allocation is aligned to 8 and at least HEADER bytes long; the areas are written
         // one after the other and end at `used <= size`.
         unsafe {
@@ -98,6 +114,10 @@ impl Entry {
                 at.cast::<u64>().write(deadline.to_bits());
                 at = at.add(DEADLINE);
             }
+            if kind & LONG_KEY != 0 {
+                at.cast::<u64>().write(key.len() as u64);
+                at = at.add(KEY_LEN);
+            }
             at.copy_from_nonoverlapping(key.as_ptr(), key.len());
             at.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
         }
@@ -105,8 +125,29 @@ impl Entry {
     }
 
     /// Returns the key.
+    #[inline]
     pub fn key(&self) -> &[u8] {
-        self.area(self.key_at(), self.header().key_len as usize)
+        let (at, len) = self.key_area();
+        self.area(at, len)
+    }
+
+    /// Returns what was noted about the use of the key; 0 of an entry that is new.
+    #[inline]
+    pub fn usage(&self) -> u32 {
+        self.header().key_len_and_usage.load(Relaxed) >> KEY_LEN_BITS
+    }
+
+    /// Notes the use of the key in 24 bits. Who calls holds the shard, so nothing else is noted at the same time.
+    #[inline]
+    pub fn set_usage(&self, usage: u32) {
+        let word = &self.header().key_len_and_usage;
+        word.store(word.load(Relaxed) & SHORT_KEY_MAX as u32 | usage << KEY_LEN_BITS, Relaxed);
+    }
+
+    /// Notes the use that another entry of the same key had.
+    fn used_as(self, other: u32) -> Self {
+        self.set_usage(other);
+        self
     }
 
     /// Returns the data type of the value.
@@ -139,21 +180,23 @@ impl Entry {
             (Some(_), Some(new)) => unsafe { self.at_mut(HEADER).cast::<u64>().write(new.to_bits()) },
             _ => {
                 let value = self.area(self.value_at(), self.header().value_len as usize);
-                let rebuilt = Self::build(self.key(), value, deadline, self.header().kind & !TIMED, 0);
+                let rebuilt = Self::build(self.key(), value, deadline, self.header().kind, 0);
                 self.replace_moved(rebuilt);
             }
         }
     }
 
-    /// Replaces the value by a string, and the deadline; in place when it fits.
-    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>) {
+    /// Replaces the value by a string, and the deadline; in place when it fits. Returns how many bytes more the entry takes
+    /// then.
+    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>) -> isize {
         let fits = value.len() < SHARED_MIN
             && self.header().kind & BOXED == 0
             && self.deadline().is_some() == deadline.is_some()
             && (value.len()..=value.len() + SLACK_MAX).contains(&self.room());
         if !fits {
-            *self = Self::text(self.key(), value, deadline);
-            return;
+            let old = self.memory();
+            *self = Self::text(self.key(), value, deadline).used_as(self.usage());
+            return self.memory() as isize - old as isize;
         }
         let (value_at, slack) = (self.value_at(), (self.room() - value.len()) as u8);
         if let Some(deadline) = deadline {
@@ -166,6 +209,7 @@ impl Entry {
         // SAFETY: `room` bytes from `value_at` belong to the allocation and value.len() <= room; `value`
         // is borrowed from elsewhere, because `&mut self` is exclusive.
         unsafe { self.at_mut(value_at).copy_from_nonoverlapping(value.as_ptr(), value.len()) };
+        0
     }
 
     /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
@@ -189,7 +233,7 @@ impl Entry {
             value.extend_from_slice(self.area(self.value_at(), old_len));
             value.resize(new_len, 0);
             value[offset..offset + patch.len()].copy_from_slice(patch);
-            let rebuilt = Self::build(self.key(), &value, self.deadline(), self.header().kind & !TIMED, new_len);
+            let rebuilt = Self::build(self.key(), &value, self.deadline(), self.header().kind, new_len);
             self.replace_moved(rebuilt);
             return;
         }
@@ -217,7 +261,10 @@ impl Entry {
         text[offset..offset + patch.len()].copy_from_slice(patch);
         match self.value_mut() {
             Some(Value::Text(bytes)) => *bytes = text.freeze(),
-            None => *self = Self::boxed(self.key(), Box::new(Value::Text(text.freeze())), self.deadline()),
+            None => {
+                let boxed = Self::boxed(self.key(), Box::new(Value::Text(text.freeze())), self.deadline());
+                *self = boxed.used_as(self.usage());
+            }
         }
     }
 
@@ -241,7 +288,7 @@ impl Entry {
         };
     }
 
-    /// Returns a copy of value and deadline under another key; long strings are shared.
+    /// Returns a copy of value and deadline under another key, as yet unused; long strings are shared.
     pub fn copy(&self, key: &[u8]) -> Self {
         let mut copy = match self.value() {
             Some(value) => Self::boxed(key, Box::new(value.clone()), self.deadline()),
@@ -254,12 +301,12 @@ impl Entry {
         copy
     }
 
-    /// Returns the same value and deadline under another key.
+    /// Returns the same value, deadline and usage under another key.
     pub fn with_key(mut self, key: &[u8]) -> Self {
         let value = self.area(self.value_at(), self.header().value_len as usize);
-        let renamed = Self::build(key, value, self.deadline(), self.header().kind & !TIMED, 0);
+        let renamed = Self::build(key, value, self.deadline(), self.header().kind, 0);
         self.header_mut().kind &= !BOXED; // the box, if any, has moved
-        renamed
+        renamed.used_as(self.usage())
     }
 
     /// Returns the bytes this entry takes from the allocator, boxed value included.
@@ -275,6 +322,7 @@ impl Entry {
 
     /// Takes the place of `self`, whose boxed value, if any, has been carried over bit by bit.
     fn replace_moved(&mut self, rebuilt: Entry) {
+        rebuilt.set_usage(self.usage());
         self.header_mut().kind &= !BOXED;
         *self = rebuilt;
     }
@@ -302,12 +350,28 @@ impl Entry {
         self.header().value_len as usize + self.header().slack as usize
     }
 
-    fn key_at(&self) -> usize {
-        if self.header().kind & TIMED == 0 { HEADER } else { HEADER + DEADLINE }
+    /// Returns where the key is and how long.
+    #[inline]
+    fn key_area(&self) -> (usize, usize) {
+        let Header { kind, key_len_and_usage, .. } = self.header();
+        match kind & LONG_KEY {
+            0 => (HEADER + usize::from(kind & TIMED), key_len_and_usage.load(Relaxed) as usize & SHORT_KEY_MAX),
+            _ => self.long_key_area(),
+        }
     }
 
+    #[cold]
+    fn long_key_area(&self) -> (usize, usize) {
+        let len_at = HEADER + usize::from(self.header().kind & TIMED);
+        // SAFETY: with LONG_KEY set, 8 initialised bytes, aligned to 8, come before the key (invariants 1 and 2).
+        let len = unsafe { self.at(len_at).cast::<u64>().read() };
+        (len_at + KEY_LEN, len as usize)
+    }
+
+    #[inline]
     fn value_at(&self) -> usize {
-        self.key_at() + self.header().key_len as usize
+        let (at, len) = self.key_area();
+        at + len
     }
 
     fn size(&self) -> usize {

@@ -92,6 +92,27 @@ impl DeadlineTree {
         Some(index)
     }
 
+    /// Finds the first bucket from one on that may hold a deadline.
+    pub fn bounded_from(&self, bucket: usize) -> Option<usize> {
+        let (mut index, mut depth) = (bucket, 0);
+        // Upwards, until a node to the right has something below it; then down to the first of that.
+        loop {
+            let level = self.levels.get(depth)?;
+            let family_end = (index / FANOUT * FANOUT + FANOUT).min(level.len());
+            if let Some(found) = (index..family_end).find(|index| level[*index] != NEVER) {
+                index = found;
+                break;
+            }
+            (index, depth) = (index / FANOUT + 1, depth + 1);
+        }
+        for level in self.levels[..depth].iter().rev() {
+            let first = index * FANOUT;
+            let last = level.len().min(first + FANOUT);
+            index = first + level[first..last].iter().position(|bound| *bound != NEVER)?;
+        }
+        Some(index)
+    }
+
     /// Moves every bound `by_ms` earlier: the wall clock jumped forward, so absolute deadlines came closer.
     pub fn hasten(&mut self, by_ms: u64) {
         for bound in self.levels.iter_mut().flatten().filter(|bound| **bound != NEVER) {
@@ -204,6 +225,20 @@ mod tests {
         }
         assert_eq!(found, [0, 63, 64, 4095, 4096, 300_000]);
         assert_eq!(tree.earliest(), NEVER);
+    }
+
+    #[test]
+    fn the_next_bucket_with_a_bound_is_found_at_any_size() {
+        let mut tree = DeadlineTree::default();
+        assert_eq!(tree.bounded_from(0), None);
+        let bounded = [0, 63, 64, 4095, 4096, 4097, 300_000];
+        bounded.iter().for_each(|bucket| tree.lower(*bucket, 10));
+        for from in (0..5000).chain(299_000..301_000) {
+            let next = bounded.into_iter().find(|bucket| *bucket >= from);
+            assert_eq!(tree.bounded_from(from), next, "from {from}");
+        }
+        bounded.iter().for_each(|bucket| tree.set(*bucket, NEVER));
+        assert_eq!(tree.bounded_from(0), None);
     }
 
     #[test]

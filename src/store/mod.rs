@@ -6,6 +6,7 @@
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
 //!   commands, a long batch does so too ([`Store::hold`]).
+//! - Who frees memory ([`Store::relieve`]) takes the evictor between the gate and a shard.
 //! - Nothing else takes two locks, and nothing awaits while it holds one.
 //!
 //! Invariant: a key is read and changed only through a [`View`].
@@ -19,18 +20,24 @@ use parking_lot::Mutex;
 use crate::clock::Now;
 
 pub mod entry;
+pub mod evict;
 pub mod expire;
+pub mod pressure;
 pub mod shard;
 mod sync;
 pub mod table;
+pub mod usage;
 pub mod value;
 pub mod view;
 
+pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
+pub use pressure::Pressure;
 pub use shard::{Key, Totals, WatchFlag};
 pub use value::{Form, Text};
 pub use view::{Ttl, View};
 
+use evict::Evictor;
 use shard::Shard;
 use table::{Hasher, Table};
 
@@ -55,6 +62,8 @@ pub struct Store {
     gate: ShardedLock<Databases>,
     hasher: Hasher,
     alarm: Arc<Alarm>,
+    pressure: Arc<Pressure>,
+    evictor: Mutex<Evictor>,
     /// How many threads execute commands.
     threads: usize,
 }
@@ -69,6 +78,7 @@ struct Database {
     shards: OnceLock<Shards>,
     hasher: Hasher,
     alarm: Arc<Alarm>,
+    pressure: Arc<Pressure>,
 }
 
 impl Database {
@@ -80,8 +90,8 @@ impl Database {
     #[cold]
     fn make_shards(&self) -> &Shards {
         let shards = self.shards.get_or_init(|| {
-            let shard = || CachePadded::new(Mutex::new(Shard::new(self.hasher.clone(), self.alarm.clone())));
-            std::iter::repeat_with(shard).take(SHARDS).collect()
+            let shard = || Shard::new(self.hasher.clone(), self.alarm.clone(), self.pressure.clone());
+            std::iter::repeat_with(|| CachePadded::new(Mutex::new(shard()))).take(SHARDS).collect()
         });
         // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
         // thread that the alarm was reset: the first deadline could be taken for one later than the sweeper expects.
@@ -107,10 +117,22 @@ impl Store {
     /// Creates `databases` empty databases, for `threads` that execute commands; `alarm` is told when something falls
     /// due earlier than expected.
     pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>) -> Self {
-        let hasher = Hasher::new();
-        let database = || Database { shards: OnceLock::new(), hasher: hasher.clone(), alarm: alarm.clone() };
+        let (hasher, pressure) = (Hasher::new(), Arc::new(Pressure::default()));
+        let database = || Database {
+            shards: OnceLock::new(),
+            hasher: hasher.clone(),
+            alarm: alarm.clone(),
+            pressure: pressure.clone(),
+        };
         let databases = Databases(std::iter::repeat_with(database).take(databases).collect());
-        Store { gate: ShardedLock::new(databases), hasher, alarm, threads }
+        let evictor = Mutex::new(Evictor::new(hasher.clone()));
+        Store { gate: ShardedLock::new(databases), hasher, alarm, pressure, evictor, threads }
+    }
+
+    /// Returns how much memory is used and may be.
+    #[inline]
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
     }
 
     /// Returns a key together with its hash.
@@ -213,6 +235,33 @@ impl Hold<'_> {
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
             }
+        }
+    }
+}
+
+impl Hold<'_> {
+    /// Lends a shard, unless its database was never used.
+    fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
+        match self {
+            Hold::Shared(shared) => Some(act(&mut shared.0.0[db].shards.get()?[index].lock())),
+            Hold::Exclusive(exclusive) => Some(act(exclusive.0.0[db].shards.get_mut()?[index].get_mut())),
+        }
+    }
+
+    /// Has every shard report how much memory it takes.
+    pub fn report(&mut self) {
+        for db in 0..self.databases() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, Shard::report);
+            }
+        }
+    }
+
+    /// Returns how many databases there are.
+    fn databases(&self) -> usize {
+        match self {
+            Hold::Shared(shared) => shared.0.0.len(),
+            Hold::Exclusive(exclusive) => exclusive.0.0.len(),
         }
     }
 }

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::entry::Entry;
 use super::expire::{Alarm, DeadlineTree, NEVER};
+use super::pressure::Pressure;
 use super::table::{Hasher, Table};
+use super::usage::Dice;
 use super::value::Form;
 use crate::clock::{Deadline, Now};
 
@@ -50,13 +52,20 @@ pub struct Shard {
     wall_offset_ms: i64,
     watchers: HashMap<Box<[u8]>, Vec<WatchFlag>>,
     alarm: Arc<Alarm>,
+    pressure: Arc<Pressure>,
     hasher: Hasher,
+    dice: Dice,
     /// Keys with a deadline.
     timed: usize,
     /// Bytes of entries.
     memory: usize,
+    /// What `memory` was when it was last reported.
+    reported_memory: usize,
+    /// What was reported then: everything.
+    reported: usize,
     changes: u64,
     expired: u64,
+    evicted: u64,
 }
 
 /// Sums up a shard, or several.
@@ -72,6 +81,8 @@ pub struct Totals {
     pub changes: u64,
     /// Keys that ended by their deadline since the store was made.
     pub expired: u64,
+    /// Keys removed for want of memory since the store was made.
+    pub evicted: u64,
 }
 
 impl std::ops::AddAssign for Totals {
@@ -81,13 +92,16 @@ impl std::ops::AddAssign for Totals {
         self.memory += other.memory;
         self.changes += other.changes;
         self.expired += other.expired;
+        self.evicted += other.evicted;
     }
 }
 
 impl Shard {
     /// Creates an empty shard, which allocates nothing until it is used.
-    pub fn new(hasher: Hasher, alarm: Arc<Alarm>) -> Self {
+    pub fn new(hasher: Hasher, alarm: Arc<Alarm>, pressure: Arc<Pressure>) -> Self {
         Shard {
+            pressure,
+            dice: Dice::new(hasher.hash_one("dice")),
             table: Table::new(hasher.clone()),
             deadlines: DeadlineTree::default(),
             wall_offset_ms: i64::MIN,
@@ -96,8 +110,11 @@ impl Shard {
             hasher,
             timed: 0,
             memory: 0,
+            reported_memory: 0,
+            reported: 0,
             changes: 0,
             expired: 0,
+            evicted: 0,
         }
     }
 
@@ -114,6 +131,7 @@ impl Shard {
             memory: self.memory + self.overhead(),
             changes: self.changes,
             expired: self.expired,
+            evicted: self.evicted,
         }
     }
 
@@ -135,13 +153,35 @@ impl Shard {
         self.table.at(place)
     }
 
+    /// Returns the entry of a key like [`Shard::get`], and notes that it was used.
+    #[inline(always)] // see View::entry
+    pub fn read(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
+        if has_ended(entry, now) {
+            self.expire(key);
+            return None;
+        }
+        note_use(entry, &self.pressure, &mut self.dice, now);
+        self.table.at(place)
+    }
+
+    /// Notes of a key that exists how it was used.
+    pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+        if let Some(entry) = self.table.find(key.hash, key.bytes) {
+            entry.set_usage(usage);
+        }
+    }
+
     /// Sets a key to a string, whatever it held before.
     pub fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, now: Now) {
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
-                let (old_deadline, old) = (entry.deadline(), entry.memory());
-                entry.set_text(value, deadline);
-                self.memory = self.memory - old + entry.memory();
+                let old_deadline = entry.deadline();
+                let growth = entry.set_text(value, deadline);
+                note_use(entry, &self.pressure, &mut self.dice, now);
+                if growth != 0 {
+                    self.resized(growth);
+                }
                 if let Some(old_deadline) = old_deadline {
                     self.timed -= 1;
                     self.expired += u64::from(old_deadline.is_due(now));
@@ -158,7 +198,8 @@ impl Shard {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             let old = entry.memory();
             entry.write_range(offset, patch);
-            self.memory = self.memory - old + entry.memory();
+            let growth = entry.memory() as isize - old as isize;
+            self.resized(growth);
             self.changed(key.bytes);
         }
     }
@@ -168,7 +209,8 @@ impl Shard {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             let (was_timed, old) = (entry.deadline().is_some(), entry.memory());
             entry.set_deadline(deadline);
-            self.memory = self.memory - old + entry.memory();
+            let growth = entry.memory() as isize - old as isize;
+            self.resized(growth);
             self.timed -= usize::from(was_timed);
             self.note_deadline(key.hash, deadline, now);
             self.changed(key.bytes);
@@ -218,6 +260,7 @@ impl Shard {
         self.deadlines = DeadlineTree::default();
         self.changes += old.count() as u64;
         (self.timed, self.memory) = (0, 0);
+        self.report();
         old
     }
 
@@ -238,6 +281,8 @@ impl Shard {
         std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
         std::mem::swap(&mut self.timed, &mut other.timed);
         std::mem::swap(&mut self.memory, &mut other.memory);
+        std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
+        std::mem::swap(&mut self.reported, &mut other.reported);
     }
 
     /// Notes how the string of a key came to be. That is no change: the value stays as it is.
@@ -283,6 +328,64 @@ impl Shard {
         self.deadlines.earliest()
     }
 
+    /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on, until
+    /// there were `most` or all. Returns how many there were.
+    pub fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
+        let (buckets, keys) = (self.table.buckets(), if volatile { self.timed } else { self.table.count() });
+        let most = most.min(keys);
+        let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.dice.below(buckets) });
+        while found < most {
+            // The buckets that may hold a deadline are known, so that few such keys among many are found, too.
+            if volatile {
+                bucket = self.deadlines.bounded_from(bucket).or(self.deadlines.bounded_from(0)).unwrap_or(0);
+            }
+            self.table.for_each_in(bucket, |entry| {
+                if !volatile || entry.deadline().is_some() {
+                    found += 1;
+                    visit(entry);
+                }
+            });
+            bucket = (bucket + 1) % buckets;
+        }
+        found
+    }
+
+    /// Returns a bound of the earliest deadline, or [`NEVER`].
+    pub fn earliest(&mut self, now: Now) -> u64 {
+        self.follow_wall_clock(now);
+        if self.timed == 0 { NEVER } else { self.deadlines.earliest() }
+    }
+
+    /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise corrects a bound.
+    pub fn first_to_end(&mut self, now: Now) -> Option<Box<[u8]>> {
+        let bound = self.deadlines.earliest();
+        let bucket = self.deadlines.due(bound)?;
+        let mut first: Option<(u64, Box<[u8]>)> = None;
+        self.table.for_each_in(bucket, |entry| {
+            if let Some(end_ms) = entry.deadline().map(|deadline| deadline.mono_ms(now))
+                && first.as_ref().is_none_or(|(first_ms, _)| end_ms < *first_ms)
+            {
+                first = Some((end_ms, entry.key().into()));
+            }
+        });
+        let found_ms = first.as_ref().map_or(NEVER, |(end_ms, _)| *end_ms);
+        self.deadlines.set(bucket, found_ms);
+        first.filter(|_| found_ms <= bound).map(|(_, key)| key)
+    }
+
+    /// Removes a key for want of memory, unless it was used since its usage was this; returns whether it was there.
+    pub fn evict(&mut self, key: Key<'_>, usage: Option<u32>) -> bool {
+        let found = self.table.find(key.hash, key.bytes);
+        if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {
+            return false;
+        }
+        self.detach(key);
+        self.evicted += 1;
+        self.changed(key.bytes);
+        self.report();
+        true
+    }
+
     /// Takes note of every change of a key, whatever made it.
     fn changed(&mut self, key: &[u8]) {
         self.changes += 1;
@@ -291,6 +394,23 @@ impl Shard {
         {
             flags.iter().for_each(WatchFlag::raise);
         }
+    }
+
+    /// Takes note that the entries take more bytes than before, or less.
+    #[inline]
+    fn resized(&mut self, growth: isize) {
+        self.memory = self.memory.wrapping_add_signed(growth);
+        if self.memory.abs_diff(self.reported_memory) > self.pressure.step() {
+            self.report();
+        }
+    }
+
+    /// Tells how much memory this shard takes.
+    #[inline(never)]
+    pub fn report(&mut self) {
+        let held = self.memory + self.overhead();
+        self.pressure.report(self.reported, held);
+        (self.reported, self.reported_memory) = (held, self.memory);
     }
 
     /// Removes a key whose time has come; an expired key is invisible, swept or not.
@@ -305,7 +425,7 @@ impl Shard {
     fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
         let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
         self.timed -= usize::from(entry.deadline().is_some());
-        self.memory -= entry.memory();
+        self.resized(-(entry.memory() as isize));
         if let Some((from, into)) = merged {
             self.inherit_bound(from, into);
             self.deadlines.set(from, NEVER);
@@ -314,7 +434,10 @@ impl Shard {
     }
 
     fn insert(&mut self, hash: u64, entry: Entry, now: Now) {
-        self.memory += entry.memory();
+        self.resized(entry.memory() as isize);
+        if entry.usage() == 0 {
+            entry.set_usage(self.pressure.rule().fresh(now));
+        }
         let deadline = entry.deadline();
         if let Some((from, to)) = self.table.insert(hash, entry) {
             self.inherit_bound(from, to);
@@ -349,6 +472,15 @@ impl Shard {
             self.deadlines.hasten(offset_ms.abs_diff(self.wall_offset_ms));
         }
         self.wall_offset_ms = offset_ms;
+    }
+}
+
+/// Takes note that a key is used now. Where only the time counts, that is a comparison with the present tick: a key that
+/// is used all the time is written to once in a tick.
+#[inline]
+fn note_use(entry: &Entry, pressure: &Pressure, dice: &mut Dice, now: Now) {
+    if entry.usage() != pressure.stamp() {
+        entry.set_usage(pressure.rule().used(entry.usage(), now, dice));
     }
 }
 

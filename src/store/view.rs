@@ -88,10 +88,30 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::WrongType`] when the key holds something else.
     pub fn string(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
-        match self.entry(key).map(Entry::as_text) {
-            Some(None) => Err(Error::WrongType),
-            text => Ok(text.flatten()),
-        }
+        text_of(self.used_entry(key))
+    }
+
+    /// Returns the string of a key without taking that for a use of it.
+    ///
+    /// # Errors
+    /// As of [`View::string`].
+    pub fn peek(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+        text_of(self.entry(key))
+    }
+
+    /// Notes that a key is used; returns whether it exists.
+    pub fn touch(&mut self, key: Key<'_>) -> bool {
+        self.used_entry(key).is_some()
+    }
+
+    /// Returns how a key was used; see [`super::usage`].
+    pub fn usage(&mut self, key: Key<'_>) -> Option<u32> {
+        self.entry(key).map(Entry::usage)
+    }
+
+    /// Notes how a key was used.
+    pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+        self.shard_mut(key, |shard| shard.set_usage(key, usage));
     }
 
     /// Returns how the string of a key came to be.
@@ -185,7 +205,7 @@ impl<'a> View<'a> {
 
     /// Returns a copy of the value and the deadline of a key, under another key.
     pub fn copy(&mut self, key: Key<'_>, to: Key<'_>) -> Option<Entry> {
-        self.entry(key).map(|entry| entry.copy(to.bytes))
+        self.used_entry(key).map(|entry| entry.copy(to.bytes))
     }
 
     /// Adds an entry, over whatever its key held; `key` is the entry's key.
@@ -295,6 +315,17 @@ impl<'a> View<'a> {
         }
     }
 
+    #[inline(always)] // three calls deep in every look-up
+    fn used_entry(&mut self, key: Key<'_>) -> Option<&Entry> {
+        let now = self.now;
+        match &mut self.access {
+            Access::One(shard) => shard.read(key, now),
+            Access::Few(shards) => few(shards, key).read(key, now),
+            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now),
+            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+        }
+    }
+
     #[inline]
     fn shard_mut<T>(&mut self, key: Key<'_>, act: impl FnOnce(&mut Shard) -> T) -> T {
         match &mut self.access {
@@ -311,6 +342,13 @@ impl<'a> View<'a> {
             Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index)),
             Access::One(_) | Access::Few(_) => unreachable!("{NO_KEYS}"),
         }
+    }
+}
+
+fn text_of(entry: Option<&Entry>) -> Result<Option<Text<'_>>> {
+    match entry.map(Entry::as_text) {
+        Some(None) => Err(Error::WrongType),
+        text => Ok(text.flatten()),
     }
 }
 

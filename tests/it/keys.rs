@@ -373,10 +373,55 @@ fn a_copy_of_a_long_string_does_not_change_with_the_original() {
 }
 
 #[test]
-fn what_is_not_tracked_is_told_as_of_a_key_that_was_just_used() {
+fn a_key_is_idle_from_its_last_use_on_and_looking_at_it_from_outside_is_no_use() {
     let server = TestServer::start();
     let mut client = server.client();
-    client.expect(&[("SET k v", "+OK")]);
-    server.advance_ms(10_000);
-    client.expect(&[("OBJECT IDLETIME k", ":0"), ("OBJECT IDLETIME missing", "$-1"), ("TOUCH k missing", ":1")]);
+    let looks =
+        ["TYPE k", "EXISTS k", "TTL k", "PEXPIRETIME k", "OBJECT ENCODING k", "OBJECT REFCOUNT k", "MEMORY USAGE k"];
+    let uses = [
+        "GET k",
+        "TOUCH k",
+        "STRLEN k",
+        "GETRANGE k 0 0",
+        "SET k w",
+        "APPEND k x",
+        "SETRANGE k 0 y",
+        "EXPIRE k 1000",
+        "MGET x k",
+        "COPY k l REPLACE",
+        "RENAME k k2",
+        "RENAME k2 k",
+        "DUMP k",
+    ];
+    client.expect(&[("SET k v", "+OK"), ("OBJECT IDLETIME missing", "$-1")]);
+    for used in uses {
+        server.advance_ms(10_000);
+        looks.iter().for_each(|look| drop(client.call(look)));
+        if client.call("EXISTS k") == ":1" {
+            client.expect(&[("OBJECT IDLETIME k", ":10")]);
+        }
+        client.call(used);
+        if client.call("EXISTS k") == ":1" {
+            assert_eq!(client.call("OBJECT IDLETIME k"), ":0", "after {used}");
+        }
+    }
+    client.expect(&[("TOUCH k missing", ":1")]);
+}
+
+#[test]
+fn keys_of_all_lengths_are_found_renamed_and_remember_their_use() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for len in [0, 1, 254, 255, 256, 257, 1000, 70_000] {
+        let (key, other) = ("k".repeat(len), "o".repeat(511 - len.min(510)));
+        let call = |client: &mut crate::harness::Client, words: &[&str]| client.call_args(words);
+        assert_eq!(call(&mut client, &["SET", &key, "v", "EX", "1000"]), "+OK");
+        assert_eq!(call(&mut client, &["APPEND", &key, "w"]), ":2");
+        assert_eq!(call(&mut client, &["RENAME", &key, &other]), "+OK");
+        server.advance_ms(7_000);
+        assert_eq!(call(&mut client, &["OBJECT", "IDLETIME", &other]), ":7");
+        assert_eq!(call(&mut client, &["PERSIST", &other]), ":1");
+        assert_eq!(call(&mut client, &["GETDEL", &other]), "$2 vw");
+        assert_eq!(client.call("DBSIZE"), ":0");
+    }
 }

@@ -10,6 +10,7 @@ mod corpus;
 mod deployment;
 mod differential;
 mod embed;
+mod eviction;
 mod expiry;
 mod harness;
 mod hyperloglog;

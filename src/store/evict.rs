@@ -1,0 +1,279 @@
+//! Which keys go when memory runs out.
+//!
+//! LRU and LFU are approximated as in Redis: a few keys are looked at, the best candidates of many such looks are kept
+//! in a pool, and the best of these goes. Two things are better than there. Candidates are judged anew every time,
+//! and one that was used since it came into the pool is passed over. Who ends first is not approximated: the index of
+//! deadlines knows.
+//!
+//! Invariant: a step removes no more keys than it was allowed to, and gives up when no key can be removed.
+
+use std::sync::Arc;
+
+use super::pressure::Pressure;
+use super::shard::Key;
+use super::table::Hasher;
+use super::usage::{Dice, UsageRule};
+use super::{Hold, NEVER, SHARDS, Store};
+use crate::clock::Now;
+
+/// How many candidates are kept.
+const POOL_MAX: usize = 16;
+/// How often candidates are sought anew because all of them have been used or removed meanwhile by other threads.
+const ATTEMPTS_MAX: usize = 100;
+
+/// Chooses the keys to remove.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The least recently used of those with a time to live.
+    VolatileLru,
+    /// The least frequently used of those with a time to live.
+    VolatileLfu,
+    /// Any of those with a time to live.
+    VolatileRandom,
+    /// The one that ends first.
+    VolatileTtl,
+    /// The least recently used.
+    AllkeysLru,
+    /// The least frequently used.
+    AllkeysLfu,
+    /// Any.
+    AllkeysRandom,
+    /// None.
+    #[default]
+    Noeviction,
+}
+
+impl Policy {
+    /// The words for the policies, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &[
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "noeviction",
+    ];
+
+    const ALL: [Policy; 8] = [
+        Policy::VolatileLru,
+        Policy::VolatileLfu,
+        Policy::VolatileRandom,
+        Policy::VolatileTtl,
+        Policy::AllkeysLru,
+        Policy::AllkeysLfu,
+        Policy::AllkeysRandom,
+        Policy::Noeviction,
+    ];
+
+    /// Returns the word for this policy.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// Returns the policy with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == word)
+    }
+
+    /// Returns whether it needs to know when keys were used last.
+    pub fn is_lru(self) -> bool {
+        matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
+    }
+
+    /// Returns whether it needs to know how often keys were used.
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Policy::VolatileLfu | Policy::AllkeysLfu)
+    }
+
+    fn is_volatile(self) -> bool {
+        matches!(self, Policy::VolatileLru | Policy::VolatileLfu | Policy::VolatileRandom | Policy::VolatileTtl)
+    }
+}
+
+/// Says what came of the attempt to free memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// No more is used than may be.
+    Enough,
+    /// There is more to do.
+    Unfinished,
+    /// No key can be removed.
+    None,
+}
+
+/// Removes keys one at a time.
+pub struct Evictor {
+    policy: Policy,
+    samples: usize,
+    pool: Vec<Candidate>,
+    dice: Dice,
+    hasher: Hasher,
+}
+
+/// A key that might go.
+struct Candidate {
+    db: usize,
+    hash: u64,
+    key: Box<[u8]>,
+    /// As it was when the key was looked at.
+    usage: u32,
+}
+
+impl Store {
+    /// Sets which keys go, and how many are looked at to choose one.
+    pub fn set_policy(&self, policy: Policy, samples: usize, rule: UsageRule) {
+        let mut evictor = self.evictor.lock();
+        evictor.pool.clear();
+        (evictor.policy, evictor.samples) = (policy, samples);
+        self.pressure.set_rule(rule);
+    }
+
+    /// Removes keys, but no more than `most`, until no more memory is used than may be.
+    pub fn relieve(&self, hold: &mut Hold<'_>, now: Now, most: usize) -> Relief {
+        let mut evictor = self.evictor.lock();
+        for _ in 0..most {
+            if !self.pressure.is_over() {
+                return Relief::Enough;
+            }
+            if !evictor.evict_one(hold, &self.pressure, now) {
+                return Relief::None;
+            }
+        }
+        if self.pressure.is_over() { Relief::Unfinished } else { Relief::Enough }
+    }
+}
+
+impl Evictor {
+    /// Creates one that removes nothing.
+    pub fn new(hasher: Hasher) -> Self {
+        let dice = Dice::new(hasher.hash_one("evictor"));
+        Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
+    }
+
+    /// Removes one key; returns whether there was one to remove.
+    fn evict_one(&mut self, hold: &mut Hold<'_>, pressure: &Arc<Pressure>, now: Now) -> bool {
+        match self.policy {
+            Policy::Noeviction => false,
+            Policy::VolatileTtl => self.evict_first_to_end(hold, now),
+            Policy::VolatileRandom | Policy::AllkeysRandom => self.evict_any(hold),
+            _ => self.evict_least_used(hold, pressure.rule(), now),
+        }
+    }
+
+    fn evict_least_used(&mut self, hold: &mut Hold<'_>, rule: UsageRule, now: Now) -> bool {
+        for _ in 0..ATTEMPTS_MAX {
+            let mut looked_at = 0;
+            for db in 0..hold.databases() {
+                looked_at += self.look_around(hold, db, rule, now);
+            }
+            if looked_at == 0 {
+                self.pool.clear();
+                return false;
+            }
+            while let Some(candidate) = self.best_candidate(rule, now) {
+                let Candidate { db, hash, key, usage } = candidate;
+                let key = Key { bytes: &key, hash };
+                if hold.with_shard(db, super::view::shard_of(hash), |shard| shard.evict(key, Some(usage))) == Some(true)
+                {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Looks at a few keys of a database and keeps the good candidates; returns how many it looked at.
+    fn look_around(&mut self, hold: &mut Hold<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
+        let Evictor { samples, pool, dice, hasher, policy } = self;
+        let (first, mut found) = (dice.below(SHARDS), 0);
+        for index in (first..SHARDS).chain(0..first) {
+            let rest = *samples - found.min(*samples);
+            let look = |entry: &super::entry::Entry| {
+                let weakest = weakest(pool, rule, now);
+                let is_better = |(_, least)| rule.dispensability(entry.usage(), now) > least;
+                if pool.len() >= POOL_MAX && !weakest.is_some_and(is_better) {
+                    return;
+                }
+                let hash = hasher.hash_one(entry.key());
+                if pool.iter().any(|other| other.hash == hash && other.db == db) {
+                    return;
+                }
+                if let Some((weakest, _)) = weakest.filter(|_| pool.len() >= POOL_MAX) {
+                    pool.swap_remove(weakest);
+                }
+                pool.push(Candidate { db, hash, key: entry.key().into(), usage: entry.usage() });
+            };
+            match hold.with_shard(db, index, |shard| shard.sample(rest, policy.is_volatile(), look)) {
+                Some(looked_at) => found += looked_at,
+                None => break,
+            }
+            if found >= *samples {
+                break;
+            }
+        }
+        found
+    }
+
+    fn best_candidate(&mut self, rule: UsageRule, now: Now) -> Option<Candidate> {
+        let judged = self.pool.iter().enumerate();
+        let best = judged.max_by_key(|(_, candidate)| rule.dispensability(candidate.usage, now))?.0;
+        Some(self.pool.swap_remove(best))
+    }
+
+    /// Removes any key, of each database as likely as it has keys to remove in a random shard.
+    fn evict_any(&mut self, hold: &mut Hold<'_>) -> bool {
+        let databases = hold.databases();
+        let (volatile, first_db, first_shard) =
+            (self.policy.is_volatile(), self.dice.below(databases), self.dice.below(SHARDS));
+        for step in 0..databases * SHARDS {
+            let (db, index) = ((first_db + step / SHARDS) % databases, (first_shard + step) % SHARDS);
+            let mut keys: Vec<Box<[u8]>> = Vec::new();
+            hold.with_shard(db, index, |shard| shard.sample(1, volatile, |entry| keys.push(entry.key().into())));
+            if keys.is_empty() {
+                continue;
+            }
+            let bytes = keys.swap_remove(self.dice.below(keys.len()));
+            let key = Key { bytes: &bytes, hash: self.hasher.hash_one(&bytes[..]) };
+            if hold.with_shard(db, index, |shard| shard.evict(key, None)) == Some(true) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Removes the key that ends before all others.
+    fn evict_first_to_end(&mut self, hold: &mut Hold<'_>, now: Now) -> bool {
+        loop {
+            let mut first = (NEVER, 0, 0);
+            for db in 0..hold.databases() {
+                for index in 0..SHARDS {
+                    match hold.with_shard(db, index, |shard| shard.earliest(now)) {
+                        Some(end_ms) => first = first.min((end_ms, db, index)),
+                        None => break,
+                    }
+                }
+            }
+            let (end_ms, db, index) = first;
+            if end_ms == NEVER {
+                return false;
+            }
+            let hasher = &self.hasher;
+            let evicted = hold.with_shard(db, index, |shard| {
+                let found = shard.first_to_end(now);
+                found.is_some_and(|bytes| shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None))
+            });
+            // A bound that was too early has been corrected, so there is no end to be without.
+            if evicted == Some(true) {
+                return true;
+            }
+        }
+    }
+}
+
+/// Finds the candidate that is needed most, with its score.
+fn weakest(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
+    let judged = pool.iter().map(|candidate| rule.dispensability(candidate.usage, now));
+    judged.enumerate().min_by_key(|(_, score)| *score)
+}

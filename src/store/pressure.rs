@@ -1,0 +1,134 @@
+//! How much memory is in use, how much may be, and how the use of keys is noted: what every shard looks at.
+//!
+//! What counts as used memory is what the store has asked the allocator for, size classes included, and what others
+//! report: clients' buffers, and what the process held when it started. It is counted, not asked of the allocator, whose
+//! statistics cost microseconds; it leaves out what the allocator loses between pages.
+//!
+//! A shard reports by the step. Without a limit that is coarse, so that reporting costs nothing; with a limit of `l`
+//! bytes it is a millionth of `l`, so that all shards together are off by less than a ten-thousandth.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::usage::UsageRule;
+use crate::clock::Now;
+
+/// The coarsest step, in bytes.
+const STEP_MAX: usize = 64 * 1024;
+/// A step is the limit divided by this power of two.
+const STEP_SHIFT: u32 = 20;
+/// Stands for no limit.
+const NONE: usize = usize::MAX;
+
+/// Holds the numbers that limit a store. Shared by the store, its shards and who reports memory.
+pub struct Pressure {
+    limit: AtomicUsize,
+    step: AtomicUsize,
+    /// What the shards have reported. Together with `outside` it never passes the address space.
+    held: AtomicUsize,
+    outside: AtomicUsize,
+    rule: AtomicU64,
+    /// What a look-up compares the usage of a key with to see whether there is anything to note.
+    stamp: AtomicU32,
+    /// Set when the shards report more finely than they have so far.
+    is_coarse: AtomicBool,
+}
+
+/// Is no key's usage, which has 24 bits.
+const NO_STAMP: u32 = u32::MAX;
+
+impl Default for Pressure {
+    /// Returns the numbers of a store without limit that notes when keys were last used.
+    fn default() -> Self {
+        Pressure {
+            limit: AtomicUsize::new(NONE),
+            step: AtomicUsize::new(STEP_MAX),
+            held: AtomicUsize::new(0),
+            outside: AtomicUsize::new(0),
+            rule: AtomicU64::new(UsageRule::RECENCY.to_bits()),
+            stamp: AtomicU32::new(NO_STAMP),
+            is_coarse: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Pressure {
+    /// Sets how many bytes may be used; 0 is no limit.
+    pub fn set_limit(&self, bytes: u64) {
+        let limit = if bytes == 0 { NONE } else { usize::try_from(bytes).unwrap_or(NONE) };
+        self.step.store((limit >> STEP_SHIFT).min(STEP_MAX), Relaxed);
+        self.limit.store(limit, Relaxed);
+        self.is_coarse.store(limit != NONE, Relaxed);
+    }
+
+    /// Returns whether the shards have to report anew because of a new limit; says so once.
+    pub fn take_coarse(&self) -> bool {
+        self.is_coarse.load(Relaxed) && self.is_coarse.swap(false, Relaxed)
+    }
+
+    /// Returns whether there is a limit.
+    #[inline]
+    pub fn has_limit(&self) -> bool {
+        self.limit.load(Relaxed) != NONE
+    }
+
+    /// Returns whether more is used than may be.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.used() > self.limit.load(Relaxed)
+    }
+
+    /// Returns how many bytes are used.
+    #[inline]
+    pub fn used(&self) -> usize {
+        self.held.load(Relaxed).saturating_add(self.outside.load(Relaxed))
+    }
+
+    /// Returns how many bytes are used outside of the store.
+    pub fn outside(&self) -> usize {
+        self.outside.load(Relaxed)
+    }
+
+    /// Takes note of bytes outside of the store, instead of those reported by the same one before.
+    pub fn report_outside(&self, before: usize, bytes: usize) {
+        self.outside.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+
+    /// Returns how the use of keys is noted.
+    #[inline]
+    pub fn rule(&self) -> UsageRule {
+        UsageRule::from_bits(self.rule.load(Relaxed))
+    }
+
+    /// Sets how the use of keys is noted.
+    pub fn set_rule(&self, rule: UsageRule) {
+        self.rule.store(rule.to_bits(), Relaxed);
+        self.stamp.store(NO_STAMP, Relaxed);
+    }
+
+    /// Takes note of the time; to be called once for many look-ups.
+    #[inline]
+    pub fn follow_clock(&self, now: Now) {
+        let rule = self.rule();
+        let stamp = if rule.counts() { NO_STAMP } else { rule.fresh(now) };
+        if stamp != self.stamp.load(Relaxed) {
+            self.stamp.store(stamp, Relaxed);
+        }
+    }
+
+    /// Returns the usage of a key that needs no note.
+    #[inline]
+    pub(super) fn stamp(&self) -> u32 {
+        self.stamp.load(Relaxed)
+    }
+
+    /// Returns by how many bytes a shard may be off before it reports.
+    #[inline]
+    pub(super) fn step(&self) -> usize {
+        self.step.load(Relaxed)
+    }
+
+    /// Takes note of a shard's bytes, instead of those it reported before.
+    pub(super) fn report(&self, before: usize, bytes: usize) {
+        self.held.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+}

@@ -1,0 +1,215 @@
+//! How much a key is used, in the 24 bits that an entry has for it.
+//!
+//! Without an LFU policy they hold when the key was last used, in ticks of a coarse clock: that is what `OBJECT IDLETIME`
+//! tells and LRU policies compare. With one they hold how often it was used: a counter of eight bits that rises with
+//! falling probability and falls with time, and, in sixteen bits, the minute it was last brought up to date.
+//!
+//! Both clocks are monotonic and wrap around: ticks after 194 days, minutes after 45. Entries do not know by which rule
+//! their bits were written, so after a change of the policy they mean little until keys are used again, as in Redis.
+
+use crate::clock::Now;
+
+/// How many bits an entry has for its usage.
+const BITS: u32 = 24;
+const MASK: u32 = (1 << BITS) - 1;
+/// How long a tick is, in milliseconds.
+const TICK_MS: u64 = 1000;
+
+const COUNT_BITS: u32 = 8;
+const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
+const MINUTES_MASK: u32 = MASK >> COUNT_BITS;
+const MINUTE_MS: u64 = 60_000;
+/// A new key has been used this often, or it would be the first to go.
+const FIRST_COUNT: u32 = 5;
+
+/// Says how the use of keys is noted. Packed, because it is read at every look-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageRule(u64);
+
+impl UsageRule {
+    /// Notes when a key was used last.
+    pub const RECENCY: UsageRule = UsageRule(0);
+
+    const COUNTS: u64 = 1 << 63;
+    const HALF: u32 = 31;
+
+    /// Notes how often a key was used; `factor` slows the counter down, and `decay_minutes` without use lower it by one.
+    pub fn frequency(factor: u32, decay_minutes: u32) -> Self {
+        let half = |number: u32| u64::from(number) & ((1 << Self::HALF) - 1);
+        UsageRule(Self::COUNTS | half(factor) << Self::HALF | half(decay_minutes))
+    }
+
+    /// Returns the rule that [`UsageRule::to_bits`] was called on.
+    pub fn from_bits(bits: u64) -> Self {
+        UsageRule(bits)
+    }
+
+    /// Returns the rule as a number.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns whether uses are counted.
+    #[inline]
+    pub fn counts(self) -> bool {
+        self.0 & Self::COUNTS != 0
+    }
+
+    /// Returns the usage of a key that is new.
+    #[inline]
+    pub fn fresh(self, now: Now) -> u32 {
+        match self.counts() {
+            true => minutes(now) << COUNT_BITS | FIRST_COUNT,
+            false => ticks(now),
+        }
+    }
+
+    /// Returns the usage of a key that had `usage` and is used now.
+    #[inline]
+    pub fn used(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
+        match self.counts() {
+            true => self.counted(usage, now, dice),
+            false => ticks(now),
+        }
+    }
+
+    fn counted(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
+        let count = self.count(usage, now);
+        let factor = self.0 >> Self::HALF & ((1 << Self::HALF) - 1);
+        // With the chance of one in so many the counter rises.
+        let chance = u64::from(count.saturating_sub(FIRST_COUNT)) * factor + 1;
+        let rises = count < COUNT_MAX && dice.roll() < (1 << 32) / chance;
+        minutes(now) << COUNT_BITS | (count + u32::from(rises))
+    }
+
+    /// Returns how often a key was used, on a scale of 255 that is logarithmic.
+    pub fn count(self, usage: u32, now: Now) -> u32 {
+        let decay_minutes = self.0 & ((1 << Self::HALF) - 1);
+        let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
+        let periods = u64::from(elapsed).checked_div(decay_minutes).unwrap_or(0);
+        (usage & COUNT_MAX).saturating_sub(periods as u32)
+    }
+
+    /// Returns how well a key can be done without; comparable among keys at the same time.
+    pub fn dispensability(self, usage: u32, now: Now) -> u32 {
+        match self.counts() {
+            true => {
+                let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
+                (COUNT_MAX - self.count(usage, now)) << (BITS - COUNT_BITS) | elapsed
+            }
+            false => ticks(now).wrapping_sub(usage) & MASK,
+        }
+    }
+}
+
+/// Returns for how many seconds a key was not used.
+pub fn idle_s(usage: u32, now: Now) -> u64 {
+    u64::from(ticks(now).wrapping_sub(usage) & MASK) * TICK_MS / 1000
+}
+
+/// Returns the usage of a key that has not been used for so many seconds; of very many, the most that can be told.
+pub fn idle_for(idle_s: u64, now: Now) -> u32 {
+    let idle_ticks = idle_s.saturating_mul(1000).div_ceil(TICK_MS).min(u64::from(MASK));
+    ticks(now).wrapping_sub(idle_ticks as u32) & MASK
+}
+
+/// Returns the usage of a key that was used `count` times, on the scale of [`UsageRule::count`].
+pub fn used_often(count: u8, now: Now) -> u32 {
+    minutes(now) << COUNT_BITS | u32::from(count)
+}
+
+#[inline]
+fn ticks(now: Now) -> u32 {
+    (now.mono_ms / TICK_MS) as u32 & MASK
+}
+
+fn minutes(now: Now) -> u32 {
+    (now.mono_ms / MINUTE_MS) as u32 & MINUTES_MASK
+}
+
+/// Rolls numbers that only have to be spread, not to be unforeseeable (Marsaglia's xorshift).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Starts a sequence.
+    pub fn new(seed: u64) -> Self {
+        Dice(seed | 1)
+    }
+
+    /// Returns a number of 32 bits.
+    #[inline]
+    pub fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 32
+    }
+
+    /// Returns a number below `below`, which is not 0.
+    pub fn below(&mut self, below: usize) -> usize {
+        self.roll() as usize % below
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_s(seconds: u64) -> Now {
+        Now { mono_ms: seconds * 1000, wall_ms: 0 }
+    }
+
+    #[test]
+    fn a_key_is_idle_for_as_long_as_it_was_not_used() {
+        let used = UsageRule::RECENCY.fresh(at_s(100));
+        for (now, most) in [(100, 0), (101, 1), (700, 600), (100 + 86_400 * 150, 86_400 * 150)] {
+            let idle = idle_s(used, at_s(now));
+            assert!(idle <= most && idle + 1 >= most, "{idle} of {most}");
+        }
+        for idle in [0, 1, 1000, 86_400 * 150] {
+            let told = idle_s(idle_for(idle, at_s(5)), at_s(5));
+            assert!(told >= idle && told <= idle + 1, "{told} of {idle}");
+        }
+        assert!(idle_s(idle_for(u64::MAX, at_s(5)), at_s(5)) > 86_400 * 190);
+    }
+
+    #[test]
+    fn the_count_rises_like_the_logarithm_and_falls_by_the_minute() {
+        let (rule, mut dice) = (UsageRule::frequency(10, 1), Dice::new(7));
+        assert_eq!(rule.count(rule.fresh(at_s(0)), at_s(59)), FIRST_COUNT);
+        let after = |uses: usize, dice: &mut Dice| {
+            let usage = (0..uses).fold(rule.fresh(at_s(0)), |usage, _| rule.used(usage, at_s(0), dice));
+            rule.count(usage, at_s(0))
+        };
+        // What Redis documents: 10, 18, 142 and 255 after 100, 1000, 100,000 and a million uses.
+        for (uses, expected) in [(100, 7..=13), (1000, 14..=24), (100_000, 130..=155), (1_000_000, 255..=255)] {
+            let count = after(uses, &mut dice);
+            assert!(expected.contains(&count), "{count} after {uses} uses");
+        }
+        let usage = used_often(100, at_s(0));
+        assert_eq!([60, 600, 60_000].map(|s| rule.count(usage, at_s(s))), [99, 90, 0]);
+        assert_eq!(UsageRule::frequency(10, 0).count(usage, at_s(600)), 100);
+        assert_eq!(UsageRule::frequency(10, 5).count(usage, at_s(600)), 98);
+    }
+
+    #[test]
+    fn a_factor_of_nothing_counts_every_use() {
+        let (rule, mut dice) = (UsageRule::frequency(0, 1), Dice::new(3));
+        let usage = (0..50).fold(rule.fresh(at_s(0)), |usage, _| rule.used(usage, at_s(0), &mut dice));
+        assert_eq!(rule.count(usage, at_s(0)), FIRST_COUNT + 50);
+    }
+
+    #[test]
+    fn who_is_used_less_can_be_done_without() {
+        let (rule, now) = (UsageRule::frequency(10, 1), at_s(600));
+        assert!(rule.dispensability(used_often(5, now), now) > rule.dispensability(used_often(6, now), now));
+        let (old, new) = (used_often(15, at_s(0)), used_often(5, now));
+        assert_eq!(rule.count(old, now), rule.count(new, now));
+        assert!(rule.dispensability(old, now) > rule.dispensability(new, now));
+        let recency = UsageRule::RECENCY;
+        assert!(
+            recency.dispensability(recency.fresh(at_s(1)), now) > recency.dispensability(recency.fresh(at_s(9)), now)
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! What happens when memory runs out: who is refused, which keys go, and that the limit holds.
+
+use crate::harness::{Client, Dice, TestServer};
+
+const POLICIES: [&str; 7] =
+    ["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
+
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+fn used(client: &mut Client) -> usize {
+    client.info("used_memory").parse().expect("a number")
+}
+
+fn evicted(client: &mut Client) -> usize {
+    client.info("evicted_keys").parse().expect("a number")
+}
+
+/// Limits the memory to what is used now and so many bytes more.
+fn limit(client: &mut Client, more: usize) -> usize {
+    let limit = used(client) + more;
+    assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
+    limit
+}
+
+#[test]
+fn the_limit_holds_whatever_the_policy() {
+    for policy in POLICIES {
+        let server = TestServer::start_with(&[("maxmemory-policy", policy)]);
+        let mut client = server.client();
+        let limit = limit(&mut client, 100 * 1024);
+        let mut dice = Dice::new(5);
+        for round in 0..3 {
+            for len in [1, 100, 1_000, 20_000] {
+                let sets: Vec<String> = (0..100)
+                    .map(|_| {
+                        format!("SETEX k:{} 10000 {}", dice.roll(1 << 40), "x".repeat(1 + dice.roll(len) as usize))
+                    })
+                    .collect();
+                assert!(client.pipeline(&sets).iter().all(|reply| reply == "+OK"), "{policy}");
+                let used = used(&mut client);
+                assert!(used < limit + 4096, "{policy}: {used} of {limit}");
+                assert!(used > limit - 40_000 || round == 0, "{policy}: {used} of {limit} is too little");
+            }
+        }
+        assert!(evicted(&mut client) > 500, "{policy}");
+    }
+}
+
+#[test]
+fn many_clients_at_once_do_not_get_past_the_limit() {
+    for policy in ["allkeys-lru", "volatile-ttl", "allkeys-random"] {
+        let server = TestServer::start_on_workers(2);
+        let mut client = server.client();
+        client.call(&format!("CONFIG SET maxmemory-policy {policy}"));
+        let limit = limit(&mut client, 300 * 1024);
+        std::thread::scope(|scope| {
+            for number in 0..6 {
+                let mut flood = server.client();
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let set = |at| format!("SETEX k:{number}:{round}:{at} 1000 {}", "x".repeat(at));
+                        let replies = flood.pipeline(&(0..200).map(set).collect::<Vec<_>>());
+                        assert!(replies.iter().all(|reply| reply == "+OK"));
+                    }
+                });
+            }
+        });
+        let used = used(&mut client);
+        assert!(used < limit + 4096 && used > limit / 2, "{policy}: {used} of {limit}");
+    }
+}
+
+#[test]
+fn a_pipeline_is_refused_from_the_command_on_that_finds_no_memory() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    limit(&mut client, 350_000);
+    let sets: Vec<String> = (0..10).map(|at| format!("SET k:{at} {}", "x".repeat(100_000))).collect();
+    let replies = client.pipeline(&sets);
+    assert_eq!(replies[..2], ["+OK", "+OK"]);
+    assert_eq!(replies[4..], [OOM; 6]);
+    // Reading and removing go on, and what was removed makes room.
+    client.expect(&[("STRLEN k:0", ":100000"), ("DEL k:0 k:1 k:2 k:3", &format!(":{}", client_dbsize(&server)))]);
+    client.expect(&[("SET k v", "+OK")]);
+}
+
+fn client_dbsize(server: &TestServer) -> i64 {
+    server.client().int("DBSIZE")
+}
+
+#[test]
+fn a_transaction_that_lacks_memory_is_refused_as_a_whole() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("SET b 1", "+QUEUED")]);
+    other.expect(&[("CONFIG SET maxmemory 1", "+OK")]);
+    let refusal =
+        "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
+    client.expect(&[("EXEC", refusal), ("EXISTS a b", ":0"), ("EXEC", "-ERR EXEC without MULTI")]);
+    client.expect(&[("MULTI", "+OK"), ("GET a", OOM)]);
+    client.expect(&[("EXEC", "-EXECABORT Transaction discarded because of previous errors.")]);
+    client.expect(&[("MULTI", "+OK"), ("CONFIG SET maxmemory 0", OOM), ("DISCARD", "+OK")]);
+    client.expect(&[("CONFIG SET maxmemory 0", "+OK"), ("SET a 1", "+OK")]);
+}
+
+#[test]
+fn volatile_policies_leave_keys_alone_that_do_not_end() {
+    for policy in POLICIES.into_iter().filter(|policy| policy.starts_with("volatile")) {
+        let server = TestServer::start_with(&[("maxmemory-policy", policy), ("maxmemory-eviction-tenacity", "100")]);
+        let mut client = server.client();
+        client.pipeline(&(0..1000).map(|at| format!("SET stays:{at} v")).collect::<Vec<_>>());
+        client.pipeline(&(0..30).map(|at| format!("SET goes:{at} v EX 1000")).collect::<Vec<_>>());
+        client.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("SET new v", OOM), ("DBSIZE", ":1000")]);
+        assert_eq!(evicted(&mut client), 30, "{policy}");
+    }
+}
+
+#[test]
+fn the_first_to_end_goes_first() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "volatile-ttl")]);
+    let mut client = server.client();
+    let mut dice = Dice::new(9);
+    let sets: Vec<String> = (0..500)
+        .map(|at| (dice.roll(1 << 20), at))
+        .map(|(ttl, at)| format!("SET k:{at}:{ttl} v EX {}", ttl + 1000))
+        .collect();
+    client.pipeline(&sets);
+    // Whoever lives longer now than it was to does not go for its sake.
+    client.pipeline(&(0..300).map(|at| format!("SET long:{at} v EX 1")).collect::<Vec<_>>());
+    client.pipeline(&(0..300).map(|at| format!("EXPIRE long:{at} 9000000")).collect::<Vec<_>>());
+    client.call("SET stays v");
+    let target = used(&mut client) - 8_000;
+    client.expect(&[(&format!("CONFIG SET maxmemory {target}"), "+OK"), ("PING", "+PONG")]);
+    let gone = evicted(&mut client);
+    assert!(gone > 100 && gone < 400, "{gone}");
+    let mut ends: Vec<(u64, &str)> = sets
+        .iter()
+        .map(|set| set.split(' ').nth(1).expect("a key"))
+        .map(|key| (key.rsplit(':').next().and_then(|ttl| ttl.parse().ok()).expect("a time"), key))
+        .collect();
+    ends.sort_unstable();
+    for (place, (_, key)) in ends.iter().enumerate() {
+        assert_eq!(client.int(&format!("EXISTS {key}")), i64::from(place >= gone), "{key} at place {place} of {gone}");
+    }
+    client.expect(&[("EXISTS stays long:1 long:299", ":3")]);
+}
+
+/// Fills a server with old keys and 200 that are used all the time, and returns how many of these outlive the others.
+fn survivors(policy: &str, uses: usize) -> i64 {
+    let server = TestServer::start_with(&[("maxmemory-policy", policy)]);
+    let mut client = server.client();
+    client.pipeline(&(0..2000).map(|at| format!("SET k:{at} v EX 100000")).collect::<Vec<_>>());
+    let get: Vec<String> = (0..200).map(|at| format!("GET k:{}", at * 10)).collect();
+    for _ in 0..uses {
+        server.advance_ms(1000);
+        client.pipeline(&get);
+    }
+    limit(&mut client, 0);
+    client.pipeline(&(0..1000).map(|at| format!("SET scan:{at} v EX 100000")).collect::<Vec<_>>());
+    let exists: Vec<String> = (0..200).map(|at| format!("EXISTS k:{}", at * 10)).collect();
+    client.pipeline(&exists).iter().filter(|reply| *reply == ":1").count() as i64
+}
+
+#[test]
+fn what_is_used_stays() {
+    for (policy, uses) in [("allkeys-lru", 3), ("volatile-lru", 3), ("allkeys-lfu", 30), ("volatile-lfu", 30)] {
+        let survivors = survivors(policy, uses);
+        assert!(survivors >= 190, "{policy}: {survivors} of 200");
+    }
+    assert!(survivors("allkeys-random", 3) < 160);
+}
+
+#[test]
+fn a_step_removes_few_keys_and_the_next_command_goes_on() {
+    let server =
+        TestServer::start_with(&[("maxmemory-policy", "allkeys-random"), ("maxmemory-eviction-tenacity", "0")]);
+    let mut client = server.client();
+    client.pipeline(&(0..1000).map(|at| format!("SET k:{at} v")).collect::<Vec<_>>());
+    client.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("DBSIZE", ":984"), ("DBSIZE", ":968")]);
+    server.advance_ms(500);
+    assert_eq!(client.info("current_eviction_exceeded_time"), "500");
+    // There is more to remove, so nobody is refused yet.
+    client.expect(&[("SET new v", "+OK"), ("CONFIG SET maxmemory-eviction-tenacity 100", "+OK"), ("DBSIZE", ":0")]);
+    client.expect(&[("SET new v", OOM), ("CONFIG SET maxmemory 0", "+OK"), ("SET new v", "+OK")]);
+    assert_eq!(client.info("total_eviction_exceeded_time"), "500");
+    client.expect(&[("CONFIG SET maxmemory 100mb", "+OK"), ("PING", "+PONG")]);
+    assert_eq!(client.info("current_eviction_exceeded_time"), "0");
+    assert_eq!(client.info("maxmemory_human"), "100.00M");
+    assert_eq!(client.info("maxmemory_policy"), "allkeys-random");
+}
+
+#[test]
+fn an_evicted_key_is_a_changed_key() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("SET k v", "+OK"), ("WATCH k", "+OK"), ("MULTI", "+OK"), ("GET k", "+QUEUED")]);
+    other.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("DBSIZE", ":0"), ("CONFIG SET maxmemory 0", "+OK")]);
+    client.expect(&[("EXEC", "*-1")]);
+}
+
+#[test]
+fn keys_of_every_database_go() {
+    let server = TestServer::start_with(&[("maxmemory-eviction-tenacity", "100")]);
+    let mut client = server.client();
+    for policy in POLICIES {
+        client.call(&format!("CONFIG SET maxmemory-policy {policy}"));
+        for db in [0, 3, 15] {
+            client.call(&format!("SELECT {db}"));
+            client.pipeline(&(0..100).map(|at| format!("SET k:{at} v EX 1000")).collect::<Vec<_>>());
+        }
+        client.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("DBSIZE", ":0"), ("SELECT 0", "+OK"), ("DBSIZE", ":0")]);
+        client.expect(&[("SELECT 3", "+OK"), ("DBSIZE", ":0"), ("CONFIG SET maxmemory 0", "+OK")]);
+    }
+    assert_eq!(evicted(&mut client), 300 * POLICIES.len());
+}
+
+#[test]
+fn what_clients_send_and_do_not_read_counts_as_used() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
+    let mut client = server.client();
+    client.pipeline(&(0..50).map(|at| format!("SETRANGE {at} 100000 x")).collect::<Vec<_>>());
+    limit(&mut client, 1_000_000);
+    let mut sending = server.client();
+    sending.send(format!("*2\r\n$4\r\nECHO\r\n$3000000\r\n{}", "x".repeat(2_900_000)).as_bytes());
+    while client.int("DBSIZE") == 50 {}
+    sending.send(format!("{}\r\n", "x".repeat(100_000)).as_bytes());
+    assert_eq!(sending.reply().len(), "$3000000 ".len() + 3_000_000);
+    let mut gone = client.int("DBSIZE");
+    let mut silent = server.client();
+    silent.send("*2\r\n$3\r\nGET\r\n$2\r\n49\r\n".repeat(200).as_bytes());
+    while client.int("DBSIZE") == gone {
+        client.call("SETRANGE more 100000 x");
+    }
+    gone = client.int("DBSIZE");
+    assert!(gone < 50);
+}
+
+#[test]
+fn without_a_limit_nothing_is_counted_short_and_a_lifted_limit_is_forgotten() {
+    let server = TestServer::start_with(&[("maxmemory", "1")]);
+    let mut client = server.client();
+    client.expect(&[("SET k v", OOM), ("CONFIG SET maxmemory 0", "+OK"), ("SET k v", "+OK")]);
+    // Of one pipeline, too.
+    let replies = client.pipeline(&[
+        "CONFIG SET maxmemory 1".into(),
+        "SET k w".into(),
+        "CONFIG SET maxmemory 0".into(),
+        "SET k x".into(),
+    ]);
+    assert_eq!(replies, ["+OK", OOM, "+OK", "+OK"]);
+}
