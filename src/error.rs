@@ -42,6 +42,8 @@ pub enum Error {
     InvalidExpire(&'static str),
     /// The source key of a RENAME does not exist.
     NoSuchKey,
+    /// RESTORE would overwrite a key.
+    BusyKey,
     /// COPY or MOVE would put a key where it is already.
     SameObject,
     /// A cursor is not an unsigned integer.
@@ -230,6 +232,7 @@ impl fmt::Display for Error {
             Error::BitValue => "ERR bit is not an integer or out of range",
             Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
             Error::NoSuchKey => "ERR no such key",
+            Error::BusyKey => "BUSYKEY Target key name already exists.",
             Error::SameObject => "ERR source and destination objects are the same",
             Error::InvalidCursor => "ERR invalid cursor",
             Error::WrongArity(name) => return write!(f, "ERR wrong number of arguments for '{name}' command"),

@@ -15,6 +15,7 @@ pub mod client;
 pub mod connection;
 pub mod databases;
 pub mod dispatch;
+pub mod dump;
 pub mod expire;
 pub mod float;
 pub mod generic;
@@ -464,6 +465,7 @@ pub const FAMILIES: &[&[Command]] = &[
     hyperloglog::COMMANDS,
     generic::COMMANDS,
     databases::COMMANDS,
+    dump::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,
     expire::COMMANDS,

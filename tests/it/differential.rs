@@ -5,7 +5,7 @@
 //!
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
-//!   [`transactions`], [`eviction`], [`sessions`], [`acls`], [`permissions`] and [`wire`] tell them.
+//!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`companions`] tells stories of several clients at once.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
@@ -19,6 +19,7 @@ mod bitmaps;
 mod catalogue;
 mod companions;
 mod deviations;
+pub(crate) mod dumps;
 mod eviction;
 mod grids;
 mod hyperloglogs;

@@ -9,6 +9,7 @@ mod connection;
 mod corpus;
 mod deployment;
 mod differential;
+mod dump;
 mod embed;
 mod eviction;
 mod expiry;
