@@ -31,6 +31,7 @@ pub mod registry;
 pub mod renames;
 pub mod scan;
 pub mod server;
+pub mod sort;
 pub mod string;
 pub mod transaction;
 pub mod wait;
@@ -466,6 +467,7 @@ pub const FAMILIES: &[&[Command]] = &[
     generic::COMMANDS,
     databases::COMMANDS,
     dump::COMMANDS,
+    sort::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,
     expire::COMMANDS,

@@ -182,8 +182,11 @@ fn category_bits(command: &Command) -> u32 {
     let is = |name: &str| -> bool {
         command.categories.contains(&name)
             || match name {
-                // WAIT is documented among the commands on keys and belongs to the connection.
-                "keyspace" => group == Some(Group::Generic) && !command.categories.contains(&"connection"),
+                // WAIT and SORT are documented among the commands on keys; they belong to the connection and to lists.
+                "keyspace" => {
+                    let belongs_elsewhere = |name| ["connection", "list"].contains(name);
+                    group == Some(Group::Generic) && !command.categories.iter().any(belongs_elsewhere)
+                }
                 "string" => group == Some(Group::String),
                 "bitmap" => group == Some(Group::Bitmap),
                 "hyperloglog" => group == Some(Group::HyperLogLog),

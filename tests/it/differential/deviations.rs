@@ -22,6 +22,12 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("config", "subcommands", "RESETSTAT and REWRITE do not exist yet"),
     ("memory", "subcommands", "DOCTOR, MALLOC-STATS, PURGE and STATS do not exist yet"),
     ("waitaof", "existence", "Redis has it since 7.2"),
+    ("sort", "flags", "see its key specs"),
+    ("sort", "key specs", "only the key to sort is declared; those of BY, GET and STORE follow from the other arguments"),
+    ("sort", "docs: arguments", "see its key specs"),
+    ("sort_ro", "flags", "see the key specs of sort"),
+    ("sort_ro", "key specs", "see those of sort"),
+    ("sort_ro", "docs: arguments", "see the key specs of sort"),
     ("setting loglevel", "CONFIG SET", "the log's filter is made once, at the start"),
     ("setting worker-threads", "existence", "Redis serves with one thread"),
 ];

@@ -1,0 +1,77 @@
+//! SORT and SORT_RO as far as they go without lists, sets and sorted sets: what can be sorted is what is not there.
+//!
+//! The options are read and refused as by Redis. A key that holds a string is refused, any other is missing and so is an
+//! empty list.
+
+use super::args::is_word;
+use super::{ACCESS, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Group, OW, READ, RO, UPDATE, WRITE};
+use super::{block, integer, key, one_of, pattern, token};
+use crate::error::{Error, Result};
+
+const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
+returned elements. When the elements are not sorted, complexity is O(N).";
+
+const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
+
+const BY: Arg = pattern("pattern").token("BY").optional();
+const LIMIT: Arg = block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional();
+const GET: Arg = pattern("pattern").token("GET").optional().multiple_token();
+const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
+const ALPHA: Arg = token("sorting", "ALPHA").optional();
+const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional();
+
+/// Declares the commands of this file. The key of STORE stands at no fixed place, so SORT takes the whole store.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("SORT", sort, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
+        .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
+        .categories(CATEGORIES)
+        .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
+    Command::new("SORT_RO", sort_ro, READ, Group::Generic)
+        .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA])
+        .categories(CATEGORIES)
+        .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
+];
+
+fn sort(call: &mut Call<'_>) -> Result<()> {
+    sort_nothing(call, true)
+}
+
+fn sort_ro(call: &mut Call<'_>) -> Result<()> {
+    sort_nothing(call, false)
+}
+
+fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
+    let key = call.args.key()?;
+    let target = read_options(call, may_store)?;
+    if call.view.string(key)?.is_some() {
+        return Err(Error::WrongType);
+    }
+    match target {
+        // An empty result is stored by removing what was there.
+        Some(target) => {
+            call.view.remove(call.server.store.key(target));
+            call.reply.int(0);
+        }
+        None => call.reply.array(0),
+    }
+    Ok(())
+}
+
+/// Reads the options to the end; returns where the result is to be stored.
+fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [u8]>> {
+    let mut target = None;
+    while let Some(word) = call.args.next_word() {
+        let left = call.args.left();
+        if ["ASC", "DESC", "ALPHA"].iter().any(|option| is_word(word, option)) {
+            continue;
+        }
+        match () {
+            () if is_word(word, "LIMIT") && left >= 2 => drop((call.args.int()?, call.args.int()?)),
+            () if may_store && is_word(word, "STORE") && left >= 1 => target = Some(call.args.bytes()?),
+            () if (is_word(word, "BY") || is_word(word, "GET")) && left >= 1 => drop(call.args.bytes()?),
+            () => return Err(Error::Syntax),
+        }
+    }
+    Ok(target)
+}
