@@ -61,7 +61,8 @@ pub fn config(data: &[u8]) {
     let _ = config::load(None, None, &config::options_text(&words));
     let Ok(settings) = config::load(None, Some(data), b"") else { return };
     let every = || config::Setting::all().filter(|setting| setting.name != "dir");
-    let file: Vec<u8> = every().flat_map(|setting| line(setting, &settings)).collect();
+    let changed = every().filter(|setting| setting.get(&settings) != setting.default.as_bytes());
+    let file: Vec<u8> = changed.flat_map(|setting| line(setting, &settings)).collect();
     let again = config::load(None, Some(&file), b"").unwrap_or_else(|error| panic!("{error}"));
     every().for_each(|setting| assert_eq!(setting.get(&again), setting.get(&settings), "{}", setting.name));
 }
