@@ -11,6 +11,9 @@ use crate::command::renames::Renames;
 use crate::command::{NO_AUTH, Registered, table};
 use crate::resp::Request;
 
+/// Commands of this version and later do not count when categories are chosen: the rules are those of Redis 7.0 then.
+const NEWER: &str = "7.1";
+
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commands {
@@ -136,7 +139,7 @@ fn find(name: &[u8]) -> Result<&'static Registered, RuleError> {
 /// first of those with the most that would be right; `None` when no category is more right than wrong.
 fn best_category(unsaid: &Bits, is_additive: bool, categories: &[usize]) -> Option<usize> {
     let count = |category: usize| {
-        let members = table().every().filter(|command| command.is_in(category));
+        let members = table().every().filter(|command| command.is_in(category) && command.command.since < NEWER);
         members.fold((0, 0), |(right, wrong), command| match unsaid.has(command.number) == is_additive {
             true => (right + 1, wrong),
             false => (right, wrong + 1),

@@ -108,9 +108,7 @@ const RULES: &str = r##"
     ACL SETUSER alice allcommands -client|id
     ACL LIST
     ACL SETUSER alice -client
-    ACL LIST
     ACL SETUSER alice +client|id
-    ACL LIST
     ACL SETUSER alice +client
     ACL LIST
     ACL SETUSER alice -@all +client|id +CLIENT|Getname
