@@ -165,6 +165,18 @@ impl Hub {
         client.set_subscriptions(topic, own.len());
     }
 
+    /// Returns everybody who listens to a channel or pattern of a certain kind; some clients more than once.
+    pub fn listeners(&self, is_meant: impl Fn(Topic, &[u8]) -> bool) -> Vec<Arc<ClientInfo>> {
+        let mut found = Vec::new();
+        for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+            let by_name = self.topics[topic as usize].by_name.read();
+            for (_, audience) in by_name.iter().filter(|(name, _)| is_meant(topic, name)) {
+                found.extend(audience.lock().values().cloned());
+            }
+        }
+        found
+    }
+
     /// Takes a client out of all audiences.
     pub fn leave(&self, client: &ClientInfo, own: &mut Subscriptions) {
         for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {

@@ -12,6 +12,7 @@ use super::dispatch::find;
 use super::registry::{CATEGORIES, Registered, table};
 use super::{ADMIN, Arg, Call, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
 use crate::acl::{Context, DEFAULT, Denial, Entry, Reason, Shown, User, has_blanks, to_hex, until_nul};
+use crate::clients::Topic;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::mailbox::END;
@@ -82,11 +83,28 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     if has_blanks(name) {
         return Err(Error::other("Usernames can't contain spaces or null characters"));
     }
+    let before = call.server.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.server.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
     call.session.follow_users(&call.server.acl);
+    if let (Some(before), Some(after)) = (before, call.server.acl.user(name)) {
+        disconnect_listeners(call, &before, &after);
+    }
     call.reply.ok();
     Ok(())
+}
+
+/// Ends the connections of a user's clients that listen to what the user was allowed to listen to and is no more.
+fn disconnect_listeners(call: &mut Call<'_>, before: &User, after: &User) {
+    let is_revoked = |topic, name: &[u8]| {
+        let is_pattern = topic == Topic::Pattern;
+        before.permits_channel(name, is_pattern) && !after.permits_channel(name, is_pattern)
+    };
+    for client in call.server.hub.listeners(is_revoked) {
+        if client.user().is_some_and(|name| after.is(&name)) {
+            client.mailbox.signal(END);
+        }
+    }
 }
 
 fn delete_users(call: &mut Call<'_>) -> Result<()> {

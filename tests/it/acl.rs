@@ -210,6 +210,29 @@ fn who_deletes_the_own_user_gets_the_reply_and_nothing_more() {
 }
 
 #[test]
+fn listeners_are_disconnected_when_they_may_not_listen_any_more() {
+    let server = TestServer::start();
+    let mut admin = server.client();
+    let listener = |command: &str| {
+        let mut client = server.client();
+        client.expect(&[("AUTH alice x", "+OK")]);
+        assert!(client.call(command).contains("subscribe "), "{command}");
+        client
+    };
+    for command in ["SUBSCRIBE news", "SSUBSCRIBE news", "PSUBSCRIBE ne*"] {
+        admin.expect(&[("ACL SETUSER alice reset on nopass +@all &news &ne*", "+OK")]);
+        let mut client = listener(command);
+        admin.expect(&[
+            ("ACL SETUSER alice -get resetchannels &ne* &other &news", "+OK"),
+            ("ACL SETUSER alice allchannels", "+OK"),
+        ]);
+        assert!(admin.call("CLIENT LIST").contains(" user=alice "), "{command}");
+        admin.expect(&[("ACL SETUSER alice resetchannels &other", "+OK")]);
+        assert_eq!(client.read_raw(), None, "{command}");
+    }
+}
+
+#[test]
 fn client_list_and_info_tell_of_users_and_refusals() {
     let server = TestServer::start();
     let (mut admin, mut client) = (server.client(), server.client());
