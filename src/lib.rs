@@ -61,6 +61,7 @@ pub mod connection;
 pub mod error;
 pub mod glob;
 pub mod healthcheck;
+pub mod listening;
 pub mod logging;
 pub mod mailbox;
 pub mod namespace;

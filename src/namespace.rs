@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use tracing::warn;
 
 use crate::acl::Acl;
 use crate::clients::Clients;
 use crate::clock::{Clock, Now};
-use crate::config::Config;
+use crate::config::{Config, SetError};
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
@@ -46,6 +49,8 @@ pub struct Namespace {
     pub config_file: Option<PathBuf>,
     /// The TCP port it listens on; 0 without TCP.
     pub tcp_port: AtomicU64,
+    /// Tells everybody that the server stops.
+    pub stop: CancellationToken,
     /// Asks the allocator what it holds, where that is known.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -126,16 +131,22 @@ impl Shortage {
     }
 }
 
+/// Does what a change of the settings, from the first to the second, means beyond their values, or says which one it
+/// cannot follow; it is then asked to go back from the second to the first. It must not ask [`Settings`] for anything.
+type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync>;
+
 /// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
 pub struct Settings {
     current: RwLock<Arc<Config>>,
     version: AtomicU64,
+    followers: RwLock<Vec<Follower>>,
 }
 
 impl Settings {
     /// Creates the settings of a server that starts.
     pub fn new(config: Config) -> Self {
-        Settings { current: RwLock::new(Arc::new(config)), version: AtomicU64::new(0) }
+        let current = RwLock::new(Arc::new(config));
+        Settings { current, version: AtomicU64::new(0), followers: RwLock::default() }
     }
 
     /// Returns the settings in force.
@@ -148,13 +159,32 @@ impl Settings {
         self.version.load(Relaxed)
     }
 
-    /// Replaces the settings by what `change` makes of them; when it fails they stay as they are.
+    /// Has every change followed by what `follow` does with the settings before and after it.
+    pub fn on_change(&self, follow: impl Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync + 'static) {
+        self.followers.write().push(Box::new(follow));
+    }
+
+    /// Replaces the settings by what `change` makes of them; when that fails, or cannot be followed, they stay as they
+    /// are.
     ///
     /// # Errors
-    /// Whatever `change` returns.
-    pub fn update<E>(&self, change: impl FnOnce(&Config) -> Result<Config, E>) -> Result<(), E> {
+    /// What `change` or a follower returns.
+    pub fn update(&self, change: impl FnOnce(&Config) -> Result<Config, SetError>) -> Result<(), SetError> {
         let mut current = self.current.write();
-        *current = Arc::new(change(&current)?);
+        let changed = change(&current)?;
+        let followers = self.followers.read();
+        for (at, follow) in followers.iter().enumerate() {
+            if let Err(refusal) = follow(&current, &changed) {
+                warn!("failed to apply new settings, restoring the old ones: {refusal}");
+                for undo in &followers[..at] {
+                    if let Err(error) = undo(&changed, &current) {
+                        warn!("failed to restore a setting: {error}");
+                    }
+                }
+                return Err(refusal);
+            }
+        }
+        *current = Arc::new(changed);
         self.version.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -167,6 +197,12 @@ const EVICTED_KEYS: usize = 500;
 const EVICTED_KEYS_MIN: usize = 16;
 
 impl Namespace {
+    /// Stops: nobody is let in any more, and every connection ends after its replies.
+    pub fn stop(&self) {
+        self.stop.cancel();
+        self.clients.end_all();
+    }
+
     /// Creates an empty instance whose commands are executed by so many threads.
     pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
@@ -186,6 +222,7 @@ impl Namespace {
             run_id: random_hex(),
             config_file,
             tcp_port: AtomicU64::new(0),
+            stop: CancellationToken::new(),
             allocator: None,
         };
         namespace.apply_settings();

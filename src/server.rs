@@ -4,14 +4,15 @@
 //! connection. A [`Server`] stops when it is dropped.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Handle;
@@ -22,9 +23,10 @@ use tracing::{debug, info, warn};
 use crate::acl::Acl;
 use crate::clients::Peer;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, SetError};
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::listening::{Opened, Ports, bind_unix};
 use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
@@ -108,17 +110,14 @@ impl Builder {
         }
         let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
         // With a TLS port, port 0 means what it means in Redis: nothing but TLS.
-        let listeners = match self.config.tls_port != 0 && self.config.port == 0 {
-            true => Vec::new(),
-            false => bind_all(&self.config, self.config.port)?,
+        let plain = match self.config.tls_port != 0 && self.config.port == 0 {
+            true => Opened::default(),
+            false => Opened::plain(&self.config, self.config.port)?,
         };
-        let tls = Tls::bind(&self.config)?;
+        let tls = Opened::tls(&self.config, self.config.tls_port)?;
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
-        let addr = match listeners.first().or(tls.listeners.first()) {
-            Some(listener) => listener.local_addr()?,
-            None => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        };
+        let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let threads = self.workers.iter().map(|worker| worker.metrics().num_workers()).sum();
         let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
         namespace.allocator = self.allocator;
@@ -132,15 +131,16 @@ impl Builder {
             namespace,
             workers: self.workers.into_iter().map(|runtime| Worker { runtime, pool: Arc::default() }).collect(),
             next_worker: AtomicUsize::new(0),
-            stop: CancellationToken::new(),
+            runtime: Handle::current(),
+            ports: Mutex::new(Ports::new(plain, tls)),
             tasks: TaskTracker::new(),
         });
-        for listener in listeners {
-            shared.tasks.spawn(shared.clone().accept_tcp(listener, None));
-        }
-        for listener in tls.listeners {
-            shared.tasks.spawn(shared.clone().accept_tcp(listener, tls.acceptor.clone()));
-        }
+        shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
+        let follower = Arc::downgrade(&shared);
+        shared
+            .namespace
+            .settings
+            .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
         if let Some(listener) = unix {
             shared.tasks.spawn(shared.clone().accept_unix(listener));
         }
@@ -202,9 +202,14 @@ impl Server {
         &self.shared.namespace
     }
 
+    /// Waits until the server is to stop, as SHUTDOWN asks for.
+    pub async fn stopped(&self) {
+        self.namespace().stop.cancelled().await;
+    }
+
     /// Stops: no new connections, the replies in flight are written, every connection is closed.
     pub async fn shutdown(self) {
-        self.shared.stop();
+        self.namespace().stop();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         if let Some(path) = &self.namespace().settings.current().unixsocket {
@@ -221,25 +226,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.stop();
-    }
-}
-
-/// What belongs to the TLS port, if there is one.
-#[derive(Default)]
-struct Tls {
-    listeners: Vec<TcpListener>,
-    acceptor: Option<Arc<Acceptor>>,
-}
-
-impl Tls {
-    fn bind(config: &Config) -> io::Result<Self> {
-        if config.tls_port == 0 {
-            return Ok(Tls::default());
-        }
-        let acceptor = Acceptor::new(config)
-            .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
-        Ok(Tls { listeners: bind_all(config, config.tls_port)?, acceptor: Some(Arc::new(acceptor)) })
+        self.namespace().stop();
     }
 }
 
@@ -254,20 +241,51 @@ struct Shared {
     namespace: Arc<Namespace>,
     workers: Vec<Worker>,
     next_worker: AtomicUsize,
-    stop: CancellationToken,
+    /// Where connections are accepted.
+    runtime: Handle,
+    ports: Mutex<Ports>,
     tasks: TaskTracker,
 }
 
 impl Shared {
-    fn stop(&self) {
-        self.stop.cancel();
-        self.namespace.clients.end_all();
+    /// Accepts connections at a port that was opened.
+    fn listen(self: &Arc<Self>, opened: &Opened) {
+        for listener in &opened.listeners {
+            let accept = self.clone().accept_tcp(listener.clone(), opened.acceptor.clone(), opened.closed.clone());
+            self.tasks.spawn_on(accept, &self.runtime);
+        }
     }
 
-    async fn accept_tcp(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<Acceptor>>) {
+    /// Listens where new settings say.
+    fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
+        if (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port) {
+            return Ok(());
+        }
+        let _inside = self.runtime.enter();
+        let mut ports = self.ports.lock();
+        let before = ports.all().map(|opened| opened.closed.clone());
+        let followed = ports.follow(old, new);
+        for (opened, before) in ports.all().into_iter().zip(before) {
+            // Whatever was closed has been opened anew, here or there.
+            if before.is_cancelled() {
+                self.listen(opened);
+            }
+        }
+        self.namespace.tcp_port.store(u64::from(ports.plain_port()), Relaxed);
+        followed
+    }
+
+    async fn accept_tcp(
+        self: Arc<Self>,
+        listener: Arc<TcpListener>,
+        tls: Option<Arc<Acceptor>>,
+        closed: CancellationToken,
+    ) {
         loop {
             let accepted = tokio::select! {
-                () = self.stop.cancelled() => return,
+                biased;
+                () = self.namespace.stop.cancelled() => return,
+                () = closed.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -280,7 +298,7 @@ impl Shared {
     async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
         loop {
             let accepted = tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.namespace.stop.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -360,7 +378,7 @@ impl Shared {
             let due_ms = store.sweep(now);
             let is_short =
                 store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
-            if (is_short || due_ms <= now.mono_ms) && !self.stop.is_cancelled() {
+            if (is_short || due_ms <= now.mono_ms) && !self.namespace.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -370,7 +388,7 @@ impl Shared {
                 due_ms => HOUSEKEEPING.min(Duration::from_millis(due_ms.saturating_sub(now_ms))),
             };
             tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.namespace.stop.cancelled() => return,
                 () = self.namespace.sweep_wanted.notified() => {}
                 () = tokio::time::sleep(wait) => {}
             }
@@ -381,7 +399,7 @@ impl Shared {
     async fn keep_house(self: Arc<Self>) {
         loop {
             tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.namespace.stop.cancelled() => return,
                 () = tokio::time::sleep(HOUSEKEEPING) => self.close_overdue(),
             }
         }
@@ -415,76 +433,4 @@ async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
     // One line fits any socket's buffer; whoever is gone already does not miss it.
     let _ = stream.write_all(&line).await;
     let _ = stream.shutdown().await;
-}
-
-/// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
-fn bind_all(config: &Config, port: u16) -> io::Result<Vec<TcpListener>> {
-    let mut listeners: Vec<TcpListener> = Vec::new();
-    for address in &config.bind {
-        let (address, may_be_missing) = match address.strip_prefix('-') {
-            Some(address) => (address, true),
-            None => (address.as_str(), false),
-        };
-        // With port 0 every address gets the port that the first one got.
-        let port = match listeners.first() {
-            Some(first) => first.local_addr()?.port(),
-            None => port,
-        };
-        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
-            Ok(listener) => listeners.push(listener),
-            Err(error) if may_be_missing && is_unavailable(&error) => {
-                info!(address, cause = %error, "not listening on an address this machine does not have");
-            }
-            Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("could not listen on {address}:{port}: {error}")));
-            }
-        }
-    }
-    if listeners.is_empty() && !config.bind.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "none of the addresses of bind is available"));
-    }
-    Ok(listeners)
-}
-
-fn resolve(address: &str) -> io::Result<IpAddr> {
-    match address {
-        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
-        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
-        other => other.parse().or_else(|_| {
-            let mut found = std::net::ToSocketAddrs::to_socket_addrs(&(other, 0))?;
-            found.next().map(|addr| addr.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-        }),
-    }
-}
-
-fn is_unavailable(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(EAFNOSUPPORT)
-}
-
-/// "Address family not supported", which the standard library gives no kind of its own.
-const EAFNOSUPPORT: i32 = 97;
-
-fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    if addr.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&addr.into())?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    TcpListener::from_std(socket.into())
-}
-
-fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
-    // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("could not listen on {}: {error}", path.display())))?;
-    if let Some(mode) = permissions {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    }
-    Ok(listener)
 }

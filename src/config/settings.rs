@@ -191,10 +191,10 @@ const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 honoured! {
     "Network" {
         /// Accepts TCP connections on this port; 0 takes a free one and prints it as a line of JSON on standard output.
-        "port" port: u16 = "6379", Kind::Int(0, 65535), Start, Honoured;
+        "port" port: u16 = "6379", Kind::Int(0, 65535), Runtime, Honoured;
         /// Listens on these addresses. `*` is all of IPv4 and `::*` all of IPv6; one that starts with `-` may be
         /// missing on this machine.
-        "bind" bind: Vec<String> = "* -::*", Kind::Addresses, Start, Honoured;
+        "bind" bind: Vec<String> = "* -::*", Kind::Addresses, Runtime, Honoured;
         /// Refuses clients from other machines while no password is set.
         "protected-mode" protected_mode: bool = "yes", Kind::Switch, Runtime, Honoured;
         /// Listens on this Unix socket in addition to TCP.
@@ -212,7 +212,7 @@ honoured! {
         /// Has this many databases, numbered from 0, to choose from with SELECT.
         "databases" databases: u32 = "16", Kind::Int(1, INT_MAX), Start, Honoured;
         /// Logs messages of this weight and above.
-        "loglevel" loglevel: LogLevel = "notice", Kind::Choice(LogLevel::WORDS), Start, Honoured;
+        "loglevel" loglevel: LogLevel = "notice", Kind::Choice(LogLevel::WORDS), Runtime, Honoured;
         /// Appends the log to this file; empty means standard output.
         "logfile" logfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
         /// Works in this directory: relative paths start here.
@@ -225,8 +225,8 @@ honoured! {
         "shutdown-on-sigint" shutdown_on_sigint: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
         /// Stops in this way on SIGTERM; see SHUTDOWN.
         "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
-        /// Prints the start-up banner even when the log is not a terminal.
-        "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Nothing;
+        /// Prints the start-up banner even when the log does not go to a terminal.
+        "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Honoured;
         /// Would run the server in the background. keylatch always stays in the foreground, where supervisors and
         /// containers want it.
         "daemonize" daemonize: bool = "no", Kind::Switch, Start, Nothing;
@@ -236,7 +236,7 @@ honoured! {
     }
     "TLS" {
         /// Accepts TLS connections on this port, at the addresses of `bind`; 0 accepts none.
-        "tls-port" tls_port: u16 = "0", Kind::Int(0, 65535), Start, Honoured;
+        "tls-port" tls_port: u16 = "0", Kind::Int(0, 65535), Runtime, Honoured;
         /// Shows clients the certificates in this PEM file, the server's own first.
         "tls-cert-file" tls_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
         /// Proves to be their owner with the private key in this PEM file.

@@ -232,3 +232,39 @@ fn a_renamed_command_answers_to_its_new_name_alone() {
     assert!(client.call("COMMAND LIST FILTERBY PATTERN get").ends_with("$3 get"), "listed by its own name");
     assert!(client.call("COMMAND INFO fetch").starts_with("*1 *10 $3 get "));
 }
+
+#[test]
+fn the_port_changes_while_clients_stay() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    // Whoever holds this port holds it to the end; the next is free then, or the test is told so.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("another").local_addr().expect("bound").port();
+    let set = format!("CONFIG SET port {} timeout 5", taken.local_addr().expect("bound").port());
+    client.expect(&[(&set, &failed("port", "Unable to listen on this port. Check server logs."))]);
+    client.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0")]);
+    server.client().expect(&[("PING", "+PONG")]);
+    if client.call(&format!("CONFIG SET port {free}")) == "+OK" {
+        assert!(std::net::TcpStream::connect(server.addr()).is_err());
+        let mut moved = Client::connect(([127, 0, 0, 1], free).into());
+        assert_eq!(moved.info("tcp_port"), free.to_string());
+        client.expect(&[("CONFIG SET port 0", "+OK"), ("PING", "+PONG")]);
+        moved.expect(&[("PING", "+PONG")]);
+        assert!(std::net::TcpStream::connect(("127.0.0.1", free)).is_err());
+    }
+}
+
+#[test]
+fn addresses_change_while_clients_stay() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("CONFIG SET bind 192.0.2.1", &failed("bind", "Failed to bind to specified addresses.")),
+        ("CONFIG GET bind", "*2 $4 bind $9 127.0.0.1"),
+    ]);
+    server.client().expect(&[("PING", "+PONG")]);
+    assert_eq!(client.call_args(&["CONFIG", "SET", "bind", "127.0.0.2 -192.0.2.1"]), "+OK");
+    assert!(std::net::TcpStream::connect(server.addr()).is_err());
+    Client::connect(([127, 0, 0, 2], server.addr().port()).into()).expect(&[("PING", "+PONG")]);
+    client.expect(&[("PING", "+PONG")]);
+}

@@ -36,7 +36,7 @@ const VALUES: &[&str] = &[
 #[rustfmt::skip] // a table
 const LEFT_OUT: &[&str] = &[
     "port", "bind", "tls-port", "tls-cluster", "tls-replication", "appendonly", "watchdog-period", "maxclients", "timeout",
-    "oom-score-adj", "oom-score-adj-values", "dir", "unixsocket", "enable-debug-command", "loglevel",
+    "oom-score-adj", "oom-score-adj-values", "dir", "unixsocket", "enable-debug-command",
 ];
 
 #[test]

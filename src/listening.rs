@@ -1,0 +1,228 @@
+//! The ports a server listens on: opened at the start, and anew when the settings name others.
+//!
+//! What it is not: it accepts nobody. Invariant: a port that cannot be changed stays as it was.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::config::{Config, SetError};
+#[cfg(feature = "tls")]
+use crate::tls::Acceptor;
+#[cfg(not(feature = "tls"))]
+use crate::without_tls::Acceptor;
+
+const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
+const NOT_BOUND: &str = "Failed to bind to specified addresses.";
+const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
+
+/// One port, at every address of `bind`.
+#[derive(Default)]
+pub struct Opened {
+    /// Where connections arrive.
+    pub listeners: Vec<Arc<TcpListener>>,
+    /// What they must do first, on a TLS port.
+    pub acceptor: Option<Arc<Acceptor>>,
+    /// Tells whoever accepts that the port is closed.
+    pub closed: CancellationToken,
+}
+
+impl Opened {
+    /// Opens a port for plain connections; 0 takes a free one.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub fn plain(config: &Config, port: u16) -> io::Result<Self> {
+        Ok(Opened { listeners: bind_all(config, port)?, ..Opened::default() })
+    }
+
+    /// Opens a port for TLS connections; 0 opens none.
+    ///
+    /// # Errors
+    /// When an address cannot be bound; [`io::ErrorKind::InvalidInput`] when certificate or key cannot be used.
+    pub fn tls(config: &Config, port: u16) -> io::Result<Self> {
+        if port == 0 {
+            return Ok(Opened::default());
+        }
+        let acceptor = Acceptor::new(config)
+            .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
+        Ok(Opened { listeners: bind_all(config, port)?, acceptor: Some(Arc::new(acceptor)), ..Opened::default() })
+    }
+
+    /// Returns the first address.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.listeners.first()?.local_addr().ok()
+    }
+
+    /// Refuses connections from now on, though whoever accepts them may still hold the sockets.
+    fn close(&self) {
+        self.closed.cancel();
+        for listener in &self.listeners {
+            // On a listening socket this cannot fail on Linux; elsewhere it closes with its last holder.
+            let _ = SockRef::from(&**listener).shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Closes this port and opens one for `new`. An address is in use even by ourselves, so the old one is closed
+    /// before; when the new one cannot be opened, the old one is opened again.
+    fn reopen(&mut self, open: impl Fn(&Config, u16) -> io::Result<Self>, ways: [(&Config, u16); 2]) -> io::Result<()> {
+        self.close();
+        let [(old, old_port), (new, new_port)] = ways;
+        let opened = open(new, new_port);
+        let failure = match opened {
+            Ok(opened) => {
+                *self = opened;
+                return Ok(());
+            }
+            Err(failure) => failure,
+        };
+        match open(old, old_port) {
+            Ok(opened) => *self = opened,
+            Err(cause) => warn!(%cause, "failed to listen again where it was"),
+        }
+        Err(failure)
+    }
+}
+
+/// All ports of a server.
+#[derive(Default)]
+pub struct Ports {
+    plain: Opened,
+    tls: Opened,
+}
+
+impl Ports {
+    /// Joins the ports that were opened at the start.
+    pub fn new(plain: Opened, tls: Opened) -> Self {
+        Ports { plain, tls }
+    }
+
+    /// Iterates over the ports.
+    pub fn all(&self) -> [&Opened; 2] {
+        [&self.plain, &self.tls]
+    }
+
+    /// Returns the port for plain connections; 0 when there is none.
+    pub fn plain_port(&self) -> u16 {
+        self.plain.addr().map_or(0, |addr| addr.port())
+    }
+
+    /// Listens where new settings say, which must be called inside a runtime. Connections stay.
+    ///
+    /// # Errors
+    /// The setting that cannot be followed; all ports are then as before.
+    pub fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
+        let (moves, changes_port) = (old.bind != new.bind, old.port != new.port);
+        let (was, tls_was) = (self.plain_port(), self.tls.addr().map_or(0, |addr| addr.port()));
+        let becomes = if changes_port { new.port } else { was };
+        let plain = |config: &Config, port| match port {
+            0 => Ok(Opened::default()),
+            port => Opened::plain(config, port),
+        };
+        if moves || changes_port {
+            self.plain.reopen(plain, [(old, was), (new, becomes)]).map_err(|cause| match changes_port {
+                true => refused("port", NOT_LISTENING, &cause),
+                false => refused("bind", NOT_BOUND, &cause),
+            })?;
+        }
+        if !(moves && tls_was != 0 || old.tls_port != new.tls_port) {
+            return Ok(());
+        }
+        let reopened = self.tls.reopen(Opened::tls, [(old, tls_was), (new, new.tls_port)]);
+        reopened.map_err(|cause| {
+            if moves || changes_port {
+                // Whether or not it can: the reason is the one that is told.
+                let _ = self.plain.reopen(plain, [(new, becomes), (old, was)]);
+            }
+            let reason = if cause.kind() == io::ErrorKind::InvalidInput { NO_TLS } else { NOT_LISTENING };
+            refused("tls-port", reason, &cause)
+        })
+    }
+}
+
+fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
+    warn!(%cause, "failed to follow a change of the setting '{name}'");
+    SetError::Refused { name: name.to_owned(), reason: reason.to_owned() }
+}
+
+/// Opens the Unix socket.
+///
+/// # Errors
+/// When its folder is missing or may not be written to.
+pub fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
+    // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("could not listen on {}: {error}", path.display())))?;
+    if let Some(mode) = permissions {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(listener)
+}
+
+/// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
+fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
+    let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
+    for address in &config.bind {
+        let (address, may_be_missing) = match address.strip_prefix('-') {
+            Some(address) => (address, true),
+            None => (address.as_str(), false),
+        };
+        // With port 0 every address gets the port that the first one got.
+        let port = match listeners.first() {
+            Some(first) => first.local_addr()?.port(),
+            None => port,
+        };
+        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
+            Ok(listener) => listeners.push(Arc::new(listener)),
+            Err(error) if may_be_missing && is_unavailable(&error) => {
+                info!(address, cause = %error, "not listening on an address this machine does not have");
+            }
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("could not listen on {address}:{port}: {error}")));
+            }
+        }
+    }
+    if listeners.is_empty() && !config.bind.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "none of the addresses of bind is available"));
+    }
+    Ok(listeners)
+}
+
+fn resolve(address: &str) -> io::Result<IpAddr> {
+    match address {
+        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        other => other.parse().or_else(|_| {
+            let mut found = std::net::ToSocketAddrs::to_socket_addrs(&(other, 0))?;
+            found.next().map(|addr| addr.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        }),
+    }
+}
+
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+/// "Address family not supported", which the standard library gives no kind of its own.
+const EAFNOSUPPORT: i32 = 97;
+
+fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    TcpListener::from_std(socket.into())
+}
