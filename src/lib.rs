@@ -73,6 +73,7 @@ pub mod resp;
 pub mod scratch;
 pub mod server;
 pub mod session;
+pub mod shutdown;
 pub mod store;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -3,67 +3,209 @@
 //! This is what makes the binary behave as redis-server does when it is started and stopped; an
 //! embedded server needs none of it.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::config::{Supervisor, inert_changes};
-use crate::{Config, Server, logging, worker};
+use crate::config::{SetError, Supervisor, inert_changes, system_text};
+use crate::logging::Log;
+use crate::shutdown::shut_down;
+use crate::{Config, Server, worker};
 
-/// Serves until SIGTERM or SIGINT. Calls `announce` once it is ready on a port that was free to choose, with a line of
-/// JSON that tells which.
+/// How many file descriptors are not for clients, as in Redis.
+const RESERVED_FILES: u64 = 32;
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT. Calls `announce` once it is ready on a port that was free to choose, with
+/// a line of JSON that tells which.
 ///
 /// # Errors
 /// When the directory, the log file or an address cannot be used.
-pub fn run(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&str)) -> io::Result<()> {
+pub fn run(mut config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&str)) -> io::Result<()> {
     std::env::set_current_dir(&config.dir)?;
-    logging::start(&config)?;
+    let log = Log::start(&config).map_err(|cause| {
+        let version = env!("CARGO_PKG_VERSION");
+        let reason = format!("Can't open the log file: {}", system_text(&cause));
+        io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
+    })?;
     // The blank before PID is what tools look for in the log of redis-server.
     info!("keylatch {} is starting, PID: {}", env!("CARGO_PKG_VERSION"), process::id());
+    if config.always_show_logo || config.logfile.is_none() && io::stdout().is_terminal() {
+        show_logo(&config);
+    }
     for name in inert_changes(&config) {
         warn!("the setting '{name}' is accepted and has no effect");
     }
+    info!("Data is kept in memory only: it is gone when the server stops, whatever the settings on saving say");
+    refuse_modules(&config)?;
+    config.maxclients = files_for_clients(config.maxclients);
     let pidfile = config.pidfile.clone();
     write_pidfile(pidfile.as_deref());
-    let served = serve(config, config_file, announce);
+    let served = serve(config, config_file, log, announce);
     if let Some(path) = pidfile {
+        info!("Removing the pid file.");
         // Whoever removed it before us has done our work.
         let _ = std::fs::remove_file(path);
+    }
+    if served.is_ok() {
+        info!("keylatch is now ready to exit, bye bye...");
     }
     served
 }
 
-fn serve(config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&str)) -> io::Result<()> {
+fn show_logo(config: &Config) {
+    info!("keylatch {}, {} bit, standalone mode", env!("CARGO_PKG_VERSION"), usize::BITS);
+    info!("Port: {}", config.port);
+    info!(" PID: {}", process::id());
+}
+
+/// Nobody who needs a module is served by a server without it.
+fn refuse_modules(config: &Config) -> io::Result<()> {
+    let reason = if let Some(path) = config.special.modules.first().and_then(|words| words.first()) {
+        format!("Can't load module from {}: server aborting", path.escape_ascii())
+    } else if let Some(name) = config.special.module_settings.first() {
+        format!("{} is a setting of a module that is not loaded: server aborting", name.escape_ascii())
+    } else {
+        return Ok(());
+    };
+    warn!("{reason}");
+    Err(io::Error::other(reason))
+}
+
+/// Raises the limit on open files for so many clients as far as it goes; returns how many clients it is enough for.
+fn files_for_clients(clients: u32) -> u32 {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = u64::from(clients) + RESERVED_FILES;
+    let Some(current) = limit.current.filter(|current| *current < wanted) else { return clients };
+    let best = limit.maximum.map_or(wanted, |most| most.min(wanted));
+    limit.current = Some(best);
+    let raised = match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => best,
+        Err(cause) => {
+            warn!(%cause, "failed to raise the limit on open files");
+            current
+        }
+    };
+    if raised >= wanted {
+        info!("Increased maximum number of open files to {wanted} (it was originally set to {current}).");
+        return clients;
+    }
+    warn!("maxclients {clients} needs {wanted} open files, and only {raised} are allowed: raise 'ulimit -n'");
+    u32::try_from(raised.saturating_sub(RESERVED_FILES)).unwrap_or(clients).max(1)
+}
+
+/// Does what a change of settings means to the process.
+fn follow_settings(log: &Log, old: &Config, new: &Config) -> Result<(), SetError> {
+    let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
+    if old.dir != new.dir {
+        std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause)))?;
+    }
+    if old.maxclients != new.maxclients {
+        let enough = files_for_clients(new.maxclients);
+        if enough != new.maxclients {
+            let reason = "The operating system is not able to handle the specified number of clients, try with";
+            return Err(refused("maxclients", format!("{reason} {enough}")));
+        }
+    }
+    if old.loglevel != new.loglevel {
+        log.set_level(new.loglevel);
+    }
+    Ok(())
+}
+
+fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl FnOnce(&str)) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
-    let (is_free_port, supervisor) = (config.port == 0, config.supervised);
+    let (is_free_port, supervisor) = (config.port == 0 && config.tls_port == 0, config.supervised);
+    let unixsocket = config.unixsocket.clone();
+    let port = config.port;
     Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
-        let server = builder.start().await?;
+        let server = builder.start().await.inspect_err(|cause| {
+            warn!(%cause, "Failed listening on port {port} (tcp), aborting.");
+        })?;
+        server.namespace().settings.on_change(move |old, new| follow_settings(&log, old, new));
         info!("Server initialized");
         info!("Ready to accept connections tcp");
+        if unixsocket.is_some() {
+            info!("Ready to accept connections unix");
+        }
         notify(supervisor, NotifyState::Ready);
         if is_free_port {
             let (addr, pid) = (server.addr(), process::id());
             announce(&format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port()));
         }
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        info!("Received {name}, finishing the replies in flight");
+        signals.until_stopped(&server).await;
         notify(supervisor, NotifyState::Stopping);
-        server.shutdown().await;
-        info!("keylatch is now ready to exit, bye bye...");
-        Ok(())
+        tokio::select! {
+            () = server.shutdown() => Ok(()),
+            _ = signals.interrupt.recv() => {
+                warn!("You insist... exiting now.");
+                Err(io::Error::other("ended by a second SIGINT"))
+            }
+        }
     })
+}
+
+/// The signals that mean something here.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    alarm: Signal,
+    abort: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let listen = |raw: rustix::process::Signal| signal(SignalKind::from_raw(raw.as_raw()));
+        use rustix::process::Signal as S;
+        Ok(Signals {
+            terminate: listen(S::TERM)?,
+            interrupt: listen(S::INT)?,
+            alarm: listen(S::ALARM)?,
+            abort: listen(S::ABORT)?,
+        })
+    }
+
+    /// Waits until SHUTDOWN or a signal has stopped the server.
+    async fn until_stopped(&mut self, server: &Server) {
+        loop {
+            let options = |config: &Config, name: &str| match name {
+                "SIGTERM" => config.shutdown_on_sigterm,
+                _ => config.shutdown_on_sigint,
+            };
+            let name = tokio::select! {
+                () = server.stopped() => return,
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.alarm.recv() => {
+                    warn!("Received SIGALRM");
+                    continue;
+                }
+                _ = self.abort.recv() => crash(rustix::process::Signal::ABORT),
+            };
+            warn!("Received {name} scheduling shutdown...");
+            let config = server.namespace().settings.current();
+            shut_down(server.namespace(), options(&config, name));
+        }
+    }
+}
+
+/// Ends the process as a signal does that ends it at once, with a word in the log.
+pub fn crash(signal: rustix::process::Signal) -> ! {
+    warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
+    if signal != rustix::process::Signal::ABORT {
+        // Whoever may not signal himself aborts.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+    }
+    process::abort()
 }
 
 /// Tells systemd, if it is the supervisor, how the server is doing.

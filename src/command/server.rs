@@ -1,12 +1,14 @@
-//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, TIME.
+//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
 
 use super::args::is_word;
 use super::info;
 use super::{
-    ADMIN, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_SCRIPT, STALE, WRITE, block, one_of, string,
-    token,
+    ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
+    block, one_of, string, token,
 };
+use crate::config::ShutdownOptions;
 use crate::error::{Error, Result};
+use crate::shutdown::shut_down;
 
 const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -56,6 +58,18 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .docs("1.0.0", "O(1)", "Tells how the server is doing."),
+    Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY, Group::Server)
+        .args(&[
+            one_of("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+            token("now", "NOW").optional().since("7.0.0"),
+            token("force", "FORCE").optional().since("7.0.0"),
+            token("abort", "ABORT").optional().since("7.0.0"),
+        ])
+        .docs(
+            "1.0.0",
+            "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+            "Stops the server.",
+        ),
     Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
         "2.6.0",
         "O(1)",
@@ -68,6 +82,35 @@ fn time(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(2);
     call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
     call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
+    Ok(())
+}
+
+/// Replies to failures alone: when the server stops, the connection ends.
+fn shutdown(call: &mut Call<'_>) -> Result<()> {
+    let (mut options, mut abort) = (ShutdownOptions::default(), false);
+    while let Some(word) = call.args.next_word() {
+        let chosen = [
+            ("NOSAVE", &mut options.nosave),
+            ("SAVE", &mut options.save),
+            ("NOW", &mut options.now),
+            ("FORCE", &mut options.force),
+            ("ABORT", &mut abort),
+        ]
+        .into_iter()
+        .find(|(name, _)| is_word(word, name));
+        *chosen.ok_or(Error::Syntax)?.1 = true;
+    }
+    if abort && options != ShutdownOptions::default() || options.nosave && options.save {
+        return Err(Error::Syntax);
+    }
+    // Nothing is waited for, so there is never a shutdown that could be called off.
+    if abort {
+        return Err(Error::other("No shutdown in progress."));
+    }
+    if !shut_down(call.server, options) {
+        return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
+    }
+    call.session.closing = true;
     Ok(())
 }
 

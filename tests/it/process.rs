@@ -10,6 +10,8 @@ use crate::harness::{Client, encode};
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
     child: Child,
+    /// Where it listens, once it has said so.
+    known_addr: Option<SocketAddr>,
     stdout: BufReader<ChildStdout>,
 }
 
@@ -22,7 +24,7 @@ impl Process {
     pub(crate) fn run(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        Process { child, stdout }
+        Process { child, known_addr: None, stdout }
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.
@@ -47,7 +49,14 @@ impl Process {
             rest.split([',', '}']).next().expect("a value").trim_matches('"').to_owned()
         };
         assert_eq!(field("pid"), self.child.id().to_string());
-        format!("{}:{}", field("host"), field("port")).parse().expect("an address")
+        let addr = format!("{}:{}", field("host"), field("port")).parse().expect("an address");
+        self.known_addr = Some(addr);
+        addr
+    }
+
+    /// Returns where it listens, after it has said so.
+    fn known_addr(&self) -> SocketAddr {
+        self.known_addr.expect("it was asked before")
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -332,4 +341,94 @@ fn the_memory_it_counts_is_what_the_allocator_holds() {
     let summed: f64 = replies.map(|reply| reply.trim_start_matches(':').parse::<f64>().expect("an integer")).sum();
     assert!((counted / held - 1.0).abs() < 0.05, "counted {counted} of {held} bytes");
     assert!((summed / held - 1.0).abs() < 0.05, "the keys sum up to {summed} of {held} bytes");
+}
+
+#[test]
+fn log_lines_have_the_form_of_redis() {
+    let mut process = Process::start(&["--always-show-logo", "yes"]);
+    let log = process.read_until("Ready to accept");
+    for line in log.lines() {
+        let words: Vec<&str> = line.splitn(7, ' ').collect();
+        assert_eq!(words[0], format!("{}:M", process.child.id()), "{line}");
+        let is_shaped = |word: &str, shape: &str| {
+            word.len() == shape.len()
+                && word.chars().zip(shape.chars()).all(|(c, s)| if s == '0' { c.is_ascii_digit() } else { c == s })
+        };
+        assert!(
+            is_shaped(words[1], "00") && is_shaped(words[3], "0000") && is_shaped(words[4], "00:00:00.000"),
+            "{line}"
+        );
+        assert!(words[2].len() == 3 && [".", "-", "*", "#"].contains(&words[5]) && !words[6].is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn shutdown_ends_it_with_status_0_and_without_a_reply() {
+    for options in ["SHUTDOWN", "SHUTDOWN NOSAVE NOW FORCE", "SHUTDOWN SAVE FORCE"] {
+        let mut process = Process::start(&[]);
+        let (mut client, mut other) = (process.client(), Client::connect(process.known_addr()));
+        other.expect(&[("PING", "+PONG")]);
+        client.send(format!("{options}\r\n").as_bytes());
+        assert_eq!((client.read_to_end(), other.read_to_end()), (vec![], vec![]), "{options}");
+        assert_eq!(process.wait().code(), Some(0), "{options}");
+        assert!(process.rest().contains("ready to exit, bye bye"));
+    }
+}
+
+#[test]
+fn a_shutdown_that_is_to_save_fails_and_keeps_the_data() {
+    let mut process = Process::start(&["--shutdown-on-sigterm", "save"]);
+    let mut client = process.client();
+    client.expect(&[("SET k v", "+OK"), ("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
+    process.read_until("Errors trying to shut down");
+    process.signal("TERM");
+    let log = process.read_until("Errors trying to shut down");
+    assert!(log.contains("Received SIGTERM") && log.contains("Error trying to save the DB, can't exit"), "{log}");
+    client.expect(&[("GET k", "$1 v")]);
+    assert_eq!(client.call_args(&["CONFIG", "SET", "shutdown-on-sigterm", "save force"]), "+OK");
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
+fn other_signals_are_logged() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    process.signal("ALRM");
+    process.read_until("Received SIGALRM");
+    client.expect(&[("PING", "+PONG")]);
+    process.signal("ABRT");
+    process.read_until("crashed by signal: 6");
+    assert_eq!(process.wait().code(), None);
+}
+
+#[test]
+fn the_directory_and_the_level_of_the_log_change_while_it_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().canonicalize().expect("it exists");
+    let mut process = Process::start(&["--enable-protected-configs", "local"]);
+    let mut client = process.client();
+    client.expect(&[("CONFIG SET loglevel debug", "+OK"), (&format!("CONFIG SET dir {}", path.display()), "+OK")]);
+    let cwd = std::fs::read_link(format!("/proc/{}/cwd", process.child.id())).expect("Linux");
+    assert_eq!(cwd, path);
+    Client::connect(process.known_addr()).send(b"*1\r\n$x\r\n");
+    process.read_until("closing a client that broke the protocol");
+    let refused = client.call("CONFIG SET loglevel warning maxclients 4000000000");
+    assert!(refused.contains("'maxclients') - The operating system is not able to handle"), "{refused}");
+    client.expect(&[("CONFIG GET loglevel", "*2 $8 loglevel $5 debug")]);
+}
+
+#[test]
+fn a_module_is_a_reason_not_to_start() {
+    let output = run(&["--loadmodule", "/x.so"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("Can't load module from /x.so: server aborting"));
+}
+
+#[test]
+fn a_port_in_use_is_logged_in_the_words_that_suites_look_for() {
+    let mut first = Process::start(&[]);
+    let port = first.addr().port().to_string();
+    let output = run(&["--port", &port, "--bind", "127.0.0.1"]);
+    assert!(text(&output.stdout).contains(&format!("Failed listening on port {port}")));
 }
