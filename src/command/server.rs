@@ -1,12 +1,14 @@
 //! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
 
+use tracing::warn;
+
 use super::args::is_word;
 use super::info;
 use super::{
     ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
     block, one_of, string, token,
 };
-use crate::config::ShutdownOptions;
+use crate::config::{ShutdownOptions, rewrite_file, system_text};
 use crate::error::{Error, Result};
 use crate::shutdown::shut_down;
 
@@ -28,6 +30,11 @@ pub const COMMANDS: &[Command] = &[
                     "O(N) when N is the number of configuration parameters provided",
                     "Returns the settings whose names match.",
                 ),
+            Command::new("REWRITE", config_rewrite, ADMINISTRATION, Group::Server).docs(
+                "2.8.0",
+                "O(1)",
+                "Writes the settings into the config file.",
+            ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -150,6 +157,22 @@ fn config_get(call: &mut Call<'_>) -> Result<()> {
         call.reply.bulk(&value);
     }
     Ok(())
+}
+
+fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
+    let missing = || Error::other("The server is running without a config file");
+    let path = call.server.config_file.as_deref().ok_or_else(missing)?;
+    match rewrite_file(&call.server.settings.current(), path, None) {
+        Ok(()) => {
+            warn!("CONFIG REWRITE executed with success.");
+            call.reply.ok();
+            Ok(())
+        }
+        Err(cause) => {
+            warn!(%cause, "CONFIG REWRITE failed");
+            Err(Error::other(format!("Rewriting config file: {}", system_text(&cause))))
+        }
+    }
 }
 
 fn config_set(call: &mut Call<'_>) -> Result<()> {

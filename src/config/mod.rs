@@ -14,6 +14,7 @@ mod inert;
 mod kind;
 mod lists;
 mod load;
+mod rewrite;
 mod settings;
 mod special;
 mod text;
@@ -26,6 +27,7 @@ pub use field::{Allowance, ChannelDefault, LogLevel, OutputLimit, ShutdownOption
 pub(crate) use kind::system_text;
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
+pub use rewrite::rewrite_file;
 pub use settings::{Change, Config, Effect, Setting};
 pub use special::Special;
 pub use text::{quote, split_words};

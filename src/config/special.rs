@@ -64,6 +64,12 @@ impl Special {
     }
 }
 
+/// Tells whether a directive is one of those that are no settings and that Redis knows.
+pub(super) fn is_directive(name: &[u8]) -> bool {
+    let known = ["include", "rename-command", "user", "loadmodule", "sentinel"];
+    known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 /// Returns the files that `include` means: those that match, by name, where the path has wildcards.
 pub(super) fn included_files(path: &[u8]) -> Vec<PathBuf> {
     let has_wildcards = |name: &[u8]| name.iter().any(|byte| b"*?[".contains(byte));
