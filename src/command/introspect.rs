@@ -1,6 +1,7 @@
 //! COMMAND and its subcommands, all computed from the declarations.
 
 use super::args::is_word;
+use super::dispatch::find;
 use super::registry::{CATEGORIES, KeySpec, Registered};
 use super::{
     Arg, Call, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, STALE, one_of, pattern, string,
@@ -36,6 +37,19 @@ pub const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group
             "O(N) where N is the number of commands to look up",
             "Documents commands.",
         ),
+        Command::new("GETKEYS", get_keys, PLAIN, Group::Server).arity(-4).categories(&["connection"]).docs(
+            "2.8.13",
+            "O(N) where N is the number of arguments to the command",
+            "Tells which words of a call are keys.",
+        ),
+        Command::new("GETKEYSANDFLAGS", get_keys_and_flags, PLAIN, Group::Server)
+            .arity(-4)
+            .categories(&["connection"])
+            .docs(
+                "7.0.0",
+                "O(N) where N is the number of arguments to the command",
+                "Tells which words of a call are keys, and what is done with each.",
+            ),
         Command::new("INFO", info, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
             "2.8.13",
             "O(N) where N is the number of commands to look up",
@@ -84,6 +98,41 @@ fn docs(call: &mut Call<'_>) -> Result<()> {
     for command in commands {
         call.reply.bulk(command.name.as_bytes());
         document(&mut call.reply, command);
+    }
+    Ok(())
+}
+
+fn get_keys(call: &mut Call<'_>) -> Result<()> {
+    reply_keys(call, false)
+}
+
+fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
+    reply_keys(call, true)
+}
+
+/// Finds the keys of the call that follows the subcommand's name.
+fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
+    let request = call.args.request().skip(2);
+    let command = find(request, &call.config.special.renames).ok_or(Error::other("Invalid command specified"))?;
+    if command.keys.is_empty() {
+        return Err(Error::other("The command has no key arguments"));
+    }
+    if !command.accepts(request.len()) {
+        return Err(Error::other("Invalid number of arguments specified for command"));
+    }
+    if command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
+        return Err(Error::other("Invalid arguments specified for command"));
+    }
+    let keys: Vec<_> = command.keys_of(request).collect();
+    call.reply.array(keys.len());
+    for (position, flags) in keys {
+        if with_flags {
+            call.reply.array(2);
+        }
+        call.reply.bulk(request.arg(position));
+        if with_flags {
+            words(&mut call.reply, &names_of(flags, KEY_FLAG_NAMES));
+        }
     }
     Ok(())
 }

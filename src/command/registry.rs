@@ -54,7 +54,7 @@ pub struct KeySpec {
 
 impl KeySpec {
     /// Returns the positions of the keys in a request of so many words.
-    fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
         let last = match usize::try_from(self.last) {
             Ok(after_first) => self.first + after_first,
             Err(_) => words.saturating_sub(self.last.unsigned_abs() as usize),

@@ -131,6 +131,15 @@ impl<'a> Request<'a> {
         self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])
     }
 
+    /// Returns the request that is left behind so many words.
+    ///
+    /// # Panics
+    ///
+    /// Panics when there are fewer.
+    pub fn skip(self, words: usize) -> Request<'a> {
+        Request { bytes: self.bytes, spans: &self.spans[words..] }
+    }
+
     /// Returns the bytes of all arguments together, wire headers not counted.
     pub fn bytes_len(self) -> usize {
         self.spans.iter().map(|span| span.len).sum()
