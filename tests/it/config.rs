@@ -268,3 +268,9 @@ fn addresses_change_while_clients_stay() {
     Client::connect(([127, 0, 0, 2], server.addr().port()).into()).expect(&[("PING", "+PONG")]);
     client.expect(&[("PING", "+PONG")]);
 }
+
+#[test]
+fn there_is_nothing_to_rewrite_without_a_config_file() {
+    let server = TestServer::start();
+    server.client().expect(&[("CONFIG REWRITE", "-ERR The server is running without a config file")]);
+}

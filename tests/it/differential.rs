@@ -11,6 +11,7 @@
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
 //! - [`settings`] gives every setting values good and bad.
+//! - [`rewrite`] compares what CONFIG REWRITE makes of a file.
 //!
 //! Without `redis-server` on PATH the tests say so and pass, unless `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
@@ -27,6 +28,7 @@ mod keys;
 mod oracle;
 mod permissions;
 mod random;
+mod rewrite;
 mod script;
 mod sessions;
 mod settings;

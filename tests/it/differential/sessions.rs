@@ -396,7 +396,7 @@ const COMMAND: &str = r#"
     CONFIG REWRITE x
     CONFIG SET timeout 7 timeout 8
     CONFIG SET slave-priority 7 replica-priority 8
-    CONFIG GET *-priority replica-priority SLAVE-priority
+    ~ CONFIG GET *-priority replica-priority SLAVE-priority
     CONFIG SET slave-priority 100
     CONFIG SET replica-priority x port 1
     CONFIG SET port x
