@@ -162,7 +162,10 @@ fn config_get(call: &mut Call<'_>) -> Result<()> {
 fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
     let missing = || Error::other("The server is running without a config file");
     let path = call.server.config_file.as_deref().ok_or_else(missing)?;
-    match rewrite_file(&call.server.settings.current(), path, None) {
+    let config = call.server.settings.current();
+    // Users that have a file of their own are not written down twice.
+    let users = if config.aclfile.is_some() { Vec::new() } else { call.server.acl.users() };
+    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path) {
         Ok(()) => {
             warn!("CONFIG REWRITE executed with success.");
             call.reply.ok();
