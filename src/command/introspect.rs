@@ -139,7 +139,7 @@ fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let names = match (call.args.next_word(), call.args.left()) {
-        (None, _) => matching(call, |_| true, false),
+        (None, _) => matching(call, |_| true),
         (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
             let (filter, value) = (call.args.bytes()?, call.args.bytes()?);
             if is_word(filter, "MODULE") {
@@ -147,7 +147,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             } else if is_word(filter, "ACLCAT") {
                 in_category(call, value)
             } else if is_word(filter, "PATTERN") {
-                matching(call, |command| glob::matches(value, command.name.as_bytes(), true), true)
+                matching(call, |command| glob::matches(value, command.name.as_bytes(), true))
             } else {
                 return Err(Error::Syntax);
             }
@@ -162,19 +162,14 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
     match CATEGORIES.iter().find(|name| is_word(category, name)) {
         None => Vec::new(),
-        Some(name) => matching(call, |command| command.categories().contains(&format!("@{name}")), true),
+        Some(name) => matching(call, |command| command.categories().contains(&format!("@{name}"))),
     }
 }
 
-/// Returns the names of the commands, and if asked for subcommands, that fulfil a condition.
-fn matching(call: &Call<'_>, fits: impl Fn(&Registered) -> bool, with_subcommands: bool) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for command in call.config.special.renames.all() {
-        let subcommands = if with_subcommands { &command.subcommands[..] } else { &[] };
-        let found = std::iter::once(command).chain(subcommands).filter(|command| fits(command));
-        names.extend(found.map(|command| command.name.as_str()));
-    }
-    names
+/// Returns the names of the commands and subcommands that fulfil a condition.
+fn matching(call: &Call<'_>, fits: impl Fn(&Registered) -> bool) -> Vec<&'static str> {
+    let every = call.config.special.renames.all().flat_map(Registered::with_subcommands);
+    every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
 }
 
 /// Writes a command as COMMAND INFO shows it.

@@ -165,7 +165,7 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
     let config = call.server.settings.current();
     // Users that have a file of their own are not written down twice.
     let users = if config.aclfile.is_some() { Vec::new() } else { call.server.acl.users() };
-    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path) {
+    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, false) {
         Ok(()) => {
             warn!("CONFIG REWRITE executed with success.");
             call.reply.ok();

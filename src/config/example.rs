@@ -66,7 +66,7 @@ fn help_line(setting: &Setting) -> String {
 /// Returns the headings in the order of their first setting.
 fn sections() -> Vec<&'static str> {
     let mut sections = Vec::new();
-    for setting in Setting::all().filter(|setting| !setting.hidden) {
+    for setting in Setting::all().filter(|setting| setting.is_documented()) {
         if !sections.contains(&setting.section) {
             sections.push(setting.section);
         }
@@ -75,7 +75,7 @@ fn sections() -> Vec<&'static str> {
 }
 
 fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
-    Setting::all().filter(move |setting| setting.section == section && !setting.hidden)
+    Setting::all().filter(move |setting| setting.section == section && setting.is_documented())
 }
 
 fn heading(section: &str) -> String {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_example_file_names_every_setting_once_within_the_width() {
         let text = example_file();
-        for setting in Setting::all().filter(|setting| !setting.hidden) {
+        for setting in Setting::all().filter(|setting| setting.is_documented()) {
             let is_directive = |line: &&str| line.trim_start_matches("# ").split(' ').next() == Some(setting.name);
             assert!(text.lines().any(|line| is_directive(&line)), "{}", setting.name);
         }
@@ -138,6 +138,6 @@ mod tests {
     fn the_help_has_one_line_for_every_setting() {
         let help = settings_help();
         let options = help.lines().filter(|line| line.trim_start().starts_with("--")).count();
-        assert_eq!(options, Setting::all().filter(|setting| !setting.hidden).count());
+        assert_eq!(options, Setting::all().filter(|setting| setting.is_documented()).count());
     }
 }

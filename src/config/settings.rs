@@ -108,6 +108,11 @@ impl Setting {
         Setting { hidden: true, ..self }
     }
 
+    /// Returns whether the example file and the help show it: what is hidden and does nothing is for suites alone.
+    pub fn is_documented(&self) -> bool {
+        !self.hidden || self.effect == Effect::Honoured
+    }
+
     /// Returns the documentation as one line of text, with the note on settings that do nothing.
     pub fn doc_text(&self) -> String {
         let mut text: String = self.doc.iter().flat_map(|line| [line.trim(), " "]).collect();
@@ -136,11 +141,12 @@ impl Setting {
     }
 }
 
-/// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table.
+/// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
+/// keeps what Redis does not have out of `CONFIG GET *`, because suites and tools set all that they find there.
 macro_rules! honoured {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $(! $hidden:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// Holds the value of every setting.
         #[derive(Clone, Debug)]
@@ -166,7 +172,7 @@ macro_rules! honoured {
         const HONOURED: &[Setting] = &[$($( Setting {
             name: $name,
             alias: [$(Some($alias),)? None][0],
-            hidden: false,
+            hidden: [$({ let $hidden = true; $hidden },)? false][0],
             section: $section,
             kind: $kind,
             default: $default,
@@ -258,7 +264,7 @@ honoured! {
     }
     "Threads" {
         /// Serves connections on this many threads; 0 takes one for every two cores.
-        "worker-threads" worker_threads: u32 = "0", Kind::Int(0, 1024), Start, Honoured;
+        "worker-threads" !hidden worker_threads: u32 = "0", Kind::Int(0, 1024), Start, Honoured;
     }
     "Security" {
         /// Asks clients for this password (AUTH); empty asks for none.

@@ -65,6 +65,18 @@ fn every_container_has_a_help_that_begins_and_ends_as_that_of_redis() {
     }
 }
 
+#[test]
+fn command_list_names_commands_and_subcommands_that_redis_lists() {
+    let Some(arena) = Arena::open() else { return };
+    let replies = arena.pair().call(&["COMMAND", "LIST"]);
+    let (ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
+    let is_ours_alone = |name: &str| DECLARED.iter().any(|(of, field, _)| (*of, *field) == (name, "existence"));
+    for name in &ours {
+        assert!(theirs.contains(name) || is_ours_alone(name), "{name}");
+    }
+    assert!(ours.iter().any(|name| name == "client|list") && ours.iter().any(|name| name == "command|help"));
+}
+
 fn lines(reply: Option<Vec<u8>>) -> Vec<String> {
     items(frame(reply)).iter().map(text).collect()
 }

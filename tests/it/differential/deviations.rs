@@ -27,7 +27,6 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("sort_ro", "flags", "see the key specs of sort"),
     ("sort_ro", "key specs", "see those of sort"),
     ("sort_ro", "docs: arguments", "see the key specs of sort"),
-    ("setting worker-threads", "existence", "Redis serves with one thread"),
 ];
 
 /// A command line with a reply of its own: the line, Redis' reply, keylatch's, and why.
