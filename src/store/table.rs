@@ -327,16 +327,32 @@ impl Bucket {
     /// Takes a key's entry out of the chain, and drops the overflow buckets that are empty then; returns how many.
     fn take(&mut self, tag: u8, key: &[u8]) -> Option<(Entry, usize)> {
         if let Some(slot) = self.position(tag, key) {
+            let entry = self.slots[slot].take()?;
             self.tags[slot] = 0;
-            return self.slots[slot].take().map(|entry| (entry, 0));
+            return Some((entry, self.refill(slot)));
         }
         let overflow = self.overflow.as_deref_mut()?;
-        let (entry, mut dropped) = overflow.take(tag, key)?;
-        if overflow.slots.iter().all(Option::is_none) {
-            self.overflow = overflow.overflow.take();
-            dropped += 1;
+        let (entry, dropped) = overflow.take(tag, key)?;
+        Some((entry, dropped + self.drop_empty()))
+    }
+
+    /// Fills an empty slot from the overflow bucket, so that keys that come and go leave no chains of half-empty ones;
+    /// returns how many were dropped.
+    fn refill(&mut self, slot: usize) -> usize {
+        let Some(overflow) = self.overflow.as_deref_mut() else { return 0 };
+        let Some(last) = overflow.slots.iter().rposition(Option::is_some) else { return 0 };
+        self.slots[slot] = overflow.slots[last].take();
+        self.tags[slot] = std::mem::take(&mut overflow.tags[last]);
+        overflow.refill(last) + self.drop_empty()
+    }
+
+    fn drop_empty(&mut self) -> usize {
+        let next = self.overflow.take_if(|overflow| overflow.slots.iter().all(Option::is_none));
+        let was_empty = next.is_some();
+        if let Some(mut empty) = next {
+            self.overflow = empty.overflow.take();
         }
-        Some((entry, dropped))
+        usize::from(was_empty)
     }
 }
 
@@ -450,6 +466,19 @@ mod tests {
             table.remove(hasher.hash_one(&key[..]), &key).expect("present");
         }
         assert_eq!(table.overflows, count(&table));
+    }
+
+    #[test]
+    fn keys_that_come_and_go_take_no_more_room_than_those_that_stay() {
+        let (mut table, hasher) = filled(20_000);
+        let filled = table.memory();
+        for number in 0..200_000 {
+            let (old, new) = (key(number), key(20_000 + number));
+            table.remove(hasher.hash_one(&old[..]), &old).expect("present");
+            table.insert(hasher.hash_one(&new[..]), Entry::text(&new, b"", None));
+        }
+        assert_eq!(table.count(), 20_000);
+        assert!(table.memory() < filled * 102 / 100, "{} instead of {filled}", table.memory());
     }
 
     #[test]
