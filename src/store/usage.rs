@@ -4,7 +4,7 @@
 //! tells and LRU policies compare. With one they hold how often it was used: a counter of eight bits that rises with
 //! falling probability and falls with time, and, in sixteen bits, the minute it was last brought up to date.
 //!
-//! Both clocks are monotonic and wrap around: ticks after 194 days, minutes after 45. Entries do not know by which rule
+//! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not know by which rule
 //! their bits were written, so after a change of the policy they mean little until keys are used again, as in Redis.
 
 use crate::clock::Now;
@@ -12,8 +12,9 @@ use crate::clock::Now;
 /// How many bits an entry has for its usage.
 const BITS: u32 = 24;
 const MASK: u32 = (1 << BITS) - 1;
-/// How long a tick is, in milliseconds.
-const TICK_MS: u64 = 1000;
+/// How long a tick is, in milliseconds. A second, as in Redis, is too long to tell which keys of a small and busy cache
+/// were used last.
+const TICK_MS: u64 = 200;
 
 const COUNT_BITS: u32 = 8;
 const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
@@ -163,15 +164,15 @@ mod tests {
     #[test]
     fn a_key_is_idle_for_as_long_as_it_was_not_used() {
         let used = UsageRule::RECENCY.fresh(at_s(100));
-        for (now, most) in [(100, 0), (101, 1), (700, 600), (100 + 86_400 * 150, 86_400 * 150)] {
+        for (now, most) in [(100, 0), (101, 1), (700, 600), (100 + 86_400 * 38, 86_400 * 38)] {
             let idle = idle_s(used, at_s(now));
             assert!(idle <= most && idle + 1 >= most, "{idle} of {most}");
         }
-        for idle in [0, 1, 1000, 86_400 * 150] {
+        for idle in [0, 1, 1000, 86_400 * 38] {
             let told = idle_s(idle_for(idle, at_s(5)), at_s(5));
             assert!(told >= idle && told <= idle + 1, "{told} of {idle}");
         }
-        assert!(idle_s(idle_for(u64::MAX, at_s(5)), at_s(5)) > 86_400 * 190);
+        assert!(idle_s(idle_for(u64::MAX, at_s(5)), at_s(5)) > 86_400 * 38);
     }
 
     #[test]

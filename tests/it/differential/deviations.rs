@@ -68,6 +68,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`QUIT` and `CLIENT KILL` of oneself inside `EXEC`, or under `CLIENT REPLY OFF`", "lose the rest of the reply, or do not close", "reply and close"),
     ("What others send to a client without an output limit", "is kept without bound", "closes a client that leaves more than 256 MiB of it unread"),
     ("`OBJECT FREQ` after `BITFIELD`, `SETNX` or `SET` with `NX` or `XX`", "counts each time the command looked the key up", "may count one use fewer or more"),
+    ("`OBJECT IDLETIME` of a key unused for long", "begins again at 0 after 194 days", "begins again at 0 after 38 days"),
     ("`OBJECT FREQ` of a number that Redis shares among keys", "one count for all of them", "a count for each key"),
     ("`OBJECT REFCOUNT` of a small number", "was decided when it was stored: shared, unless `maxmemory` with an LRU or LFU policy was in force", "follows from the settings now"),
     ("`RESTORE` of other types than strings", "restores them", "says `Bad data format: only strings can be restored`"),
