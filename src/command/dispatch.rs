@@ -450,6 +450,7 @@ impl<'n> Turn<'n> {
         self.is_limited = pressure.has_limit();
         if let Some(hold) = self.hold.as_mut().filter(|_| pressure.take_coarse()) {
             hold.report();
+            self.server.sweep_wanted.notify_one(); // who removes what is too much even if nobody asks for anything
         }
     }
 }
