@@ -41,7 +41,22 @@ const DUMPS: &str = r#"
     CONFIG SET rdbcompression yes
     DUMP z
 
-    RESTORE k 0 "\x00\x03bar\n\x00\x17\x83I`\xd0f\xf2\x8a"
+    RESTORE k 0 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17"
+    GET k
+    RESTORE k 5000000000 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" REPLACE
+    PEXPIRETIME k
+    RESTORE k 4102444800000 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" REPLACE ABSTTL IDLETIME 7
+    PEXPIRETIME k
+    OBJECT IDLETIME k
+    WATCH k
+    b: RESTORE k 1 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" REPLACE ABSTTL
+    EXISTS k
+    MULTI
+    PING
+    EXEC
+    RESTORE k 0 "\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5"
+    OBJECT ENCODING k
+    OBJECT REFCOUNT k
     SET k v
     RESTORE k 0 x
     RESTORE k x x

@@ -171,7 +171,8 @@ const USAGE: &str = r#"
     OBJECT FREQ newest
     BITCOUNT newest
     OBJECT FREQ newest
-    RESTORE r 0 "\x00\x03bar\n\x00\x17\x83I`\xd0f\xf2\x8a" FREQ 77
+    RESTORE r 0 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" FREQ 77
+    OBJECT FREQ r
     MSET newest 1 m v
     OBJECT FREQ m
     CONFIG SET lfu-log-factor 10

@@ -220,6 +220,7 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (2, "BITFIELD_RO", &[Key, Fields]),
         (3, "COPY", &[Key, Key, CopyOptions]), (2, "MOVE", &[Key, Database]), (1, "SWAPDB", &[Database, Database]),
         (1, "TOUCH", &[Keys]), (6, "OBJECT", &[Encoding, Key]),
+        (3, "RESTORE", &[Key, RelativeMs, Dump, RestoreOptions]), (1, "SORT", &[Key]), (1, "SORT_RO", &[Key]),
         (8, "PFADD", &[Key, Elements]), (4, "PFCOUNT", &[Keys]), (3, "PFMERGE", &[Keys]), (1, "PFDEBUG", &[Inside, Key]),
         (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
         (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
@@ -259,6 +260,8 @@ enum Part {
     Elements,
     Inside,
     CopyOptions,
+    Dump,
+    RestoreOptions,
     Encoding,
     Database,
     Name,
@@ -332,6 +335,8 @@ impl Random {
             // The others change the key in a way that the transactions of Redis do not notice.
             Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
             Part::CopyOptions => return self.options(COPY_OPTIONS, args),
+            Part::Dump => self.pick(DUMPS).to_vec(),
+            Part::RestoreOptions => return self.options(RESTORE_OPTIONS, args),
             // A small number that was copied has another reference count.
             Part::Encoding => self.pick(&[&b"ENCODING"[..], b"encoding", b"FREQ"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
@@ -439,5 +444,22 @@ const LCS_OPTIONS: &[(&str, Option<Part>)] =
 
 const COPY_OPTIONS: &[(&str, Option<Part>)] =
     &[("REPLACE", None), ("REPLACE", None), ("DB", Some(Part::Database)), ("FOO", None)];
+
+/// What Redis dumps of a short string, an integer and a long string; then one that is damaged.
+const DUMPS: &[&[u8]] = &[
+    b"\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17",
+    b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5",
+    b"\x00\xc3\t<\x01aa\xe0/\x00\x01aa\n\x00\xa6~\x08\xb2\x17\xd0\x97\x80",
+    b"\x00\x03baz\n\x00\xe6\xbeI`\xeef\xfd\x17",
+];
+
+const RESTORE_OPTIONS: &[(&str, Option<Part>)] = &[
+    ("REPLACE", None),
+    ("REPLACE", None),
+    ("REPLACE", None),
+    ("ABSTTL", None),
+    ("IDLETIME", Some(Part::Integer)),
+    ("FREQ", Some(Part::Integer)),
+];
 
 const CONDITIONS: &[(&str, Option<Part>)] = &[("NX", None), ("XX", None), ("GT", None), ("LT", None)];
