@@ -89,7 +89,7 @@ fn measure(
         if batch * DEPTH >= requests / 3 {
             (asked, hits) = (asked + DEPTH, hits + found);
         }
-        if scans && (batch * DEPTH) % SCAN_EVERY == 0 {
+        if scans && (batch * DEPTH).is_multiple_of(SCAN_EVERY) {
             for _ in 0..SCAN_LEN / DEPTH {
                 let keys: Vec<String> = (0..DEPTH).map(|at| format!("scan:{:011}", scanned + at)).collect();
                 peer.use_keys(&keys);
@@ -187,7 +187,9 @@ impl Peer {
     /// Finds the limit that makes room for so many keys, by setting them once.
     fn limit_for(&mut self, keys: usize) -> usize {
         let keys: Vec<String> = (0..keys).map(|number| format!("fill:{number:011}")).collect();
-        keys.chunks(DEPTH).for_each(|keys| drop(self.use_keys(keys)));
+        for portion in keys.chunks(DEPTH) {
+            self.use_keys(portion);
+        }
         let used = self.used();
         self.ask(&["FLUSHALL"]);
         used
