@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
+use tracing::info;
 
 use crate::clock::Now;
 use crate::command::Registered;
 use crate::config::{Config, OutputLimit};
-use crate::mailbox::{END, Letter, Mailbox, NUDGE, OVERFLOW};
+use crate::mailbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
 use crate::store::NEVER;
 
@@ -24,7 +25,7 @@ const WAITING_MAX: u64 = 256 * 1024 * 1024;
 
 /// What an idle client takes, in bytes, as measured: its task, its registration with the runtime, and what is here.
 const CLIENT_BYTES: usize = 1200;
-/// What a subscription takes besides the channel's name, in bytes.
+/// What a subscription or a watched key takes besides its name, in bytes.
 const SUBSCRIPTION_BYTES: usize = 64;
 /// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
 const REPLY_BUFFER: usize = 16 * 1024;
@@ -58,6 +59,8 @@ pub struct ClientInfo {
     blocked: AtomicU8,
     is_exempt: AtomicBool,
     is_silent: AtomicBool,
+    /// What [`Clients::account`] counts it with, in bytes.
+    counted_memory: AtomicUsize,
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
@@ -301,7 +304,12 @@ impl ClientInfo {
             + self.query_room.load(Relaxed)
             + self.queued_bytes.load(Relaxed)
             + self.waiting()
-            + subscriptions as usize * SUBSCRIPTION_BYTES
+            + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
+    }
+
+    /// Returns the bytes of what the client has sent and what it has not read.
+    pub fn buffers(&self) -> (usize, usize) {
+        (self.query_buffer.load(Relaxed) + self.query_room.load(Relaxed), self.waiting())
     }
 
     /// Returns the letters that tell CLIENT LIST about the client's state.
@@ -429,6 +437,9 @@ pub struct Clients {
     /// How many are blocked, and how many of those not for ever.
     blocked: AtomicUsize,
     timed: AtomicUsize,
+    /// The bytes that clients take together, as far as they are counted: only while there is a limit.
+    memory: AtomicUsize,
+    evicted: AtomicU64,
 }
 
 impl Clients {
@@ -461,6 +472,7 @@ impl Clients {
             blocked: AtomicU8::new(blocked::FREE),
             is_exempt: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
+            counted_memory: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
             query_buffer: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
@@ -483,7 +495,53 @@ impl Clients {
 
     /// Removes a client that is gone.
     pub fn remove(&self, id: u64) {
-        self.by_id.lock().remove(&id);
+        let removed = self.by_id.lock().remove(&id);
+        if let Some(client) = removed {
+            self.memory.fetch_sub(client.counted_memory.swap(0, Relaxed), Relaxed);
+        }
+    }
+
+    /// Counts what a client takes now, and closes clients, the largest first, when all together take `most` bytes.
+    pub fn account(&self, client: &ClientInfo, most: u64) {
+        if client.mailbox.is_ending() {
+            return; // it is not counted any more
+        }
+        let memory = client.memory();
+        let before = client.counted_memory.swap(memory, Relaxed);
+        let all = self.memory.fetch_add(memory.wrapping_sub(before), Relaxed).wrapping_add(memory.wrapping_sub(before));
+        if all as u64 >= most {
+            self.evict(most);
+        }
+    }
+
+    /// Counts what every client takes now, and closes the largest until all together take less than `most` bytes.
+    pub fn evict(&self, most: u64) {
+        let mut clients = self.all();
+        for client in &clients {
+            client.counted_memory.store(client.memory(), Relaxed);
+        }
+        let counted = |client: &ClientInfo| client.counted_memory.load(Relaxed);
+        let mut all: usize = clients.iter().map(|client| counted(client)).sum();
+        self.memory.store(all, Relaxed);
+        if (all as u64) < most {
+            return;
+        }
+        clients.sort_by_key(|client| std::cmp::Reverse(counted(client)));
+        for client in clients.iter().filter(|client| !client.is_exempt.load(Relaxed)) {
+            if (all as u64) < most {
+                return;
+            }
+            all -= counted(client);
+            info!(client = client.id, "closing a client because clients take too much memory");
+            self.evicted.fetch_add(1, Relaxed);
+            client.mailbox.signal(EVICTED);
+            self.remove(client.id);
+        }
+    }
+
+    /// Returns how many clients were closed because they took too much memory.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Relaxed)
     }
 
     /// Ends the connection of a client, which is not listed any more from now on.

@@ -22,9 +22,9 @@ use tracing::{debug, warn};
 use crate::clients::{Block, Unblocked};
 use crate::clock::Clock;
 use crate::command::dispatch::{Deferred, Later, Sliced, Turn};
-use crate::config::Config;
+use crate::config::{ClientMemory, Config};
 use crate::error::Error;
-use crate::mailbox::{END, MAIL, NUDGE, OVERFLOW};
+use crate::mailbox::{ENDS, EVICTED, MAIL, NUDGE, OVERFLOW};
 use crate::namespace::Namespace;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::scratch::{Pool, READ_LEN, Scratch};
@@ -99,6 +99,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Read(len) => len,
             };
             self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            if self.is_evicted() {
+                continue;
+            }
             while let Some(later) = self.execute_input() {
                 if !Box::pin(self.finish(later)).await? {
                     return Ok(());
@@ -144,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         // Mail that comes while output waits is looked at once the client has taken that.
-        let awaited = if scratch.output.is_empty() { END | OVERFLOW | NUDGE | MAIL } else { END | OVERFLOW | NUDGE };
+        let awaited = if scratch.output.is_empty() { ENDS | NUDGE | MAIL } else { ENDS | NUDGE };
         if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
             self.pool.give(blank);
         }
@@ -158,12 +161,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn poll_mailbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
             let signals = self.session.info.mailbox.signals();
+            if signals & EVICTED != 0 {
+                self.drop_output();
+            }
             if signals & OVERFLOW != 0 {
                 warn!(client = self.session.info.id, "closing a client that does not take its output");
                 self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
                 self.drop_output();
             }
-            if signals & (END | OVERFLOW) != 0 {
+            if signals & ENDS != 0 {
                 return Ok(Poll::Ready(()));
             }
             let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
@@ -373,6 +379,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let waiting = self.waiting();
         let query = self.scratch.as_ref().map_or(0, |scratch| scratch.input.len());
         let hard_bytes = self.session.info.output_limit(&self.config).hard_bytes;
+        if self.is_evicted() {
+            self.drop_output();
+            return true;
+        }
         let is_slow = hard_bytes != 0 && waiting as u64 > hard_bytes;
         let is_greedy = query > self.config.client_query_buffer_limit;
         if is_slow || is_greedy {
@@ -383,6 +393,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.drop_output();
         }
         is_slow || is_greedy
+    }
+
+    /// Counts the client's memory where that of all is limited; returns whether it is over for this one.
+    fn is_evicted(&mut self) -> bool {
+        if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
+            return false;
+        }
+        let info = &self.session.info;
+        if let Some(scratch) = &self.scratch {
+            info.set_query_buffer(scratch.input.len(), scratch.input.capacity() - scratch.input.len());
+        }
+        info.set_output_buffer(self.waiting());
+        if let Some(most) = self.config.client_memory_max() {
+            self.server.clients.account(info, most);
+        }
+        info.mailbox.is_ending()
     }
 
     /// Shows others how much output waits, and since when it has been more than the soft limit allows.

@@ -27,6 +27,10 @@ pub const END: Signals = 1;
 pub const OVERFLOW: Signals = 1 << 1;
 /// Frames wait to be written.
 pub const MAIL: Signals = 1 << 2;
+/// Clients take too much memory: this one's connection is to end, and what waits for it is dropped.
+pub const EVICTED: Signals = 1 << 4;
+/// The signals that end a connection.
+pub const ENDS: Signals = END | OVERFLOW | EVICTED;
 /// A client that is blocked is to look whether it still is.
 pub const NUDGE: Signals = 1 << 3;
 
@@ -58,7 +62,7 @@ impl Mailbox {
 
     /// Returns whether the connection has been told to end.
     pub fn is_ending(&self) -> bool {
-        self.signals() & (END | OVERFLOW) != 0
+        self.signals() & ENDS != 0
     }
 
     /// Raises a signal and wakes the client's task if that waits for it.

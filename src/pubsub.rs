@@ -79,6 +79,11 @@ impl Hub {
         self.count(Topic::Channel) > 0 || self.count(Topic::Pattern) > 0
     }
 
+    /// Returns whether anybody listens to anything.
+    pub fn has_subscribers(&self) -> bool {
+        self.has_listeners() || self.count(Topic::ShardChannel) > 0
+    }
+
     /// Returns how many channels or patterns have an audience.
     pub fn count(&self, topic: Topic) -> usize {
         self.topics[topic as usize].count.load(Relaxed)

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::acl::Acl;
-use crate::clients::Peer;
+use crate::clients::{Class, Peer};
 use crate::clock::Clock;
 use crate::config::{Config, SetError};
 use crate::connection::Connection;
@@ -405,17 +405,25 @@ impl Shared {
         }
     }
 
-    /// Closes clients that have sent nothing for `timeout` seconds, or whose replies wait for too long.
+    /// Closes clients that have sent nothing for `timeout` seconds, whose replies wait for too long, or that take too
+    /// much memory.
     fn close_overdue(&self) {
         let config = self.namespace.settings.current();
         let timeout_ms = u64::from(config.timeout_s) * 1000;
-        if timeout_ms == 0 && config.client_output_buffer_limit.iter().all(|limit| limit.soft_bytes == 0) {
+        let clients = &self.namespace.clients;
+        if let Some(most) = config.client_memory_max() {
+            clients.evict(most);
+        }
+        let has_subscribers = self.namespace.hub.has_subscribers();
+        let normal = config.client_output_buffer_limit[Class::Normal as usize];
+        if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {
             return;
         }
         let now = self.namespace.clock.now();
-        for client in self.namespace.clients.all() {
+        for client in clients.all() {
             client.note_soft_limit(client.output_limit(&config), now);
-            if timeout_ms != 0 && client.idle_ms(now) > timeout_ms {
+            let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
+            if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
                 info!(client = client.id, "closing a client whose time is over");
                 client.mailbox.signal(END);
             }

@@ -84,6 +84,9 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "connected_clients", call.server.clients.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", call.config.maxclients);
+    let buffers: Vec<_> = call.server.clients.all().iter().map(|client| client.buffers()).collect();
+    field(text, "client_recent_max_input_buffer", buffers.iter().map(|(input, _)| *input).max().unwrap_or(0));
+    field(text, "client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
     field(text, "blocked_clients", call.server.clients.blocked());
     field(text, "tracking_clients", 0);
     field(text, "pubsub_clients", call.server.clients.count_of(Class::Subscriber));
@@ -100,6 +103,8 @@ fn memory(text: &mut String, call: &mut Call<'_>) {
     field(text, "used_memory_human", human(used));
     field(text, "used_memory_overhead", used.saturating_sub(dataset));
     field(text, "used_memory_dataset", dataset);
+    field(text, "mem_clients_slaves", 0);
+    field(text, "mem_clients_normal", call.server.clients.all().iter().map(|client| client.memory()).sum::<usize>());
     if let Some(allocator) = allocator {
         field(text, "allocator_allocated", allocator.allocated);
         field(text, "allocator_active", allocator.active);
@@ -137,6 +142,7 @@ fn stats(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
     field(text, "expired_keys", totals.expired);
     field(text, "evicted_keys", totals.evicted);
+    field(text, "evicted_clients", clients.evicted());
     field(text, "total_eviction_exceeded_time", stats.shortage.total_ms(now));
     field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
     field(text, "pubsub_channels", call.server.hub.count(Topic::Channel));

@@ -26,6 +26,33 @@ pub struct OutputLimit {
     pub soft_seconds: u32,
 }
 
+/// Limits the bytes that all clients take together; 0 bytes mean no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMemory {
+    /// So many.
+    Bytes(u64),
+    /// This share of `maxmemory`.
+    Percent(u32),
+}
+
+impl Field for ClientMemory {
+    fn from_text(text: &[u8]) -> Self {
+        let digits = std::str::from_utf8(text).expect("canonical numbers are ASCII");
+        match digits.strip_suffix('%') {
+            Some(percent) => ClientMemory::Percent(percent.parse().expect("the kind bounds the percentage")),
+            None => ClientMemory::Bytes(digits.parse().expect("the kind bounds the bytes")),
+        }
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        match self {
+            ClientMemory::Bytes(bytes) => bytes.to_string(),
+            ClientMemory::Percent(percent) => format!("{percent}%"),
+        }
+        .into_bytes()
+    }
+}
+
 /// Names the weight from which on messages are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {

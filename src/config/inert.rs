@@ -32,7 +32,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 pub(super) const INERT: &[Setting] = {
     use Change::{Protected, Runtime, Start};
     use Kind::{
-        Bytes, Choice, ChoiceOr, Events, FileName, HostName, Int, Memory, MemoryOrPercent, OomScores, Percentiles, Primary,
+        Bytes, Choice, ChoiceOr, Events, FileName, HostName, Int, Memory, OomScores, Percentiles, Primary,
         Raised, SavePoints, SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
@@ -128,7 +128,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(REPLICATION, "min-replicas-max-lag", Int(0, INT_MAX), "10", Runtime, &["Would not count a replica that is silent for so many seconds."]).alias("min-slaves-max-lag"),
         S::inert(REPLICATION, "propagation-error-behavior", Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore", Runtime, &["Would choose what happens when a replica cannot apply a write."]),
         S::inert(REPLICATION, "dual-channel-replication-enabled", Switch, "no", Runtime, &["Would send snapshots and changes to replicas side by side."]).hidden(),
-        S::inert(MEMORY, "maxmemory-clients", MemoryOrPercent(100), "0", Runtime, &["Would close clients that take more memory than this together."]),
         S::inert(MEMORY, "active-expire-effort", Int(1, 10), "1", Runtime, &["Would say how hard to look for keys that have ended; keylatch removes each at its time."]),
         S::inert(MEMORY, "activerehashing", Switch, "yes", Runtime, &["Would spend idle time on growing tables."]),
         S::inert(MEMORY, "jemalloc-bg-thread", Switch, "yes", Runtime, &["Would let the allocator return memory in the background, which it always does."]),

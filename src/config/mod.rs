@@ -23,7 +23,9 @@ use std::fmt;
 
 pub use environment::environment_text;
 pub use example::{example_file, settings_help};
-pub use field::{Allowance, ChannelDefault, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients};
+pub use field::{
+    Allowance, ChannelDefault, ClientMemory, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
+};
 pub(crate) use kind::system_text;
 pub use kind::{Kind, Origin};
 pub use load::{LoadError, load, options_text};
@@ -33,6 +35,9 @@ pub use special::Special;
 pub use text::{quote, split_words};
 
 use crate::glob;
+
+/// A limit on the memory of clients below this, in bytes, would leave no way to talk to the server.
+const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
 
 /// Says why `CONFIG SET` changed nothing; `Display` gives the text behind `ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +67,17 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl Config {
+    /// Returns how many bytes all clients together may take; `None` for no limit.
+    pub fn client_memory_max(&self) -> Option<u64> {
+        let most = match self.maxmemory_clients {
+            ClientMemory::Bytes(0) => return None,
+            ClientMemory::Bytes(bytes) => bytes,
+            ClientMemory::Percent(_) if self.maxmemory == 0 => return None,
+            ClientMemory::Percent(percent) => (u128::from(self.maxmemory) * u128::from(percent) / 100) as u64,
+        };
+        Some(most.max(CLIENT_MEMORY_LEAST))
+    }
+
     /// Returns names and values of all settings that match any of the patterns, each once (`CONFIG GET`).
     ///
     /// A pattern without wildcards is a name, and comes back spelt as it was asked for: Redis does so. A setting with

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::field::{
-    Allowance, ChannelDefault, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
+    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
 };
 use super::inert::INERT;
 use super::kind::Kind;
@@ -322,6 +322,9 @@ honoured! {
         /// is no limit.
         "client-output-buffer-limit" client_output_buffer_limit: [OutputLimit; 3]
             = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", Kind::OutputLimits, Runtime, Honoured;
+        /// Closes the clients that take the most memory, for what they send and do not read, when all of them together
+        /// take so much: bytes, or a share of `maxmemory` such as `5%`; 0 is no limit.
+        "maxmemory-clients" maxmemory_clients: ClientMemory = "0", Kind::MemoryOrPercent(100), Runtime, Honoured;
     }
 }
 

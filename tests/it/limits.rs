@@ -189,3 +189,117 @@ fn connections_that_come_and_go_without_a_word_leave_nothing_behind() {
     while witness.info("connected_clients") != "1" {}
     assert_eq!(witness.info("rejected_connections"), "0");
 }
+
+#[test]
+fn clients_that_take_too_much_memory_together_lose_the_largest_of_them() {
+    let server = TestServer::start_with(&[("maxmemory-clients", "3mb")]);
+    let (mut small, mut large) = (server.client(), server.client());
+    small.expect(&[("SET k v", "+OK")]);
+    assert_eq!(large.call(&format!("SET l {}", "x".repeat(1_000_000))), "+OK");
+    // The rest of this request need not arrive.
+    let mut writer = large.writer();
+    let argument = "x".repeat(4_000_000);
+    let sent = std::thread::spawn(move || writer.write_all(&encode(&["SET", "m", &argument])).is_ok());
+    assert_eq!(large.read_to_end(), b"");
+    drop(sent.join());
+    small.expect(&[("GET k", "$1 v"), ("EXISTS m", ":0")]);
+    assert_eq!((small.info("evicted_clients"), small.info("connected_clients")), ("1".into(), "1".into()));
+    assert!(small.info("mem_clients_normal").parse::<usize>().expect("a number") < 100_000);
+}
+
+#[test]
+fn queued_commands_and_unread_replies_count_as_a_clients_memory() {
+    let server = TestServer::start_with(&[("maxmemory-clients", "3mb")]);
+    let (mut small, mut queueing, mut deaf) = (server.client(), server.client(), server.client());
+    queueing.call("MULTI");
+    let set = encode(&["SET", "k", &"x".repeat(750_000)]);
+    let mut writer = queueing.writer();
+    let sent = std::thread::spawn(move || (0..5).all(|_| writer.write_all(&set).is_ok()));
+    queueing.read_to_end();
+    drop(sent.join());
+    small.call(&format!("SET k {}", "x".repeat(100_000)));
+    let mut writer = deaf.writer();
+    let sent = std::thread::spawn(move || writer.write_all(&encode(&["GET", "k"]).repeat(500)).is_ok());
+    while small.info("evicted_clients") != "2" {}
+    deaf.read_to_end();
+    drop(sent.join());
+    assert_eq!(small.call("STRLEN k"), ":100000");
+}
+
+#[test]
+fn who_is_exempt_is_not_closed_for_its_memory() {
+    let server = TestServer::start_with(&[("maxmemory", "10mb"), ("maxmemory-clients", "20%")]);
+    let (mut exempt, mut other) = (server.client(), server.client());
+    exempt.expect(&[("CLIENT NO-EVICT ON", "+OK")]);
+    assert!(exempt.call("CLIENT INFO").contains(" flags=e "));
+    assert_eq!(exempt.call(&format!("SET k {}", "x".repeat(4_000_000))), "+OK");
+    let mut writer = other.writer();
+    let argument = "x".repeat(4_000_000);
+    let sent = std::thread::spawn(move || writer.write_all(&encode(&["SET", "m", &argument])).is_ok());
+    assert_eq!(other.read_to_end(), b"");
+    drop(sent.join());
+    exempt.expect(&[("STRLEN k", ":4000000"), ("EXISTS m", ":0")]);
+}
+
+#[test]
+fn clients_that_wait_for_something_are_not_idle() {
+    let server = TestServer::start_with(&[("timeout", "10")]);
+    let (mut idle, mut listener, mut blocked) = (server.client(), server.client(), server.client());
+    idle.call("PING");
+    listener.call("SUBSCRIBE c");
+    blocked.send(b"WAIT 1 0\r\n");
+    let mut busy = server.client();
+    while busy.info("blocked_clients") != "1" {}
+    server.advance_ms(11_000);
+    assert_eq!(idle.read_to_end(), b"");
+    let mut other = server.client();
+    other.expect(&[("PUBLISH c hello", ":1"), ("CLIENT UNBLOCK 3", ":1")]);
+    assert_eq!(listener.reply().matches("hello").count(), 1);
+    assert_eq!(blocked.reply(), ":0");
+}
+
+#[test]
+fn waits_and_pauses_follow_the_clock_that_is_moved_by_hand() {
+    let server = TestServer::start();
+    let (mut waiting, mut held, mut other) = (server.client(), server.client(), server.client());
+    waiting.send(b"WAIT 1 5000\r\n");
+    while other.info("clients_in_timeout_table") != "1" {}
+    server.advance_ms(4_999);
+    assert_eq!(other.info("blocked_clients"), "1");
+    server.advance_ms(1);
+    assert_eq!(waiting.reply(), ":0");
+    other.expect(&[("CLIENT PAUSE 1000 WRITE", "+OK"), ("GET k", "$-1")]);
+    held.send(b"SET k v\r\n");
+    while other.info("blocked_clients") != "1" {}
+    assert!(other.call("CLIENT LIST").contains("flags=b"));
+    server.advance_ms(1_000);
+    assert_eq!(held.reply(), "+OK");
+}
+
+#[test]
+fn five_hundred_clients_are_held_back_and_served_again() {
+    let server = TestServer::start();
+    let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
+    let mut other = server.client();
+    other.expect(&[("CLIENT PAUSE 100000 WRITE", "+OK")]);
+    clients.iter_mut().for_each(|client| client.send(b"INCR k\r\n"));
+    while other.info("blocked_clients") != "500" {}
+    other.expect(&[("GET k", "$-1"), ("CLIENT UNPAUSE", "+OK")]);
+    clients.iter_mut().for_each(|client| assert!(client.reply().starts_with(':')));
+    other.expect(&[("GET k", "$3 500"), ("CLIENT KILL TYPE normal", ":500")]);
+    assert_eq!(other.call("CLIENT LIST").matches("id=").count(), 1);
+    clients.iter_mut().for_each(|client| assert!(client.read_raw().is_none()));
+}
+
+#[test]
+fn keys_that_end_during_a_pause_are_removed_after_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", "+OK"), ("SET l v PX 100", "+OK"), ("CLIENT PAUSE 1000 WRITE", "+OK")]);
+    server.advance_ms(500);
+    client.expect(&[("GET k", "$-1"), ("RANDOMKEY", "$-1"), ("DBSIZE", ":2")]);
+    assert_eq!(client.info("expired_keys"), "0");
+    server.advance_ms(500);
+    client.expect(&[("DBSIZE", ":0")]);
+    assert_eq!(client.info("expired_keys"), "2");
+}
