@@ -148,6 +148,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     }
     if let Some(protocol) = protocol {
         call.session.set_protocol(protocol, &mut call.reply);
+        call.end_turn(); // whoever listens to channels may do more or less in the new protocol
     }
     introduce_server(call);
     Ok(())

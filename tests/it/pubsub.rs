@@ -26,6 +26,19 @@ fn each_listener_gets_messages_in_its_own_protocol() {
 }
 
 #[test]
+fn a_listener_that_changes_its_protocol_is_held_to_the_new_one_at_once() {
+    let server = TestServer::start();
+    let (mut listener, mut talker) = (server.client3(), server.client());
+    listener.expect(&[("SUBSCRIBE c", ">3 $9 subscribe $1 c :1"), ("GET k", "_")]);
+    listener.send(b"HELLO 2\r\nGET k\r\nPING\r\n");
+    assert!(listener.reply().starts_with("*14 $6 server"));
+    assert!(listener.reply().starts_with("-ERR Can't execute 'get': only (P|S)SUBSCRIBE"));
+    assert_eq!(listener.reply(), "*2 $4 pong $0 ");
+    assert_eq!(talker.call("PUBLISH c hello"), ":1");
+    assert_eq!(listener.reply(), "*3 $7 message $1 c $5 hello");
+}
+
+#[test]
 fn messages_never_come_inside_a_reply() {
     let server = TestServer::start_on_workers(2);
     let (mut listener, mut talker) = (server.client3(), server.client());

@@ -634,9 +634,6 @@ const ITSELF: &str = r#"
     b: PUBLISH a x
     a<
     a<
-    a> HELLO 2 SETNAME
-    a<
-    a: CLIENT GETNAME
     a: RESET
     a: GET k
 "#;
