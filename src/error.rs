@@ -90,8 +90,6 @@ pub enum Error {
     NotWhileListening(String),
     /// CLIENT UNBLOCK ended the wait.
     Unblocked,
-    /// A subcommand has no such form; holds the word and the container's name.
-    SubcommandForm(Vec<u8>, &'static str),
     /// A client name has bytes outside `!`..`~`.
     ClientName,
     /// CLIENT SETINFO met an attribute it does not know; holds the word.
@@ -175,11 +173,6 @@ impl Error {
                 quoting("ERR unknown subcommand '", word, &format!("'. Try {container} HELP."))
             }
             Error::NotWhileListening(name) => quoting("ERR Can't execute '", name.as_bytes(), LISTENING_ONLY),
-            Error::SubcommandForm(word, container) => quoting(
-                "ERR unknown subcommand or wrong number of arguments for '",
-                word,
-                &format!("'. Try {container} HELP."),
-            ),
             Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
             Error::PfdebugSubcommand(word) => {

@@ -192,7 +192,7 @@ fn shard_channels(call: &mut Call<'_>) -> Result<()> {
 fn list(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     let pattern = call.args.next_word();
     if call.args.left() > 0 {
-        return Err(Error::SubcommandForm(call.args.request().arg(1).to_vec(), "PUBSUB"));
+        return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
     }
     let names = call.server.hub.names(topic, pattern);
     call.reply.array(names.len());

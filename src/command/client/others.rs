@@ -186,5 +186,5 @@ pub(super) fn unblock(call: &mut Call<'_>) -> Result<()> {
 
 /// Says that the subcommand has no form with so many words.
 fn form_error(call: &Call<'_>) -> Error {
-    Error::SubcommandForm(call.args.request().arg(1).to_vec(), "CLIENT")
+    Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "CLIENT")
 }
