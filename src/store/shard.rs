@@ -145,10 +145,7 @@ impl Shard {
     pub fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
         if has_ended(entry, now) {
-            if self.alarm.frozen_until_ms(now.mono_ms).is_none() {
-                self.expire(key);
-            }
-            return None;
+            return self.remove_ended(key, now);
         }
         self.table.at(place)
     }
@@ -158,11 +155,19 @@ impl Shard {
     pub fn read(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
         if has_ended(entry, now) {
-            self.expire(key);
-            return None;
+            return self.remove_ended(key, now);
         }
         note_use(entry, &self.pressure, &mut self.dice, now);
         self.table.at(place)
+    }
+
+    /// Removes a key that has ended, unless all such are to stay for now; either way there is no entry to see.
+    #[cold]
+    fn remove_ended(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+        if self.alarm.frozen_until_ms(now.mono_ms).is_none() {
+            self.expire(key);
+        }
+        None
     }
 
     /// Notes of a key that exists how it was used.
