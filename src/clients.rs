@@ -24,7 +24,7 @@ use crate::store::NEVER;
 const WAITING_MAX: u64 = 256 * 1024 * 1024;
 
 /// What an idle client takes, in bytes, as measured: its task, its registration with the runtime, and what is here.
-const CLIENT_BYTES: usize = 1200;
+const CLIENT_BYTES: usize = 1450;
 /// What a subscription or a watched key takes besides its name, in bytes.
 const SUBSCRIPTION_BYTES: usize = 64;
 /// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
