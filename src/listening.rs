@@ -5,7 +5,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
@@ -25,9 +25,12 @@ const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 /// One port, at every address of `bind`.
 #[derive(Default)]
 pub struct Opened {
-    /// Where connections arrive.
-    pub listeners: Vec<Arc<TcpListener>>,
-    /// What they must do first, on a TLS port.
+    /// Where connections arrive, until [`Opened::take`].
+    fresh: Vec<Arc<TcpListener>>,
+    /// The sockets of those who accept. They alone hold them: when their runtime ends, nothing is left open.
+    taken: Vec<Weak<TcpListener>>,
+    addr: Option<SocketAddr>,
+    /// What connections must do first, on a TLS port.
     pub acceptor: Option<Arc<Acceptor>>,
     /// Tells whoever accepts that the port is closed.
     pub closed: CancellationToken,
@@ -39,7 +42,7 @@ impl Opened {
     /// # Errors
     /// When an address cannot be bound.
     pub fn plain(config: &Config, port: u16) -> io::Result<Self> {
-        Ok(Opened { listeners: bind_all(config, port)?, ..Opened::default() })
+        Ok(Opened::at(bind_all(config, port)?))
     }
 
     /// Opens a port for TLS connections; 0 opens none.
@@ -52,20 +55,34 @@ impl Opened {
         }
         let acceptor = Acceptor::new(config)
             .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
-        Ok(Opened { listeners: bind_all(config, port)?, acceptor: Some(Arc::new(acceptor)), ..Opened::default() })
+        Ok(Opened { acceptor: Some(Arc::new(acceptor)), ..Opened::at(bind_all(config, port)?) })
+    }
+
+    fn at(listeners: Vec<Arc<TcpListener>>) -> Self {
+        let addr = listeners.first().and_then(|first| first.local_addr().ok());
+        Opened { fresh: listeners, addr, ..Opened::default() }
+    }
+
+    /// Gives the sockets to whoever accepts connections.
+    pub fn take(&mut self) -> Vec<Arc<TcpListener>> {
+        let fresh = std::mem::take(&mut self.fresh);
+        self.taken.extend(fresh.iter().map(Arc::downgrade));
+        fresh
     }
 
     /// Returns the first address.
     pub fn addr(&self) -> Option<SocketAddr> {
-        self.listeners.first()?.local_addr().ok()
+        self.addr
     }
 
     /// Refuses connections from now on, though whoever accepts them may still hold the sockets.
-    fn close(&self) {
+    fn close(&mut self) {
         self.closed.cancel();
-        for listener in &self.listeners {
+        self.fresh.clear();
+        self.addr = None;
+        for listener in self.taken.iter().filter_map(Weak::upgrade) {
             // On a listening socket this cannot fail on Linux; elsewhere it closes with its last holder.
-            let _ = SockRef::from(&**listener).shutdown(Shutdown::Both);
+            let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
         }
     }
 
@@ -104,8 +121,8 @@ impl Ports {
     }
 
     /// Iterates over the ports.
-    pub fn all(&self) -> [&Opened; 2] {
-        [&self.plain, &self.tls]
+    pub fn all(&mut self) -> [&mut Opened; 2] {
+        [&mut self.plain, &mut self.tls]
     }
 
     /// Returns the port for plain connections; 0 when there is none.

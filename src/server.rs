@@ -249,9 +249,9 @@ struct Shared {
 
 impl Shared {
     /// Accepts connections at a port that was opened.
-    fn listen(self: &Arc<Self>, opened: &Opened) {
-        for listener in &opened.listeners {
-            let accept = self.clone().accept_tcp(listener.clone(), opened.acceptor.clone(), opened.closed.clone());
+    fn listen(self: &Arc<Self>, opened: &mut Opened) {
+        for listener in opened.take() {
+            let accept = self.clone().accept_tcp(listener, opened.acceptor.clone(), opened.closed.clone());
             self.tasks.spawn_on(accept, &self.runtime);
         }
     }
