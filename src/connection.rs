@@ -41,6 +41,8 @@ const SLICES: usize = 16;
 const IDLE_LEN: usize = 1200;
 /// By how many bytes its buffers have to change to be counted anew.
 const COUNTED_STEP: usize = 4 * 1024;
+/// How long to wait before asking again whether a script that runs for too long has ended.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client that is being closed has to take its last replies.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -84,6 +86,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
         let store = &self.server.store;
+        while self.session.is_known_to_shards() && store.seat().is_occupied() {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
         self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
         // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
         // would have room for the timer all its life.
@@ -318,7 +323,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Finishes a long command slice by slice; others are served in between.
     async fn finish_slices(&mut self, mut task: Box<dyn Sliced>) {
         loop {
-            tokio::task::yield_now().await;
+            match self.server.store.seat().is_occupied() {
+                false => tokio::task::yield_now().await,
+                true => tokio::time::sleep(BUSY_PAUSE).await,
+            }
             let Some(scratch) = &mut self.scratch else { return };
             let before = scratch.output.mark();
             let mut turn = Turn::new(&self.server, &self.config);

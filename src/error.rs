@@ -130,6 +130,16 @@ pub enum Error {
     MaxClients,
     /// A stranger's address met protected mode.
     ProtectedMode,
+    /// A script has been running for too long; holds whether it is a `SCRIPT` or a `FUNCTION` that can be killed.
+    Busy(&'static str),
+    /// SCRIPT KILL or FUNCTION KILL found nothing to kill.
+    NotBusy,
+    /// The script to be killed has written already.
+    Unkillable,
+    /// No script of this SHA1 is known.
+    NoScript,
+    /// A script failed, or its text is wrong; holds the whole line.
+    Script(Vec<u8>),
     /// LCS over values too large for its table.
     LcsTooLong,
     /// A text that only one command knows, without the `ERR` prefix.
@@ -152,6 +162,10 @@ you sure your configuration is correct?";
 
 const LISTENING_ONLY: &str = "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
 context";
+
+const BUSY: &str = "Redis is busy running a script. You can only call";
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either \
+wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
 
 impl Error {
     /// Returns an error with the prefix `ERR` and a text of its own.
@@ -190,6 +204,7 @@ impl Error {
             Error::CommandNotFound(name) => quoting("ERR Command '", clip(name, usize::MAX), "' not found"),
             Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
+            Error::Script(line) => line.clone(),
             Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
             _ => return None,
         })
@@ -264,6 +279,10 @@ impl fmt::Display for Error {
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::NoAclFile => NO_ACL_FILE,
+            Error::Busy(kind) => return write!(f, "BUSY {BUSY} {kind} KILL or SHUTDOWN NOSAVE."),
+            Error::NotBusy => "NOTBUSY No scripts in execution right now.",
+            Error::Unkillable => UNKILLABLE,
+            Error::NoScript => "NOSCRIPT No matching script. Please use EVAL.",
             Error::LcsTooLong => "ERR String too long for LCS",
             Error::Other(text) => return write!(f, "ERR {text}"),
             quoting => return f.write_str(&String::from_utf8_lossy(&quoting.quoted().unwrap_or_default())),

@@ -71,6 +71,8 @@ pub mod pubsub;
 pub mod rdb;
 pub mod resp;
 pub mod scratch;
+#[cfg(feature = "lua")]
+pub mod script;
 pub mod server;
 pub mod session;
 pub mod shutdown;

@@ -37,6 +37,9 @@ pub struct Namespace {
     pub hub: Hub,
     /// Which commands are held back, if any.
     pub pause: Pause,
+    /// Scripts and functions.
+    #[cfg(feature = "lua")]
+    pub scripts: crate::script::Scripts,
     /// What has happened so far.
     pub stats: Stats,
     /// Wakes the sweeper when a key falls due earlier than it expects.
@@ -200,6 +203,8 @@ impl Namespace {
     /// Stops: nobody is let in any more, and every connection ends after its replies.
     pub fn stop(&self) {
         self.stop.cancel();
+        #[cfg(feature = "lua")]
+        self.scripts.control.end_all();
         self.clients.end_all();
     }
 
@@ -208,8 +213,11 @@ impl Namespace {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
+        let store = Store::new(config.databases as usize, threads, alarm);
         let namespace = Namespace {
-            store: Store::new(config.databases as usize, threads, alarm),
+            #[cfg(feature = "lua")]
+            scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone()),
+            store,
             started: clock.now(),
             clock,
             acl: Acl::new(config.requirepass.as_deref()),

@@ -26,6 +26,9 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     /// The keys being watched.
     pub watch: Watch,
+    /// Watches that ended while the shards could not be told.
+    #[allow(clippy::box_collection, reason = "hardly ever there, and every session has room for it")]
+    dropped_watches: Option<Box<Vec<Watch>>>,
     /// The command called last, for CLIENT LIST.
     pub last_command: Option<&'static Registered>,
     /// Commands carried out, those inside EXEC included, that are not in the server's statistics yet.
@@ -106,6 +109,7 @@ impl Session {
             access,
             transaction: None,
             watch: Watch::default(),
+            dropped_watches: None,
             last_command: None,
             calls: 0,
             subscriptions: Subscriptions::default(),
@@ -167,13 +171,24 @@ impl Session {
         !self.only_listens() || command.command.flags & WHILE_LISTENING != 0
     }
 
-    /// Drops the watches, and what the shards remember of them.
+    /// Drops the watches, and what the shards remember of them: while a script holds the store for long, later.
     pub fn stop_watching(&mut self, view: &mut View<'_>, store: &Store) {
         let watch = std::mem::take(&mut self.watch);
-        for (db, key) in &watch.keys {
-            view.unwatch(*db, store.key(key), &watch.flag);
-        }
         self.info.set_watched(0);
+        if view.is_closed() {
+            return self.dropped_watches.get_or_insert_default().push(watch);
+        }
+        for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
+        {
+            for (db, key) in &watch.keys {
+                view.unwatch(*db, store.key(key), &watch.flag);
+            }
+        }
+    }
+
+    /// Returns whether shards remember anything of this session.
+    pub fn is_known_to_shards(&self) -> bool {
+        !self.watch.keys.is_empty() || self.dropped_watches.is_some()
     }
 
     /// Notes that a queued command was refused, so that EXEC must not run.

@@ -1,6 +1,8 @@
-//! The threads that serve connections: one current-thread runtime each, no work moves between them.
+//! The threads that serve connections: a runtime with one thread each, no work moves between them.
 //!
-//! ARCHITECTURE.md has the measurement that chose this over one multi-thread runtime.
+//! ARCHITECTURE.md has the measurement that chose this over one runtime with many threads. The runtimes are of the kind that
+//! can replace its thread: when a script keeps one busy for too long, another takes over its connections
+//! (see `script::control`).
 
 use std::io;
 use std::thread;
@@ -23,11 +25,10 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
 }
 
 fn start_one(number: usize) -> io::Result<Handle> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let runtime =
+        Builder::new_multi_thread().worker_threads(1).thread_name(format!("worker-{number}")).enable_all().build()?;
     let handle = runtime.handle().clone();
-    thread::Builder::new()
-        .name(format!("worker-{number}"))
-        // The runtime runs its tasks as long as the thread waits for what never comes; both end with the process.
-        .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+    // Nobody is there to drop it in time: it ends with the process.
+    std::mem::forget(runtime);
     Ok(handle)
 }

@@ -41,6 +41,8 @@ pub enum Context {
     TopLevel,
     /// A transaction.
     Multi,
+    /// A script.
+    Lua,
 }
 
 impl Context {
@@ -49,6 +51,7 @@ impl Context {
         match self {
             Context::TopLevel => "toplevel",
             Context::Multi => "multi",
+            Context::Lua => "lua",
         }
     }
 }

@@ -332,6 +332,12 @@ pub(super) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static Registere
     note_request(call.server, call.config, call.session, refused, denial, Context::Multi);
 }
 
+/// Notes that a script may not call a command.
+#[cfg(feature = "lua")]
+pub(super) fn note_denial_in_script(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+    note_request(call.server, call.config, call.session, refused, denial, Context::Lua);
+}
+
 fn note_request(
     server: &Namespace,
     config: &Config,

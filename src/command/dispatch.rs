@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
-use super::{ADMIN, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
+use super::{ADMIN, ALLOW_BUSY, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
@@ -154,20 +154,38 @@ impl Call<'_> {
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
     pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
-        let (db, protocol) = (self.session.db, self.session.protocol);
-        let mut hashes = Hashes::new();
-        command.hash_keys(request, &self.server.store, &mut hashes);
-        run(&mut Call {
-            args: Args::new(request, command.name_words, &hashes),
-            view: self.view.whole_again(db),
-            reply: Reply::new(self.reply.output(), protocol),
-            session: self.session,
-            server: self.server,
-            config: self.config,
-            command,
-            deferred: None,
-        });
+        nested(&mut self.view, self.session, self.server, self.config, command, request, self.reply.output());
     }
+
+    /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
+    #[cfg(feature = "lua")]
+    pub fn nested_into(&mut self, command: &'static Registered, request: Request<'_>, out: &mut Output) {
+        nested(&mut self.view, self.session, self.server, self.config, command, request, out);
+    }
+}
+
+fn nested(
+    view: &mut View<'_>,
+    session: &mut Session,
+    server: &Namespace,
+    config: &Config,
+    command: &'static Registered,
+    request: Request<'_>,
+    out: &mut Output,
+) {
+    let (db, protocol) = (session.db, session.protocol);
+    let mut hashes = Hashes::new();
+    command.hash_keys(request, &server.store, &mut hashes);
+    run(&mut Call {
+        args: Args::new(request, command.name_words, &hashes),
+        view: view.whole_again(db),
+        reply: Reply::new(out, protocol),
+        session,
+        server,
+        config,
+        command,
+        deferred: None,
+    });
 }
 
 /// From how many keys in a batch on it pays to start loading them ahead.
@@ -279,6 +297,10 @@ impl<'n> Turn<'n> {
                 }
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
+                    if self.server.store.seat().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
+                        self.turn_away(session, request, Some(command), &busy(self.server), out);
+                        return None;
+                    }
                     queue(session, command, request, out);
                 } else {
                     self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
@@ -401,6 +423,9 @@ impl<'n> Turn<'n> {
         self.hold = None;
         self.now = self.server.clock.now();
         let mut hold = self.server.store.hold(1);
+        if matches!(hold, Hold::Refused) {
+            return false;
+        }
         let mut view = hold.view(session.db, &[], self.now);
         task.step(&mut view, &mut Reply::new(out, session.protocol))
     }
@@ -420,9 +445,15 @@ impl<'n> Turn<'n> {
         let is_special = command.command.flags & (EXCLUSIVE | ADMIN) != 0;
         if is_exclusive && !matches!(self.hold, Some(Hold::Exclusive(_))) {
             self.hold = None; // the gate is not reentrant
-            self.hold = Some(Hold::Exclusive(server.store.exclusive()));
+            self.hold = Some(server.store.hold_exclusively());
         }
         let hold = self.hold.get_or_insert_with(|| server.store.hold(1));
+        let is_refused = matches!(hold, Hold::Refused);
+        // Few commands are served while a script runs for too long, and none that touches a key.
+        if is_refused && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
+            self.hold = None;
+            return self.turn_away(session, request, Some(command), &busy(self.server), out);
+        }
         run(&mut Call {
             args: Args::new(request, command.name_words, hashes),
             view: hold.view(session.db, hashes, now),
@@ -436,11 +467,11 @@ impl<'n> Turn<'n> {
         if is_special {
             self.follow_limit(); // it may have been CONFIG SET
         }
-        if is_exclusive {
-            self.hold = None; // others have waited long enough
-            if std::mem::take(&mut session.turn_is_over) {
-                *deferred = Some(Later::NewTurn);
-            }
+        if is_exclusive && !server.store.is_alone() || is_refused {
+            self.hold = None; // others have waited long enough, or the script has ended by now
+        }
+        if is_exclusive && std::mem::take(&mut session.turn_is_over) {
+            *deferred = Some(Later::NewTurn);
         }
     }
 
@@ -488,6 +519,18 @@ fn needs_memory(session: &Session, command: &Registered) -> bool {
         Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|(queued, _)| needs(queued)),
         Some(_) => !matches!(&command.name[..], "discard" | "quit" | "reset"),
     }
+}
+
+/// Says that a script runs for too long.
+#[cold]
+fn busy(server: &Namespace) -> Error {
+    #[cfg(feature = "lua")]
+    return server.scripts.control.busy_error();
+    #[cfg(not(feature = "lua"))]
+    return {
+        let _ = server;
+        Error::Busy("SCRIPT")
+    };
 }
 
 /// Decides for a client that is not free to do everything whether it may make this request.
@@ -577,8 +620,13 @@ fn queue(session: &mut Session, command: &'static Registered, request: Request<'
     Reply::new(out, session.protocol).simple("QUEUED");
 }
 
+/// Counts an error that was told to the client.
+pub(super) fn count_error(server: &Namespace) {
+    server.stats.errors.fetch_add(1, Relaxed);
+}
+
 /// Writes an error reply and counts it.
 pub(super) fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
-    server.stats.errors.fetch_add(1, Relaxed);
+    count_error(server);
     reply.error(&error.wire_text());
 }

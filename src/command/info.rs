@@ -105,6 +105,8 @@ fn memory(text: &mut String, call: &mut Call<'_>) {
     field(text, "used_memory_dataset", dataset);
     field(text, "mem_clients_slaves", 0);
     field(text, "mem_clients_normal", call.server.clients.all().iter().map(|client| client.memory()).sum::<usize>());
+    #[cfg(feature = "lua")]
+    scripts(text, call);
     if let Some(allocator) = allocator {
         field(text, "allocator_allocated", allocator.allocated);
         field(text, "allocator_active", allocator.active);
@@ -117,6 +119,19 @@ fn memory(text: &mut String, call: &mut Call<'_>) {
     // The version ends where jemalloc adds the commit it was built from.
     let name = allocator.map(|allocator| allocator.name.split('-').next().unwrap_or_default());
     field(text, "mem_allocator", name.map_or("libc".into(), |version| format!("jemalloc-{version}")));
+}
+
+#[cfg(feature = "lua")]
+fn scripts(text: &mut String, call: &mut Call<'_>) {
+    let usage = call.server.scripts.usage();
+    field(text, "used_memory_lua", usage.eval_bytes);
+    field(text, "used_memory_vm_eval", usage.eval_bytes);
+    field(text, "used_memory_scripts_eval", usage.scripts_bytes);
+    field(text, "number_of_cached_scripts", usage.scripts);
+    field(text, "number_of_functions", usage.functions);
+    field(text, "number_of_libraries", usage.libraries);
+    field(text, "used_memory_vm_functions", usage.functions_bytes);
+    field(text, "used_memory_vm_total", usage.eval_bytes + usage.functions_bytes);
 }
 
 fn persistence(text: &mut String, call: &mut Call<'_>) {

@@ -193,7 +193,8 @@ fn describe(reply: &mut Reply<'_>, command: &Registered) {
 
 /// Sums up key specs as the old form does: first key, last key, step.
 fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
-    let (Some(first), Some(last)) = (specs.first(), specs.last()) else { return (0, 0, 0) };
+    let fixed = || specs.iter().filter(|spec| !spec.counted);
+    let (Some(first), Some(last)) = (fixed().next(), fixed().next_back()) else { return (0, 0, 0) };
     let last_key = if last.last < 0 { i64::from(last.last) } else { last.first as i64 + i64::from(last.last) };
     (first.first as i64, last_key, first.step as i64)
 }
@@ -210,6 +211,9 @@ fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec, args: &[Arg]) {
     reply.bulk(b"begin_search");
     search(reply, "index", &[("index", spec.first as i64)]);
     reply.bulk(b"find_keys");
+    if spec.counted {
+        return search(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step as i64)]);
+    }
     let range = [("lastkey", i64::from(spec.last)), ("keystep", spec.step as i64), ("limit", 0)];
     search(reply, "range", &range);
 }

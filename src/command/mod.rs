@@ -18,6 +18,8 @@ pub mod dispatch;
 pub mod dump;
 pub mod expire;
 pub mod float;
+#[cfg(feature = "lua")]
+pub mod function;
 pub mod generic;
 mod help;
 pub mod hyperloglog;
@@ -30,6 +32,8 @@ pub mod pubsub;
 pub mod registry;
 pub mod renames;
 pub mod scan;
+#[cfg(feature = "lua")]
+pub mod scripting;
 pub mod server;
 pub mod sort;
 pub mod string;
@@ -81,6 +85,10 @@ pub const PUBSUB: Flags = 1 << 14;
 pub const MAY_REPLICATE: Flags = 1 << 18;
 /// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
 pub const WHILE_LISTENING: Flags = 1 << 19;
+/// Takes as many keys as an argument says, maybe none.
+pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
+/// Has its keys at places that depend on its arguments.
+pub const MOVABLE_KEYS: Flags = 1 << 16;
 /// Internal: needs the whole store, see `store`. COMMAND does not show it.
 pub const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
@@ -103,6 +111,8 @@ pub const FLAG_NAMES: &[(Flags, &str)] = &[
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
     (ALLOW_BUSY, "allow_busy"),
+    (NO_MANDATORY_KEYS, "no_mandatory_keys"),
+    (MOVABLE_KEYS, "movablekeys"),
 ];
 
 /// Groups commands as the documentation does.
@@ -122,6 +132,8 @@ pub enum Group {
     PubSub,
     /// This connection.
     Connection,
+    /// Scripts and functions.
+    Scripting,
     /// The server as a whole.
     Server,
 }
@@ -137,6 +149,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
+            Group::Scripting => "scripting",
             Group::Server => "server",
         }
     }
@@ -474,6 +487,10 @@ pub const FAMILIES: &[&[Command]] = &[
     scan::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    #[cfg(feature = "lua")]
+    scripting::COMMANDS,
+    #[cfg(feature = "lua")]
+    function::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,

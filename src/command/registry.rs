@@ -10,7 +10,7 @@ use super::dispatch::no_subcommand;
 use super::{
     ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, WRITE, help,
 };
-use crate::resp::Request;
+use crate::resp::{Request, parse_int};
 use crate::store::Store;
 
 /// Joins a declaration with all that is derived from it.
@@ -50,6 +50,8 @@ pub struct KeySpec {
     pub step: usize,
     /// What is done with them.
     pub flags: KeyFlags,
+    /// Whether at `first` there is the number of the keys that follow it.
+    pub counted: bool,
 }
 
 impl KeySpec {
@@ -60,6 +62,18 @@ impl KeySpec {
             Err(_) => words.saturating_sub(self.last.unsigned_abs() as usize),
         };
         (self.first..=last.min(words - 1)).step_by(self.step)
+    }
+
+    /// Returns the positions of the keys in a request, which may say itself how many there are.
+    fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
+        let count = match self.counted {
+            false => 0,
+            true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        };
+        let first = self.first + 1;
+        let counted = (first..first.saturating_add(count).min(request.len())).step_by(self.step);
+        let fixed = (!self.counted).then(|| self.positions(request.len()));
+        fixed.into_iter().flatten().chain(counted)
     }
 }
 
@@ -85,7 +99,7 @@ impl Registered {
         };
         let keys = key_specs(command.args, name_words);
         let only_key = match keys[..] {
-            [KeySpec { first, last: 0, flags, .. }] if flags != NOT_KEY => Some(first),
+            [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
             _ => None,
         };
         Registered {
@@ -122,7 +136,8 @@ impl Registered {
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
-        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
+        // Commands that count their keys hold the whole store.
+        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY && !spec.counted) {
             hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position))));
         }
     }
@@ -131,7 +146,7 @@ impl Registered {
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
         self.keys.iter().filter(|spec| spec.flags != NOT_KEY).flat_map(move |spec| {
             let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
-            spec.positions(request.len()).map(move |position| (position, flags))
+            spec.positions_in(request).map(move |position| (position, flags))
         })
     }
 
@@ -193,7 +208,9 @@ fn category_bits(command: &Command) -> u32 {
                 "connection" => group == Some(Group::Connection),
                 "transaction" => group == Some(Group::Transactions),
                 "pubsub" => flags & PUBSUB != 0,
-                "read" => flags & READ != 0,
+                "scripting" => group == Some(Group::Scripting),
+                // What only promises to read is not the same as what reads.
+                "read" => flags & READ != 0 && group != Some(Group::Scripting),
                 "write" => flags & WRITE != 0,
                 "admin" | "dangerous" => flags & ADMIN != 0,
                 "blocking" => flags & BLOCKING != 0,
@@ -353,6 +370,11 @@ fn is_variable(arg: &Arg) -> bool {
 fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_words;
+    if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
+        && let Some(Arg { kind: Kind::Key(flags), .. }) = args.get(at + 1)
+    {
+        return vec![KeySpec { first: position + at, last: 0, step: 1, flags: *flags, counted: true }];
+    }
     // Only a channel may be left out and still be where it is.
     for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
         let (flags, step) = match arg.kind {
@@ -367,7 +389,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
                 Some(spec) if spec.flags == flags && spec.first + spec.last as usize + 1 == position && last == 0 => {
                     spec.last += 1;
                 }
-                _ => specs.push(KeySpec { first: position, last, step, flags }),
+                _ => specs.push(KeySpec { first: position, last, step, flags, counted: false }),
             }
         }
         if arg.multiple {

@@ -151,7 +151,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(NETWORK, "max-new-connections-per-cycle", Int(1, 1000), "10", Runtime, &["Would accept this many clients at a time."]).hidden(),
         S::inert(NETWORK, "max-new-tls-connections-per-cycle", Int(1, 1000), "1", Runtime, &["Would accept this many encrypted clients at a time."]).hidden(),
         S::inert(NETWORK, "client-default-resp", Int(2, 3), "2", Start, &["Would be the protocol of a client before HELLO."]).hidden(),
-        S::inert(SCRIPTS, "busy-reply-threshold", Int(0, i64::MAX), "5000", Runtime, &["Would answer BUSY to others when a script runs for this many milliseconds."]).alias("lua-time-limit"),
         S::inert(SCRIPTS, "lua-enable-insecure-api", Switch, "no", Runtime, &["Would let scripts see deprecated functions."]).hidden(),
         S::inert(SCRIPTS, "lua-enable-deprecated-api", Switch, "no", Start, &["Would let scripts see deprecated functions."]).hidden(),
         S::inert(MONITORING, "slowlog-log-slower-than", Int(-1, i64::MAX), "10000", Runtime, &["Would log commands that take this many microseconds."]),

@@ -309,6 +309,11 @@ honoured! {
         /// Compresses strings in the replies of DUMP.
         "rdbcompression" rdbcompression: bool = "yes", Kind::Switch, Runtime, Honoured;
     }
+    "Scripts" {
+        /// Tells other clients that a script is busy once it has run for this many milliseconds, and lets it be killed; 0
+        /// makes them wait.
+        "busy-reply-threshold" | "lua-time-limit" busy_reply_threshold_ms: u64 = "5000", Kind::Int(0, i64::MAX), Runtime, Honoured;
+    }
     "Clients" {
         /// Serves at most this many clients at a time and refuses the next.
         "maxclients" maxclients: u32 = "10000", Kind::Int(1, u32::MAX as i64), Runtime, Honoured;

@@ -232,19 +232,23 @@ impl<'a> Reply<'a> {
 ///
 /// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
 pub(super) fn format_double(value: f64) -> String {
-    const SIGNIFICANT: i32 = 17;
+    format_general(value, 17)
+}
+
+/// Formats a double as C's `%g` does with so many significant digits; NaN is `nan` whatever its sign.
+pub fn format_general(value: f64, significant: i32) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // "-d.dddddddddddddddde-xxx": seventeen digits and the decimal exponent, correctly rounded.
-    let scientific = format!("{value:.16e}");
+    // "-d.dddddddddddddddde-xxx": the digits and the decimal exponent, correctly rounded.
+    let scientific = format!("{value:.*e}", significant as usize - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("{:e} always writes an exponent");
     let exponent: i32 = exponent.parse().expect("{:e} writes a decimal exponent");
-    if (-4..SIGNIFICANT).contains(&exponent) {
-        let decimals = SIGNIFICANT - 1 - exponent;
+    if (-4..significant).contains(&exponent) {
+        let decimals = significant - 1 - exponent;
         let fixed = format!("{value:.*}", decimals as usize);
         return without_trailing_zeros(&fixed).to_owned();
     }

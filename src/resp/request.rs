@@ -182,3 +182,35 @@ impl fmt::Debug for OwnedRequest {
         self.as_request().fmt(f)
     }
 }
+
+/// A request in the making, for those who call commands without a client's bytes; used again and again.
+#[derive(Clone, Debug, Default)]
+pub struct RequestBuffer {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl RequestBuffer {
+    /// How much room for bytes is kept for the next request.
+    const KEPT_MAX: usize = 64 * 1024;
+
+    /// Drops all words.
+    pub fn clear(&mut self) {
+        if self.bytes.capacity() > Self::KEPT_MAX {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    /// Adds a word.
+    pub fn push(&mut self, word: &[u8]) {
+        self.spans.push(Span { start: self.bytes.len(), len: word.len() });
+        self.bytes.extend_from_slice(word);
+    }
+
+    /// Borrows the request; `None` as long as it has no word.
+    pub fn as_request(&self) -> Option<Request<'_>> {
+        (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans })
+    }
+}

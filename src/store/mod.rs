@@ -14,7 +14,6 @@
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
-use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use parking_lot::Mutex;
 
 use crate::clock::Now;
@@ -22,6 +21,7 @@ use crate::clock::Now;
 pub mod entry;
 pub mod evict;
 pub mod expire;
+mod gate;
 pub mod pressure;
 pub mod shard;
 mod sync;
@@ -32,12 +32,14 @@ pub mod view;
 
 pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
+pub use gate::Seat;
 pub use pressure::Pressure;
 pub use shard::{Key, Totals, WatchFlag};
 pub use value::{Form, Text};
 pub use view::{Ttl, View};
 
 use evict::Evictor;
+use gate::Gate;
 use shard::Shard;
 use table::{Hasher, Table};
 
@@ -54,12 +56,15 @@ pub const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
 /// few keys each, so that nobody waits for the same one again and again.
 const SWEEP_KEYS: usize = 512;
 
+/// How long the sweeper waits when a script holds the gate for long, in milliseconds.
+const SWEEP_RETRY_MS: u64 = 20;
+
 /// From how many keys on a dropped table is freed on a thread of its own.
 const FREE_ASIDE_MIN: usize = 10_000;
 
 /// Holds all databases of one namespace.
 pub struct Store {
-    gate: ShardedLock<Databases>,
+    gate: Gate<Databases>,
     hasher: Hasher,
     alarm: Arc<Alarm>,
     pressure: Arc<Pressure>,
@@ -126,7 +131,7 @@ impl Store {
         };
         let databases = Databases(std::iter::repeat_with(database).take(databases).collect());
         let evictor = Mutex::new(Evictor::new(hasher.clone()));
-        Store { gate: ShardedLock::new(databases), hasher, alarm, pressure, evictor, threads }
+        Store { gate: Gate::new(databases), hasher, alarm, pressure, evictor, threads }
     }
 
     /// Returns how much memory is used and may be.
@@ -151,24 +156,34 @@ impl Store {
     /// exclusively: that costs as much as the locks of a few calls and spares those of all.
     pub fn hold(&self, calls: usize) -> Hold<'_> {
         match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
-            true => Hold::Exclusive(self.exclusive()),
-            false => Hold::Shared(self.share()),
+            true => self.hold_exclusively(),
+            false => self.gate.share().map_or(Hold::Refused, |databases| Hold::Shared(Shared(databases))),
         }
     }
 
-    /// Takes the gate shared: ordinary calls may run beside each other, exclusive ones may not.
-    pub fn share(&self) -> Shared<'_> {
-        Shared(self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    /// Returns whether one thread executes everything, and nobody waits at the gate.
+    pub fn is_alone(&self) -> bool {
+        self.threads == 1
     }
 
-    /// Takes the gate exclusively: nobody else runs.
+    /// Takes the gate exclusively for calls that need the whole store.
+    pub fn hold_exclusively(&self) -> Hold<'_> {
+        self.gate.exclude().map_or(Hold::Refused, |databases| Hold::Exclusive(Exclusive(databases)))
+    }
+
+    /// Takes the gate exclusively: nobody else runs. Waits for as long as that takes, also for a script.
     pub fn exclusive(&self) -> Exclusive<'_> {
-        Exclusive(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        loop {
+            match self.gate.exclude() {
+                Some(databases) => return Exclusive(databases),
+                None => self.gate.seat().wait_until_free(),
+            }
+        }
     }
 
-    /// Returns how many databases there are.
-    pub fn databases(&self) -> usize {
-        self.share().0.0.len()
+    /// Returns the seat of who holds the gate exclusively, on which a script says that it takes long.
+    pub fn seat(&self) -> &Arc<Seat> {
+        self.gate.seat()
     }
 
     /// Keeps keys that have ended from being removed, swept or met, until a monotonic time in milliseconds; nobody sees
@@ -184,29 +199,38 @@ impl Store {
         if let Some(until_ms) = self.alarm.frozen_until_ms(now.mono_ms) {
             return until_ms;
         }
+        // While a script holds the gate for long, nothing can be swept; a little later it may be possible.
+        let later = now.mono_ms.saturating_add(SWEEP_RETRY_MS);
         self.alarm.rearm(|| {
-            let is_used = |&db: &usize| self.share().0.0[db].shards.get().is_some();
-            let used: Vec<usize> = (0..self.databases()).filter(is_used).collect();
+            let Some(databases) = self.gate.share() else { return later };
+            let used: Vec<usize> =
+                (0..databases.0.len()).filter(|&db| databases.0[db].shards.get().is_some()).collect();
+            drop(databases);
             let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
             let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
-            let due = shards.map(|(db, index)| self.share().0.0[db].shards()[index].lock().sweep(now, most));
+            let due = shards.map(|(db, index)| match self.gate.share() {
+                Some(databases) => databases.0[db].shards()[index].lock().sweep(now, most),
+                None => later,
+            });
             due.min().unwrap_or(NEVER)
         })
     }
 }
 
 /// Proves that the gate is held shared.
-pub struct Shared<'a>(ShardedLockReadGuard<'a, Databases>);
+pub struct Shared<'a>(gate::Shared<'a, Databases>);
 
 /// Proves that the gate is held exclusively.
-pub struct Exclusive<'a>(ShardedLockWriteGuard<'a, Databases>);
+pub struct Exclusive<'a>(gate::Exclusive<'a, Databases>);
 
-/// Holds the gate, one way or the other.
+/// Holds the gate, one way or the other, or not.
 pub enum Hold<'a> {
     /// Ordinary calls of other threads run beside.
     Shared(Shared<'a>),
     /// Nobody else runs.
     Exclusive(Exclusive<'a>),
+    /// A script holds the gate for long.
+    Refused,
 }
 
 impl Hold<'_> {
@@ -216,6 +240,7 @@ impl Hold<'_> {
         match self {
             Hold::Shared(shared) => View::locked(&shared.0, db, hashes, now),
             Hold::Exclusive(exclusive) => exclusive.view(db, now),
+            Hold::Refused => View::closed(now),
         }
     }
 
@@ -231,10 +256,11 @@ impl Hold<'_> {
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
             }
             Hold::Exclusive(exclusive) => {
-                let shards = exclusive.0.0[db].shards_mut();
+                let shards = exclusive.0.value.0[db].shards_mut();
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
             }
+            Hold::Refused => {}
         }
     }
 }
@@ -244,7 +270,8 @@ impl Hold<'_> {
     fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
         match self {
             Hold::Shared(shared) => Some(act(&mut shared.0.0[db].shards.get()?[index].lock())),
-            Hold::Exclusive(exclusive) => Some(act(exclusive.0.0[db].shards.get_mut()?[index].get_mut())),
+            Hold::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
+            Hold::Refused => None,
         }
     }
 
@@ -261,7 +288,8 @@ impl Hold<'_> {
     fn databases(&self) -> usize {
         match self {
             Hold::Shared(shared) => shared.0.0.len(),
-            Hold::Exclusive(exclusive) => exclusive.0.0.len(),
+            Hold::Exclusive(exclusive) => exclusive.0.value.0.len(),
+            Hold::Refused => 0,
         }
     }
 }
@@ -269,7 +297,7 @@ impl Hold<'_> {
 impl Exclusive<'_> {
     /// Opens one database as a whole.
     pub fn view(&mut self, db: usize, now: Now) -> View<'_> {
-        View::whole(&mut self.0, db, now)
+        View::whole(&mut self.0.value, db, now)
     }
 }
 

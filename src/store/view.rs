@@ -26,6 +26,7 @@ enum Access<'a> {
     Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
     Gate(&'a Databases, usize),
     Whole(&'a mut Databases, usize),
+    Closed,
 }
 
 /// Says what a write does to the time to live of its key.
@@ -58,6 +59,17 @@ impl<'a> View<'a> {
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, now: Now) -> Self {
         View { access: Access::Whole(databases, db), now }
+    }
+
+    /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
+    #[cold]
+    pub(super) fn closed(now: Now) -> Self {
+        View { access: Access::Closed, now }
+    }
+
+    /// Returns whether nothing can be seen through it.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.access, Access::Closed)
     }
 
     /// Reborrows a view of the whole store, aimed at database `db`; for calls that are declared EXCLUSIVE.
@@ -233,7 +245,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key.bytes, flag),
             Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key.bytes, flag),
-            Access::One(_) | Access::Few(_) => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 
@@ -311,7 +323,7 @@ impl<'a> View<'a> {
             Access::One(shard) => shard.get(key, now),
             Access::Few(shards) => few(shards, key).get(key, now),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).get(key, now),
-            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
 
@@ -322,7 +334,7 @@ impl<'a> View<'a> {
             Access::One(shard) => shard.read(key, now),
             Access::Few(shards) => few(shards, key).read(key, now),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now),
-            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
 
@@ -332,7 +344,7 @@ impl<'a> View<'a> {
             Access::One(shard) => act(shard),
             Access::Few(shards) => act(few(shards, key)),
             Access::Whole(databases, db) => act(databases.0[*db].shard_of(key.hash)),
-            Access::Gate(..) => unreachable!("{UNDECLARED}"),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
 
@@ -340,7 +352,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, db) => act(&mut databases.0[*db].shards()[index].lock()),
             Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index)),
-            Access::One(_) | Access::Few(_) => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 }

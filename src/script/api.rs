@@ -1,0 +1,258 @@
+//! The table `redis`, alias `server`: what a script may ask of the server.
+
+use mlua::{Lua, MultiValue, Result, Table, Value};
+use parking_lot::Mutex;
+use sha1::{Digest, Sha1};
+use tracing::{debug, info, trace, warn};
+
+use super::arguments::{Arguments, number_of, truncate};
+use super::{HOST, convert, raise, vm};
+use crate::command::connection::REDIS_VERSION;
+use crate::resp::{Protocol, RequestBuffer, format_general};
+
+/// The levels of `redis.log`, from the least weight to the most.
+const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
+/// The flags of `redis.set_repl`.
+const REPLICATION: [(&str, i64); 5] =
+    [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
+
+/// Makes the table's contents.
+pub(super) fn table(lua: &Lua) -> Result<Table> {
+    let table = lua.create_table()?;
+    table.set("call", lua.create_function(|lua, words| call(lua, words, true))?)?;
+    table.set("pcall", lua.create_function(|lua, words| call(lua, words, false))?)?;
+    table.set("error_reply", lua.create_function(error_reply)?)?;
+    table.set("status_reply", lua.create_function(status_reply)?)?;
+    table.set("sha1hex", lua.create_function(sha1hex)?)?;
+    table.set("log", lua.create_function(log)?)?;
+    table.set("setresp", lua.create_function(set_resp)?)?;
+    table.set("set_repl", lua.create_function(set_repl)?)?;
+    table.set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
+    table.set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
+    table.set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
+    table.set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
+    for (level, name) in LOG_LEVELS.into_iter().enumerate() {
+        table.set(name, level)?;
+    }
+    for (name, flag) in REPLICATION {
+        table.set(name, flag)?;
+    }
+    table.set("REDIS_VERSION", REDIS_VERSION)?;
+    table.set("REDIS_VERSION_NUM", version_number(REDIS_VERSION))?;
+    Ok(table)
+}
+
+/// Packs a version as Redis does: a byte for each of major, minor and patch.
+fn version_number(version: &str) -> u32 {
+    version.split('.').fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or_default())
+}
+
+/// Complains that something may only be done while a script runs.
+fn outside(what: &str) -> mlua::Error {
+    raise::reply(format!("{what} can only be called inside a script invocation"))
+}
+
+fn call(lua: &Lua, words: MultiValue, raises: bool) -> Result<Value> {
+    if !HOST.is_set() {
+        return Err(outside("redis.call/pcall"));
+    }
+    let refuse = |message: &str| match raises {
+        true => Err(raise::reply(message)),
+        false => convert::error_table(lua, message.as_bytes()),
+    };
+    HOST.with(|host| {
+        if let Err(complaint) = fill(host.words(), &words) {
+            return refuse(complaint);
+        }
+        vm::without_limit(lua, || match host.call() {
+            Ok(reply) if raises && reply.first() == Some(&b'-') => Err(raise::counted(reply.trim_ascii_end())),
+            Ok(reply) => convert::from_reply(lua, &reply),
+            Err(complaint) if raises => Err(raise::counted(complaint.as_bytes())),
+            Err(complaint) => convert::counted_error_table(lua, complaint.as_bytes()),
+        })
+    })
+}
+
+/// Puts the arguments of a call into a request.
+fn fill(request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<(), &'static str> {
+    request.clear();
+    if words.is_empty() {
+        return Err("Please specify at least one argument for this redis lib call");
+    }
+    for word in words {
+        match word {
+            Value::String(word) => request.push(&word.as_bytes()),
+            Value::Integer(number) => request.push(itoa::Buffer::new().format(*number).as_bytes()),
+            // As C's printf does, which tells NaN by its sign.
+            Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
+            Value::Number(number) => request.push(format_general(*number, 17).as_bytes()),
+            _ => return Err("Lua redis lib command arguments must be strings or integers"),
+        }
+    }
+    Ok(())
+}
+
+fn error_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
+    match (args.len(), args.front()) {
+        (1, Some(Value::String(text))) => {
+            let text = text.as_bytes();
+            let dash: &[u8] = if text.first() == Some(&b'-') { b"" } else { b"-" };
+            convert::error_table(lua, &[dash, &text[..]].concat())
+        }
+        _ => convert::error_table(lua, b"wrong number or type of arguments"),
+    }
+}
+
+fn status_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
+    match (args.len(), args.front()) {
+        (1, Some(Value::String(text))) => {
+            let table = lua.create_table_with_capacity(0, 1)?;
+            table.raw_set("ok", text)?;
+            Ok(Value::Table(table))
+        }
+        _ => convert::error_table(lua, b"wrong number or type of arguments"),
+    }
+}
+
+fn sha1hex(lua: &Lua, args: MultiValue) -> Result<String> {
+    match (args.len(), args.front()) {
+        (1, Some(value)) => {
+            let text = lua.coerce_string(value.clone())?;
+            Ok(text.map_or_else(|| hex(b""), |text| hex(&text.as_bytes())))
+        }
+        _ => Err(raise::reply("wrong number of arguments")),
+    }
+}
+
+/// Returns the SHA1 of some bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn log(lua: &Lua, args: MultiValue) -> Result<()> {
+    if args.len() < 2 {
+        return Err(raise::reply("redis.log() requires two arguments or more."));
+    }
+    let Some(level) = args.front().and_then(|level| number_of(lua, level)) else {
+        return Err(raise::reply("First argument must be a number (log level)."));
+    };
+    let level = usize::try_from(truncate(level)).ok().filter(|level| *level < LOG_LEVELS.len());
+    let Some(level) = level else { return Err(raise::reply("Invalid debug level.")) };
+    let mut words = Vec::new();
+    for value in args.iter().skip(1) {
+        if let Some(word) = lua.coerce_string(value.clone())? {
+            words.push(String::from_utf8_lossy(&word.as_bytes()).into_owned());
+        }
+    }
+    let line = words.join(" ");
+    match level {
+        0 => trace!("{line}"),
+        1 => debug!("{line}"),
+        2 => info!("{line}"),
+        _ => warn!("{line}"),
+    }
+    Ok(())
+}
+
+fn set_resp(lua: &Lua, args: MultiValue) -> Result<()> {
+    if !HOST.is_set() {
+        return Err(outside("redis.setresp"));
+    }
+    let protocol = match (args.len(), args.front().and_then(|version| number_of(lua, version)).map(truncate)) {
+        (1, Some(2)) => Protocol::Resp2,
+        (1, Some(3)) => Protocol::Resp3,
+        (1, _) => return Err(raise::reply("RESP version must be 2 or 3.")),
+        _ => return Err(raise::reply("redis.setresp() requires one argument.")),
+    };
+    HOST.with(|host| host.set_protocol(protocol));
+    Ok(())
+}
+
+/// Checks its argument; what a script writes goes nowhere else anyway.
+fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
+    if !HOST.is_set() {
+        return Err(outside("redis.set_repl"));
+    }
+    if args.len() != 1 {
+        return Err(raise::reply("redis.set_repl() requires two arguments."));
+    }
+    let flags = args.front().and_then(|flags| number_of(lua, flags)).map_or(0, truncate);
+    match flags & !3 {
+        0 => Ok(()),
+        _ => Err(raise::reply("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")),
+    }
+}
+
+fn acl_check_cmd(_: &Lua, words: MultiValue) -> Result<bool> {
+    if !HOST.is_set() {
+        return Err(outside("redis.acl_check_cmd"));
+    }
+    HOST.with(|host| {
+        fill(host.words(), &words).map_err(raise::reply)?;
+        host.may_call().ok_or_else(|| raise::reply("Invalid command passed to redis.acl_check_cmd()"))
+    })
+}
+
+/// Makes the functions of `math` that Redis has replaced, so that a seed gives the same numbers everywhere.
+pub(super) fn math(lua: &Lua) -> Result<Table> {
+    let table = lua.create_table()?;
+    let dice = std::sync::Arc::new(Mutex::new(Dice::default()));
+    let seeded = dice.clone();
+    table.set("random", lua.create_function(move |lua, args| random(lua, args, &mut dice.lock()))?)?;
+    table.set(
+        "randomseed",
+        lua.create_function(move |lua, args: MultiValue| {
+            if !HOST.is_set() {
+                return Err(raise::text(lua, "math.randomseed can only be called inside a script invocation"));
+            }
+            let seed = Arguments::new(lua, args).integer(1)?;
+            *seeded.lock() = Dice::seeded(seed as u32);
+            Ok(())
+        })?,
+    )?;
+    Ok(table)
+}
+
+fn random(lua: &Lua, args: MultiValue, dice: &mut Dice) -> Result<f64> {
+    if !HOST.is_set() {
+        return Err(raise::text(lua, "math.random can only be called inside a script invocation"));
+    }
+    let args = Arguments::new(lua, args);
+    let (low, high) = match args.len() {
+        0 => return Ok(dice.roll()),
+        1 => (1, args.integer(1)? as i32),
+        2 => (args.integer(1)? as i32, args.integer(2)? as i32),
+        _ => {
+            dice.roll();
+            return Err(raise::text(lua, "wrong number of arguments"));
+        }
+    };
+    let roll = dice.roll();
+    if low > high {
+        return Err(args.complain(args.len(), "interval is empty"));
+    }
+    let sides = if args.len() == 1 { high } else { high.wrapping_sub(low).wrapping_add(1) };
+    Ok((roll * f64::from(sides)).floor() + f64::from(low))
+}
+
+/// The generator of `lrand48`.
+struct Dice(u64);
+
+impl Default for Dice {
+    fn default() -> Self {
+        Dice(0x1234_ABCD_330E)
+    }
+}
+
+impl Dice {
+    fn seeded(seed: u32) -> Self {
+        Dice(u64::from(seed) << 16 | 0x330E)
+    }
+
+    /// Returns a number from 0 up to, but not including, 1.
+    fn roll(&mut self) -> f64 {
+        const RANGE: u64 = i32::MAX as u64;
+        self.0 = (self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB)) & 0xFFFF_FFFF_FFFF;
+        (self.0 >> 17 & RANGE) as f64 % RANGE as f64 / RANGE as f64
+    }
+}

@@ -1,0 +1,378 @@
+//! Between replies on the wire and the values of Lua.
+//!
+//! A reply becomes numbers, strings, booleans and tables: arrays as tables counted from 1, whatever else has a type of its
+//! own as a table with one field that names it (`ok`, `err`, `double`, `map`, `set`, `big_number`, `verbatim_string`).
+//! A value that a script returns goes the same way back.
+
+use bytes::Bytes;
+use mlua::{Lua, LuaString, Result, Table, Value};
+
+use super::arguments::truncate;
+use super::raise;
+use crate::resp::{Frame, Protocol, Reply, parse_int};
+
+/// How deep tables in a reply may be nested. Redis allows as many levels as fit Lua's stack, about eight thousand.
+const DEPTH_MAX: usize = 1000;
+
+/// Makes Lua values of a reply's bytes.
+pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
+    ReplyReader { lua, rest: reply }.value()
+}
+
+struct ReplyReader<'l, 'r> {
+    lua: &'l Lua,
+    rest: &'r [u8],
+}
+
+impl<'r> ReplyReader<'_, 'r> {
+    fn value(&mut self) -> Result<Value> {
+        let (kind, line) = self.line();
+        let lua = self.lua;
+        Ok(match kind {
+            b':' => number(line),
+            b'$' if line == b"-1" => Value::Boolean(false),
+            b'$' => Value::String(lua.create_string(self.take(length(line)))?),
+            b'+' => Value::Table(tagged(lua, "ok", lua.create_string(line)?)?),
+            b'-' => reply_error(lua, line)?,
+            b'*' if line == b"-1" => Value::Boolean(false),
+            b'*' | b'>' => self.array(length(line))?,
+            b'%' => self.map(length(line))?,
+            b'~' => self.set(length(line))?,
+            b'_' => Value::Nil,
+            b'#' => Value::Boolean(line == b"t"),
+            b',' => Value::Table(tagged(lua, "double", double(line))?),
+            b'(' => Value::Table(tagged(lua, "big_number", lua.create_string(line)?)?),
+            b'=' => self.verbatim(length(line))?,
+            _ => Value::Nil,
+        })
+    }
+
+    /// Takes the rest of a line: its kind, and what follows.
+    fn line(&mut self) -> (u8, &'r [u8]) {
+        let end = memchr::memchr(b'\r', self.rest).unwrap_or(self.rest.len());
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.get(2..).unwrap_or_default();
+        line.split_first().map_or((0, line), |(kind, line)| (*kind, line))
+    }
+
+    /// Takes a string and its line end.
+    fn take(&mut self, len: usize) -> &'r [u8] {
+        let (string, rest) = self.rest.split_at(len.min(self.rest.len()));
+        self.rest = rest.get(2..).unwrap_or_default();
+        string
+    }
+
+    fn array(&mut self, len: usize) -> Result<Value> {
+        let table = self.lua.create_table_with_capacity(len, 0)?;
+        for index in 1..=len {
+            table.raw_set(index, self.value()?)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn map(&mut self, len: usize) -> Result<Value> {
+        let table = self.lua.create_table_with_capacity(0, len)?;
+        for _ in 0..len {
+            let (key, value) = (self.value()?, self.value()?);
+            table.raw_set(key, value)?;
+        }
+        Ok(Value::Table(tagged(self.lua, "map", table)?))
+    }
+
+    fn set(&mut self, len: usize) -> Result<Value> {
+        let table = self.lua.create_table_with_capacity(0, len)?;
+        for _ in 0..len {
+            table.raw_set(self.value()?, true)?;
+        }
+        Ok(Value::Table(tagged(self.lua, "set", table)?))
+    }
+
+    fn verbatim(&mut self, len: usize) -> Result<Value> {
+        let whole = self.take(len);
+        let (format, text) = whole.split_at(whole.len().min(3));
+        let table = tagged(self.lua, "string", self.lua.create_string(text.get(1..).unwrap_or_default())?)?;
+        table.raw_set("format", self.lua.create_string(format)?)?;
+        Ok(Value::Table(tagged(self.lua, "verbatim_string", table)?))
+    }
+}
+
+fn number(digits: &[u8]) -> Value {
+    // Lua's numbers are doubles: large integers lose their last digits.
+    Value::Number(parse_int(digits).unwrap_or_default() as f64)
+}
+
+fn length(digits: &[u8]) -> usize {
+    parse_int(digits).and_then(|len| usize::try_from(len).ok()).unwrap_or_default()
+}
+
+fn double(digits: &[u8]) -> f64 {
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn tagged(lua: &Lua, tag: &str, value: impl mlua::IntoLua) -> Result<Table> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(tag, value)?;
+    Ok(table)
+}
+
+/// Makes the table of an error that a command replied. The command has counted it already, hence the second field.
+fn reply_error(lua: &Lua, line: &[u8]) -> Result<Value> {
+    let table = tagged(lua, "err", lua.create_string(error_line(&[b"-", line].concat()))?)?;
+    table.raw_set(COUNTED, true)?;
+    Ok(Value::Table(table))
+}
+
+/// Marks errors that the statistics know already.
+const COUNTED: &str = "ignore_error_stats_update";
+
+/// Makes the table of an error from its line, which may lack the code.
+pub(super) fn error_table(lua: &Lua, line: &[u8]) -> Result<Value> {
+    Ok(Value::Table(tagged(lua, "err", lua.create_string(error_line(line))?)?))
+}
+
+/// Makes the table of an error that the statistics know already.
+pub(super) fn counted_error_table(lua: &Lua, line: &[u8]) -> Result<Value> {
+    let table = tagged(lua, "err", lua.create_string(error_line(line))?)?;
+    table.raw_set(COUNTED, true)?;
+    Ok(Value::Table(table))
+}
+
+/// Spells an error as scripts see it: with a code, and without line ends around the message.
+///
+/// A leading `-` says that the first word is the code. As in C, the line ends at its first NUL.
+fn error_line(line: &[u8]) -> Vec<u8> {
+    let line = until_nul(line);
+    let (code, message) = match line.strip_prefix(b"-") {
+        None => (&b"ERR"[..], line),
+        Some(line) => match line.iter().position(|byte| *byte == b' ') {
+            Some(blank) => (&line[..blank], &line[blank + 1..]),
+            None => (&b"ERR"[..], line),
+        },
+    };
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = message.iter().position(|byte| !is_line_end(byte)).unwrap_or(message.len());
+    let end = message.iter().rposition(|byte| !is_line_end(byte)).map_or(start, |last| last + 1);
+    [code, b" ", &message[start..end]].concat()
+}
+
+fn until_nul(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+}
+
+/// What became of a script's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A reply, or an error that the statistics know already.
+    Done,
+    /// An error that nobody has counted.
+    Error,
+}
+
+/// Writes what a script has returned as a reply. `script` is the protocol that the script has chosen for itself.
+///
+/// # Errors
+/// When memory runs out.
+pub(super) fn write_reply(names: &Names, value: &Value, script: Protocol, reply: &mut Reply<'_>) -> Result<Written> {
+    let mut writer = ReplyWriter { names, script, reply, written: Written::Done };
+    writer.value(value, 0)?;
+    Ok(writer.written)
+}
+
+/// Holds the names of fields as strings of one interpreter.
+pub(super) struct Names {
+    err: LuaString,
+    counted: LuaString,
+    ok: LuaString,
+    double: LuaString,
+    big_number: LuaString,
+    verbatim_string: LuaString,
+    format: LuaString,
+    string: LuaString,
+    map: LuaString,
+    set: LuaString,
+}
+
+impl Names {
+    pub(super) fn new(lua: &Lua) -> Result<Self> {
+        Ok(Names {
+            err: lua.create_string("err")?,
+            counted: lua.create_string(COUNTED)?,
+            ok: lua.create_string("ok")?,
+            double: lua.create_string("double")?,
+            big_number: lua.create_string("big_number")?,
+            verbatim_string: lua.create_string("verbatim_string")?,
+            format: lua.create_string("format")?,
+            string: lua.create_string("string")?,
+            map: lua.create_string("map")?,
+            set: lua.create_string("set")?,
+        })
+    }
+}
+
+fn text(table: &Table, field: &LuaString) -> Result<Option<LuaString>> {
+    match table.raw_get(field)? {
+        Value::String(text) => Ok(Some(text)),
+        _ => Ok(None),
+    }
+}
+
+struct ReplyWriter<'w, 'r> {
+    names: &'w Names,
+    script: Protocol,
+    reply: &'w mut Reply<'r>,
+    written: Written,
+}
+
+impl ReplyWriter<'_, '_> {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
+        match value {
+            Value::String(string) => self.reply.bulk(&string.as_bytes()),
+            Value::Integer(number) => self.reply.int(*number),
+            Value::Number(number) => self.reply.int(truncate(*number)),
+            Value::Boolean(truth) => match (self.script, truth) {
+                (Protocol::Resp3, truth) => self.reply.bool(*truth),
+                (Protocol::Resp2, true) => self.reply.int(1),
+                (Protocol::Resp2, false) => self.reply.null(),
+            },
+            Value::Table(_) if depth >= DEPTH_MAX => self.reply.error(b"ERR reached lua stack limit"),
+            Value::Table(table) => self.table(table, depth)?,
+            _ => self.reply.null(),
+        }
+        Ok(())
+    }
+
+    /// Writes a table as the first of its fields says, or else as an array.
+    fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let names = self.names;
+        if let Some(text) = text(table, &names.err)? {
+            return self.error(table, &text.as_bytes());
+        }
+        if let Some(text) = text(table, &names.ok)? {
+            Frame::Simple(Bytes::copy_from_slice(until_nul(&text.as_bytes()))).write(self.reply);
+            return Ok(());
+        }
+        let double = match table.raw_get(&names.double)? {
+            Value::Integer(number) => Some(number as f64),
+            Value::Number(number) => Some(number),
+            _ => None,
+        };
+        if let Some(number) = double {
+            self.reply.double(number);
+            return Ok(());
+        }
+        if let Some(digits) = text(table, &names.big_number)? {
+            let is_line_end = |byte: u8| matches!(byte, b'\r' | b'\n');
+            let digits = digits.as_bytes().iter().map(|&byte| if is_line_end(byte) { b' ' } else { byte }).collect();
+            Frame::BigNumber(digits).write(self.reply);
+            return Ok(());
+        }
+        if let Value::Table(parts) = table.raw_get(&names.verbatim_string)?
+            && let (Some(format), Some(string)) = (text(&parts, &names.format)?, text(&parts, &names.string)?)
+        {
+            self.verbatim(&format.as_bytes(), &string.as_bytes());
+            return Ok(());
+        }
+        if let Value::Table(map) = table.raw_get(&names.map)? {
+            return self.map(&map, depth);
+        }
+        if let Value::Table(set) = table.raw_get(&names.set)? {
+            return self.set(&set, depth);
+        }
+        self.array(table, depth)
+    }
+
+    fn error(&mut self, table: &Table, text: &[u8]) -> Result<()> {
+        self.reply.error(until_nul(text));
+        if !matches!(table.raw_get(&self.names.counted)?, Value::Boolean(true)) {
+            self.written = Written::Error;
+        }
+        Ok(())
+    }
+
+    fn verbatim(&mut self, format: &[u8], text: &[u8]) {
+        let mut kind = *b"   ";
+        for (slot, byte) in kind.iter_mut().zip(until_nul(format)) {
+            *slot = *byte;
+        }
+        Frame::Verbatim(kind, Bytes::copy_from_slice(text)).write(self.reply);
+    }
+
+    fn array(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let mut len = 0;
+        while !table.raw_get::<Value>(len + 1)?.is_nil() {
+            len += 1;
+        }
+        self.reply.array(len);
+        for index in 1..=len {
+            self.value(&table.raw_get(index)?, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let len = table.pairs::<Value, Value>().count();
+        self.reply.map(len);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, depth + 1)?;
+            self.value(&value, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let len = table.pairs::<Value, Value>().count();
+        self.reply.set(len);
+        for pair in table.pairs::<Value, Value>() {
+            self.value(&pair?.0, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Spells the error that a script ended with, as its caller is told.
+pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u8>, Written)> {
+    let Value::Table(table) = error else {
+        let text = match lua.coerce_string(error.clone())? {
+            Some(text) => text.as_bytes().to_vec(),
+            None => b"execution failure".to_vec(),
+        };
+        let text = &text[..text.len().min(100)];
+        return Ok(([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), Written::Error));
+    };
+    let field = |name: &str| -> Result<Option<Vec<u8>>> {
+        let value = lua.coerce_string(table.raw_get(name)?)?;
+        Ok(value.map(|text| until_nul(&text.as_bytes()).to_vec()))
+    };
+    // Redis ends itself over an error without a text.
+    let mut line = field("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(number)) = (field("source")?, field("line")?) {
+        line.extend([b" script: ", name.as_bytes(), b", on ", &source, b":", &number, b"."].concat());
+    }
+    let counted = matches!(table.raw_get(COUNTED)?, Value::Boolean(true));
+    Ok((line, if counted { Written::Done } else { Written::Error }))
+}
+
+/// Handles an error where it happens: notes the place in the script.
+pub(super) fn on_error(lua: &Lua, error: Value) -> Result<Value> {
+    let error = match raise::relocate(lua, &error)? {
+        Some(relocated) => relocated,
+        None => raise::unwrap(lua, error)?,
+    };
+    let table = match error {
+        Value::Table(table) => table,
+        other => {
+            let text = lua.coerce_string(other.clone())?;
+            let text = match text {
+                Some(text) => text.as_bytes().to_vec(),
+                None => other.to_string()?.into_bytes(),
+            };
+            tagged(lua, "err", lua.create_string([b"ERR ", &text[..]].concat())?)?
+        }
+    };
+    if let Some((source, line)) = raise::culprit(lua) {
+        table.raw_set("source", source)?;
+        table.raw_set("line", line)?;
+    }
+    Ok(Value::Table(table))
+}

@@ -1,0 +1,187 @@
+//! Errors that native functions raise in a script.
+//!
+//! mlua carries an error of a native function through Lua as an object. What a script would see in Redis is kept inside
+//! and comes out where the script can catch it (`prelude.lua`) or where it ends ([`on_error`]): a text, which bears the
+//! place in the script as C's `luaL_error` makes it, or a table with the field `err`.
+
+use std::fmt;
+
+use mlua::{Error, Lua, Result, Value};
+
+/// The name of the prelude's chunk, as debug information shows it.
+pub(super) const PRELUDE_NAME: &str = "=sandbox";
+
+/// What a native function raises.
+#[derive(Clone, Debug)]
+pub(super) enum Raised {
+    /// A string.
+    Text(Vec<u8>),
+    /// A table with the field `err`; holds the whole error line.
+    Reply(Vec<u8>),
+    /// The same, of an error that the statistics know already.
+    Counted(Vec<u8>),
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Raised::Text(text) | Raised::Reply(text) | Raised::Counted(text)) = self;
+        f.write_str(&String::from_utf8_lossy(text))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// Makes an error string that tells where the native function was called from, as `luaL_error` does.
+pub(super) fn text(lua: &Lua, message: impl AsRef<[u8]>) -> Error {
+    text_at(lua, 1, message)
+}
+
+/// Makes an error string that tells the place at some level of the stack.
+pub(super) fn text_at(lua: &Lua, level: usize, message: impl AsRef<[u8]>) -> Error {
+    let mut line = place(lua, level).into_bytes();
+    line.extend_from_slice(message.as_ref());
+    plain(line)
+}
+
+/// Makes an error string that tells no place.
+pub(super) fn plain(message: impl Into<Vec<u8>>) -> Error {
+    Error::external(Raised::Text(message.into()))
+}
+
+/// Makes an error table, as `redis.call` raises it, from an error line or a message without code.
+pub(super) fn reply(line: impl Into<Vec<u8>>) -> Error {
+    Error::external(Raised::Reply(line.into()))
+}
+
+/// Makes an error table of an error that the statistics know already.
+pub(super) fn counted(line: impl Into<Vec<u8>>) -> Error {
+    Error::external(Raised::Counted(line.into()))
+}
+
+/// Complains about an argument of the running native function, as `luaL_argerror` does.
+pub(super) fn argument(lua: &Lua, number: usize, complaint: impl fmt::Display) -> Error {
+    let names = lua.inspect_stack(0, |frame| {
+        let names = frame.names();
+        (names.name.map(|name| name.into_owned()), names.name_what == Some("method"))
+    });
+    let (name, is_method) = names.unwrap_or_default();
+    let name = name.unwrap_or_else(|| "?".into());
+    text(
+        lua,
+        match (is_method, number) {
+            (true, 1) => format!("calling '{name}' on bad self ({complaint})"),
+            // The object before the colon is not counted.
+            (true, _) => format!("bad argument #{} to '{name}' ({complaint})", number - 1),
+            (false, _) => format!("bad argument #{number} to '{name}' ({complaint})"),
+        },
+    )
+}
+
+/// Complains about the type of an argument, as `luaL_typerror` does.
+pub(super) fn argument_type(lua: &Lua, number: usize, expected: &str, value: Option<&Value>) -> Error {
+    argument(lua, number, format!("{expected} expected, got {}", type_name(value)))
+}
+
+/// Names the type of an argument as Lua does.
+pub(super) fn type_name(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "no value",
+        Some(Value::Integer(_)) => "number",
+        Some(Value::LightUserData(_)) => "userdata",
+        Some(Value::Error(_)) => "table",
+        Some(value) => value.type_name(),
+    }
+}
+
+/// Returns `chunk:line: ` for a level of the stack; nothing for native functions.
+fn place(lua: &Lua, level: usize) -> String {
+    let place = lua.inspect_stack(level, |frame| {
+        let line = frame.current_line()?;
+        Some(format!("{}:{line}: ", frame.source().short_src?))
+    });
+    place.flatten().unwrap_or_default()
+}
+
+/// Finds where a script went wrong: the source and line of the function that raised the error, or of its caller if that
+/// is native. To be called by an error handler.
+pub(super) fn culprit(lua: &Lua) -> Option<(String, i64)> {
+    let frame = |level| {
+        lua.inspect_stack(level, |frame| {
+            let source = frame.source();
+            let name = source.source.map(|name| name.into_owned()).unwrap_or_default();
+            (name, frame.current_line().map_or(-1, |line| line as i64), source.what == "C")
+        })
+    };
+    let (name, line, is_native) = frame(1)?;
+    if !is_native && name != PRELUDE_NAME {
+        return Some((name, line));
+    }
+    // Functions of the prelude, and the native one that they have called, count as one native function.
+    let mut level = if is_native { 2 } else { 1 };
+    let mut was_prelude = false;
+    loop {
+        let (name, line, _) = frame(level)?;
+        if name != PRELUDE_NAME && !(was_prelude && name == "=(tail call)") {
+            return Some((name, line));
+        }
+        was_prelude = true;
+        level += 1;
+    }
+}
+
+/// Returns what a script sees of an error: what it raised itself, or what a native function meant.
+pub(super) fn unwrap(lua: &Lua, error: Value) -> Result<Value> {
+    let error = match error {
+        Value::Error(error) => error,
+        // A function of Lua's that the prelude has called says so; the script is not to know.
+        Value::String(text) if text.as_bytes().starts_with(PRELUDE_PLACE) => {
+            return Ok(Value::String(lua.create_string(without_place(&text.as_bytes()))?));
+        }
+        other => return Ok(other),
+    };
+    match raised(&error) {
+        Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
+        Raised::Reply(line) => super::convert::error_table(lua, &line),
+        Raised::Counted(line) => super::convert::counted_error_table(lua, &line),
+    }
+}
+
+/// How a message begins that names a place in the prelude.
+const PRELUDE_PLACE: &[u8] = b"sandbox:";
+
+fn without_place(text: &[u8]) -> &[u8] {
+    text.windows(2).position(|two| two == b": ").map_or(text, |at| &text[at + 2..])
+}
+
+/// Gives a message that names a place in the prelude the place in the script instead; to be called by an error handler.
+pub(super) fn relocate(lua: &Lua, error: &Value) -> Result<Option<Value>> {
+    let Value::String(text) = error else { return Ok(None) };
+    if !text.as_bytes().starts_with(PRELUDE_PLACE) {
+        return Ok(None);
+    }
+    let is_script = |level: &usize| {
+        lua.inspect_stack(*level, |frame| {
+            let source = frame.source();
+            source.what != "C" && source.source.is_none_or(|name| name != PRELUDE_NAME)
+        })
+    };
+    let found = (1..).map_while(|level| is_script(&level).map(|is| (level, is))).find(|(_, is)| *is);
+    let place = found.map(|(level, _)| place(lua, level)).unwrap_or_default();
+    let text = [place.as_bytes(), without_place(&text.as_bytes())].concat();
+    Ok(Some(Value::String(lua.create_string(text)?)))
+}
+
+/// Finds out what is in an error that went through Lua.
+pub(super) fn raised(error: &Error) -> Raised {
+    match error {
+        Error::CallbackError { cause, .. } => raised(cause),
+        Error::ExternalError(cause) => match cause.downcast_ref::<Raised>() {
+            Some(raised) => raised.clone(),
+            None => Raised::Text(cause.to_string().into_bytes()),
+        },
+        Error::MemoryError(_) => Raised::Text(b"not enough memory".to_vec()),
+        Error::RuntimeError(message) => Raised::Text(message.clone().into_bytes()),
+        Error::SyntaxError { message, .. } => Raised::Text(message.clone().into_bytes()),
+        other => Raised::Text(other.to_string().into_bytes()),
+    }
+}

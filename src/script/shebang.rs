@@ -1,0 +1,101 @@
+//! The first line of a script or library: `#!lua name=mylib flags=no-writes,allow-stale`.
+
+use crate::config::split_words;
+
+/// A set of the flags below.
+pub type Flags = u8;
+
+/// Calls nothing that writes.
+pub const NO_WRITES: Flags = 1;
+/// May run when memory is short.
+pub const ALLOW_OOM: Flags = 1 << 1;
+/// May run on a replica that has lost its primary.
+pub const ALLOW_STALE: Flags = 1 << 2;
+/// Must not run in a cluster.
+pub const NO_CLUSTER: Flags = 1 << 3;
+/// May touch keys of several slots.
+pub const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
+/// Has no such line, and so says nothing of what it does.
+pub const COMPATIBLE: Flags = 1 << 5;
+
+/// The names of the flags, in the order in which FUNCTION LIST shows them.
+pub const FLAG_NAMES: &[(Flags, &str)] = &[
+    (NO_WRITES, "no-writes"),
+    (ALLOW_OOM, "allow-oom"),
+    (ALLOW_STALE, "allow-stale"),
+    (NO_CLUSTER, "no-cluster"),
+    (ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
+];
+
+/// Finds a flag by its name.
+pub(super) fn flag(name: &[u8]) -> Option<Flags> {
+    FLAG_NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
+}
+
+/// Reads the first line of a script: its flags, and where its text begins.
+///
+/// The text begins with the line's end, so that lines count as the author sees them.
+///
+/// # Errors
+/// What is wrong with the line.
+pub(super) fn of_script(script: &[u8]) -> Result<(Flags, usize), Vec<u8>> {
+    if !script.starts_with(b"#!") {
+        return Ok((COMPATIBLE, 0));
+    }
+    let end = line_end(script).ok_or(b"Invalid script shebang")?;
+    let words = split_words(&script[..end]).unwrap_or_default();
+    let (engine, options) = words.split_first().ok_or(b"Invalid engine in script shebang")?;
+    if engine != b"#!lua" {
+        return Err([b"Unexpected engine in script shebang: ", &engine[..]].concat());
+    }
+    let mut flags = 0;
+    for option in options {
+        let Some(names) = option.strip_prefix(b"flags=") else {
+            return Err([b"Unknown lua shebang option: ", &option[..]].concat());
+        };
+        for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
+            flags |= flag(name).ok_or_else(|| [b"Unexpected flag in script shebang: ", name].concat())?;
+        }
+    }
+    Ok((flags, end))
+}
+
+/// What the first line of a library says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Heading {
+    pub(super) engine: Vec<u8>,
+    pub(super) name: Vec<u8>,
+    /// Where the text begins: with the line's end.
+    pub(super) end: usize,
+}
+
+/// Reads the first line of a library.
+///
+/// # Errors
+/// What is wrong with the line.
+pub(super) fn of_library(code: &[u8]) -> Result<Heading, Vec<u8>> {
+    if !code.starts_with(b"#!") {
+        return Err(b"Missing library metadata".to_vec());
+    }
+    let end = line_end(code).ok_or(b"Invalid library metadata")?;
+    let words = split_words(&code[..end]).unwrap_or_default();
+    let (engine, options) = words.split_first().ok_or(b"Invalid library metadata")?;
+    let mut name = None;
+    for option in options {
+        match option.split_at_checked(5) {
+            Some((key, value)) if key.eq_ignore_ascii_case(b"name=") => {
+                if name.replace(value.to_vec()).is_some() {
+                    return Err(b"Invalid metadata value, name argument was given multiple times".to_vec());
+                }
+            }
+            _ => return Err([b"Invalid metadata value given: ", &option[..]].concat()),
+        }
+    }
+    let name = name.ok_or(b"Library name was not given")?;
+    Ok(Heading { engine: engine.get(2..).unwrap_or_default().to_vec(), name, end })
+}
+
+/// Finds the end of the first line; as in C, not behind a NUL.
+fn line_end(text: &[u8]) -> Option<usize> {
+    memchr::memchr2(b'\n', 0, text).filter(|at| text[*at] == b'\n')
+}

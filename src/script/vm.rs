@@ -1,0 +1,310 @@
+//! One interpreter: made, shut off from the world, and asked to run scripts.
+
+use std::sync::Arc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+
+use super::control::Control;
+use super::convert::{self, Names, Written};
+use super::{HOST, Host, api, bit, cjson, cmsgpack, raise, struct_, text};
+use crate::resp::{Protocol, Reply, Request};
+
+/// How much memory a script may take, together with all else that is in its interpreter, in bytes. Redis sets no limit.
+const MEMORY_MAX: usize = 512 << 20;
+
+/// From how much memory on what a script has left is collected at once, in bytes: Lua's collector would wait until it is
+/// twice as much, which the limit may not allow.
+const MEMORY_KEPT: usize = MEMORY_MAX / 8;
+
+/// Where the keys begin in the request that runs a script: behind the command, the script and the number of keys.
+const FIRST_KEY: usize = 3;
+
+/// Says what an interpreter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Scripts, by EVAL.
+    Eval,
+    /// Functions, by FCALL.
+    Functions,
+}
+
+/// Runs Lua.
+pub struct Vm {
+    lua: Lua,
+    names: Names,
+    control: Arc<Control>,
+    define: Function,
+    run: Function,
+    call: Function,
+    load: Function,
+    kind: Kind,
+}
+
+/// What is run, and for whom.
+pub struct Invocation<'i> {
+    /// The request, whose words from the fourth on are keys and other arguments.
+    pub request: Request<'i>,
+    /// How many of those are keys.
+    pub keys: usize,
+    /// The monotonic time at which it starts, in milliseconds.
+    pub now_ms: u64,
+    /// After how many milliseconds others are told that it is busy; 0 is never.
+    pub threshold_ms: u64,
+}
+
+/// What a script or function ended with: whether all went well, and its value or error.
+pub struct Ended(mlua::Result<(bool, Value)>);
+
+/// What a script or function is to its caller.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its reply was written; if that is an error, the command that made it has counted it.
+    Replied,
+    /// An error was written that nobody has counted.
+    ErrorReplied,
+    /// It failed; holds the error line.
+    Failed(Vec<u8>),
+}
+
+impl Vm {
+    /// Makes an interpreter.
+    pub(super) fn new(kind: Kind, control: Arc<Control>) -> Self {
+        Vm::make(kind, control).expect("the prelude runs, and there is memory for an interpreter")
+    }
+
+    fn make(kind: Kind, control: Arc<Control>) -> mlua::Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE_NAME).set_mode(ChunkMode::Text);
+        let api: Table = prelude.into_function()?.call((natives(&lua, kind)?, lua.globals(), kind == Kind::Eval))?;
+        control.watch(&lua);
+        Ok(Vm {
+            names: Names::new(&lua)?,
+            define: api.get("define")?,
+            run: api.get("run")?,
+            call: api.get("call")?,
+            load: api.get("load")?,
+            control,
+            kind,
+            lua,
+        })
+    }
+
+    /// Returns how much memory the interpreter takes, in bytes.
+    pub fn memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Compiles a text.
+    ///
+    /// # Errors
+    /// The compiler's complaint.
+    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
+        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text);
+        match text.first() {
+            // Compiled code; the parser would call its first byte an unexpected symbol.
+            Some(27) => {
+                Err(format!("{}:1: unexpected symbol near 'char(27)'", name.trim_start_matches('@')).into_bytes())
+            }
+            _ => chunk.into_function().map_err(|error| message(&error)),
+        }
+    }
+
+    /// Returns the interpreter itself.
+    pub(super) fn lua(&self) -> &Lua {
+        &self.lua
+    }
+
+    /// Keeps a function under a number.
+    pub fn define(&self, number: usize, function: Function) {
+        self.define.call::<()>((number, function)).expect("a table takes another entry");
+    }
+
+    /// Forgets a function.
+    pub fn forget(&self, number: usize) {
+        self.define.call::<()>((number, Value::Nil)).expect("a table loses an entry");
+    }
+
+    /// Runs the text of a library, which registers functions as it goes.
+    ///
+    /// # Errors
+    /// What the text raised.
+    pub fn load(&self, library: Function) -> Result<(), Vec<u8>> {
+        self.control.begin_load();
+        let ended = {
+            let _limited = Limited::new(&self.lua);
+            self.load.call::<(bool, Value)>(library)
+        };
+        if self.control.end() {
+            self.control.watch(&self.lua);
+        }
+        match ended {
+            Ok((true, _)) => Ok(()),
+            Ok((false, error)) => Err(loading_error(&self.lua, &error)),
+            Err(error) => Err(message(&error)),
+        }
+    }
+
+    /// Runs the script or function of a number on behalf of `host`.
+    pub fn run(&self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
+        let function = if self.kind == Kind::Eval { &self.run } else { &self.call };
+        self.control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
+        let ended = self.tables(script.request, script.keys).and_then(|(keys, args)| {
+            let _limited = Limited::new(&self.lua);
+            HOST.set(host, || function.call::<(bool, Value)>((number, keys, args)))
+        });
+        if self.control.end() {
+            self.control.watch(&self.lua);
+        }
+        if self.memory() > MEMORY_KEPT {
+            // Only out of memory itself, which the next script would meet again.
+            let _ = self.lua.gc_collect();
+        }
+        Ended(ended)
+    }
+
+    /// Writes the reply of a script that has ended; `protocol` is the one it has chosen for itself.
+    pub fn finish(&self, ended: Ended, name: &str, protocol: Protocol, reply: &mut Reply<'_>) -> Outcome {
+        let mark = reply.mark();
+        let written = ended.0.and_then(|(ok, value)| match ok {
+            true => convert::write_reply(&self.names, &value, protocol, reply),
+            false => self.fail(&value, name, reply),
+        });
+        match written {
+            Ok(Written::Done) => Outcome::Replied,
+            Ok(Written::Error) => Outcome::ErrorReplied,
+            Err(error) => {
+                reply.rollback(mark);
+                Outcome::Failed([b"ERR ", &message(&error)[..]].concat())
+            }
+        }
+    }
+
+    /// Makes the tables KEYS and ARGV of the words of a request.
+    fn tables(&self, words: Request<'_>, keys: usize) -> mlua::Result<(Table, Table)> {
+        let strings = |first: usize, end: usize| {
+            let words = (first..end).map(|at| words.arg(at));
+            let table = self.lua.create_table_with_capacity(end - first, 0)?;
+            for word in words {
+                table.raw_push(self.lua.create_string(word)?)?;
+            }
+            Ok::<_, mlua::Error>(table)
+        };
+        let keys_end = FIRST_KEY + keys;
+        Ok((strings(FIRST_KEY, keys_end)?, strings(keys_end, words.len())?))
+    }
+
+    /// Writes the error that a script ended with.
+    fn fail(&self, error: &Value, name: &str, reply: &mut Reply<'_>) -> mlua::Result<Written> {
+        let (line, written) = convert::final_error(&self.lua, error, name)?;
+        reply.error(&line);
+        Ok(written)
+    }
+}
+
+/// Limits an interpreter's memory while a script runs. Outside it is not limited, because mlua then spares the precautions
+/// against failing allocations, and what is done there is bounded by the request.
+struct Limited<'l>(&'l Lua);
+
+impl<'l> Limited<'l> {
+    fn new(lua: &'l Lua) -> Self {
+        set_limit(lua, MEMORY_MAX);
+        Limited(lua)
+    }
+}
+
+impl Drop for Limited<'_> {
+    fn drop(&mut self) {
+        set_limit(self.0, 0);
+    }
+}
+
+/// Does something for a script without the limit of its memory: something that the size of a reply bounds.
+pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
+    set_limit(lua, 0);
+    let result = act();
+    set_limit(lua, MEMORY_MAX);
+    result
+}
+
+fn set_limit(lua: &Lua, bytes: usize) {
+    lua.set_memory_limit(bytes).expect("the interpreter has mlua's allocator");
+}
+
+/// Returns what went wrong, as Lua would say it.
+fn message(error: &mlua::Error) -> Vec<u8> {
+    match raise::raised(error) {
+        raise::Raised::Text(text) | raise::Raised::Reply(text) | raise::Raised::Counted(text) => text,
+    }
+}
+
+/// Spells the error that a library's text raised.
+fn loading_error(lua: &Lua, error: &Value) -> Vec<u8> {
+    let text = |value: Value| lua.coerce_string(value).ok().flatten().map(|text| text.as_bytes().to_vec());
+    match error {
+        Value::Table(table) => table.raw_get("err").ok().and_then(text).unwrap_or_default(),
+        other => [b"ERR ", &text(other.clone()).unwrap_or_default()[..]].concat(),
+    }
+}
+
+/// Collects the native functions for the prelude, which puts them in their places.
+fn natives(lua: &Lua, kind: Kind) -> mlua::Result<Table> {
+    let natives = lua.create_table()?;
+    natives.set("unwrap", lua.create_function(raise::unwrap)?)?;
+    natives.set("on_error", lua.create_function(convert::on_error)?)?;
+    natives.set("missing", lua.create_function(missing)?)?;
+    natives.set("refuse", lua.create_function(|_, ()| Err::<(), _>(raise::plain(READ_ONLY)))?)?;
+    natives.set("refuse_here", lua.create_function(|lua, _: MultiValue| Err::<(), _>(raise::text(lua, READ_ONLY)))?)?;
+    natives.set(
+        "fail",
+        lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(raise::text_at(lua, 2, &*text.as_bytes())))?,
+    )?;
+    natives.set(
+        "fail_above",
+        lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(raise::text_at(lua, 3, &*text.as_bytes())))?,
+    )?;
+    natives.set("argument_error", lua.create_function(argument_error)?)?;
+    natives.set("redis", api::table(lua)?)?;
+    if kind == Kind::Functions {
+        natives.set("register_function", lua.create_function(super::functions::register)?)?;
+    }
+    for (name, functions) in [
+        ("bit", bit::table(lua)?),
+        ("cjson", cjson::table(lua)?),
+        ("cmsgpack", cmsgpack::table(lua)?),
+        ("math", api::math(lua)?),
+        ("string", text::table(lua)?),
+        ("struct", struct_::table(lua)?),
+    ] {
+        natives.set(name, functions)?;
+    }
+    Ok(natives)
+}
+
+const READ_ONLY: &str = "Attempt to modify a readonly table";
+
+/// Complains that there is no such global variable: the `__index` of the globals.
+fn missing(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
+    if args.len() != 2 {
+        return Err(raise::text(lua, "Wrong number of arguments to luaProtectedTableError"));
+    }
+    match lua.coerce_string(args[1].clone())? {
+        Some(name) => {
+            let message =
+                [b"Script attempted to access nonexistent global variable '", &*name.as_bytes(), b"'"].concat();
+            Err(raise::text(lua, message))
+        }
+        None => Err(raise::text(lua, "Second argument to luaProtectedTableError must be a string or number")),
+    }
+}
+
+/// Complains about an argument of a function of the prelude: its position, the function's name, and either the type
+/// expected and the value or a whole complaint.
+fn argument_error(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
+    let text = |at: usize| args.get(at).and_then(|value| value.to_string().ok()).unwrap_or_default();
+    let complaint = match args.get(3) {
+        None if args.len() == 3 => text(2),
+        value => format!("{} expected, got {}", text(2), raise::type_name(value)),
+    };
+    Err(raise::text_at(lua, 2, format!("bad argument #{} to '{}' ({complaint})", text(0), text(1))))
+}

@@ -1,0 +1,182 @@
+//! The gate of the store: many pass shared, or one exclusively; who waits at it learns when that takes too long.
+//!
+//! A [`ShardedLock`] alone would keep its waiters asleep until the lock is free, and a script may hold it for ever. So who
+//! wants it exclusively takes the only seat first, and who finds the lock taken waits for the seat to be left instead of
+//! for the lock. A script that has run for too long says so on the seat ([`Seat::stay`]): waiters wake up and go away
+//! without the lock, to answer their clients.
+//!
+//! Invariant: the seat is taken before the lock is asked for and left after the lock was given back. So a lock that cannot
+//! be had shared while the seat is free is being given back or asked for right now, and asking again is no waste.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use parking_lot::{Condvar, Mutex};
+
+const FREE: u8 = 0;
+const TAKEN: u8 = 1;
+/// Taken by someone who will stay for long.
+const OCCUPIED: u8 = 2;
+
+/// Protects a value that many look at and one changes.
+pub(super) struct Gate<T> {
+    lock: ShardedLock<T>,
+    seat: Arc<Seat>,
+}
+
+/// Shows the value to many.
+pub(super) type Shared<'a, T> = ShardedLockReadGuard<'a, T>;
+
+/// Gives the value to one.
+pub(super) struct Exclusive<'a, T> {
+    /// The value. Given back before the seat is left: fields are dropped in this order.
+    pub(super) value: ShardedLockWriteGuard<'a, T>,
+    _seat: Taken<'a>,
+}
+
+/// Tells who wants the value exclusively from who waits for them.
+#[derive(Default)]
+pub struct Seat {
+    state: AtomicU8,
+    /// How many threads wait for a change of the state.
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+/// Leaves the seat when it is dropped.
+struct Taken<'a>(&'a Seat);
+
+impl<T> Gate<T> {
+    pub(super) fn new(value: T) -> Self {
+        Gate { lock: ShardedLock::new(value), seat: Arc::default() }
+    }
+
+    /// Returns the seat.
+    pub(super) fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    /// Waits for the value with others; `None` when someone exclusive stays for long.
+    #[inline]
+    pub(super) fn share(&self) -> Option<Shared<'_, T>> {
+        loop {
+            match self.lock.try_read() {
+                Ok(value) => return Some(value),
+                // A panic elsewhere says nothing about the value, which no panic leaves half-way.
+                Err(std::sync::TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(std::sync::TryLockError::WouldBlock) if self.seat.is_free_after_waiting() => {}
+                Err(std::sync::TryLockError::WouldBlock) => return None,
+            }
+        }
+    }
+
+    /// Waits for the value alone; `None` when someone else stays for long.
+    #[inline]
+    pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
+        while !self.seat.take() {
+            if !self.seat.is_free_after_waiting() {
+                return None;
+            }
+        }
+        let seat = Taken(&self.seat);
+        let value = self.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Some(Exclusive { value, _seat: seat })
+    }
+}
+
+impl Seat {
+    #[inline]
+    fn take(&self) -> bool {
+        self.state.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Returns whether someone has the value exclusively and stays for long.
+    #[inline]
+    pub fn is_occupied(&self) -> bool {
+        self.state.load(SeqCst) == OCCUPIED
+    }
+
+    /// Tells everybody that whoever has the seat, the caller, stays for long.
+    pub fn stay(&self) {
+        self.state.store(OCCUPIED, SeqCst);
+        self.wake();
+    }
+
+    /// Waits until the seat is free, however long that takes.
+    pub fn wait_until_free(&self) {
+        self.wait_while(|state| state != FREE);
+    }
+
+    /// Waits while the seat is taken; returns false when it is occupied.
+    #[cold]
+    fn is_free_after_waiting(&self) -> bool {
+        self.wait_while(|state| state == TAKEN);
+        !self.is_occupied()
+    }
+
+    fn wait_while(&self, condition: impl Fn(u8) -> bool) {
+        let mut lock = self.lock.lock();
+        // Noted before the state is read, and `wake` reads it after the state was written: one of the two sees the other.
+        self.waiting.fetch_add(1, SeqCst);
+        while condition(self.state.load(SeqCst)) {
+            self.changed.wait(&mut lock);
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+    }
+
+    #[inline]
+    fn leave(&self) {
+        self.state.store(FREE, SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // A waiter that has looked at the state and does not sleep yet holds the lock.
+        let _lock = self.lock.lock();
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_learns_that_someone_stays() {
+        let gate = Gate::new(0);
+        let holder = gate.exclude().expect("nobody else is there");
+        std::thread::scope(|scope| {
+            let (sharing, excluding) =
+                (scope.spawn(|| gate.share().is_none()), scope.spawn(|| gate.exclude().is_none()));
+            gate.seat().stay();
+            assert!(sharing.join().expect("no panic") && excluding.join().expect("no panic"));
+        });
+        drop(holder);
+        assert!(gate.share().is_some() && gate.exclude().is_some());
+    }
+
+    #[test]
+    fn nobody_is_lost_while_many_come_and_go() {
+        const ROUNDS: usize = 2_000;
+        let gate = Gate::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..ROUNDS).for_each(|_| *gate.exclude().expect("nobody stays").value += 1));
+                scope.spawn(|| (0..ROUNDS).for_each(|_| assert!(*gate.share().expect("nobody stays") <= 3 * ROUNDS)));
+            }
+        });
+        assert_eq!(*gate.share().expect("nobody stays"), 3 * ROUNDS);
+    }
+}
