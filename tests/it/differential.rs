@@ -5,7 +5,8 @@
 //!
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
-//!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`acls`], [`permissions`] and [`wire`] tell them.
+//!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
+//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`companions`] tells stories of several clients at once.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
@@ -30,6 +31,12 @@ mod permissions;
 mod random;
 mod rewrite;
 mod script;
+#[cfg(feature = "lua")]
+mod script_functions;
+#[cfg(feature = "lua")]
+mod script_libraries;
+#[cfg(feature = "lua")]
+mod scripts;
 mod sessions;
 mod settings;
 mod strings;

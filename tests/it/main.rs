@@ -23,6 +23,8 @@ mod process;
 mod protocol;
 mod pubsub;
 mod scan;
+#[cfg(feature = "lua")]
+mod script;
 mod string;
 mod tidy;
 #[cfg(feature = "tls")]

@@ -52,6 +52,12 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
 /// What differs and cannot be shown by one reply.
 #[rustfmt::skip] // a table
 const MANNERS: &[(&str, &str, &str)] = &[
+    ("Scripts", "may take all memory, and `error({})` or a very long pattern ends the server", "may take 512 MiB, nest replies 1000 deep, coroutines 150 deep and patterns of 1000 bytes; nothing of that ends the server"),
+    ("`SCRIPT DEBUG YES`, `SYNC`", "debugs the scripts that follow", "an error: scripts run to their end"),
+    ("An error in a function of Lua's that a script returns directly, as `return next(nil)`", "names the place", "names no place where the function is one that the sandbox has replaced"),
+    ("`FUNCTION DUMP`", "compresses the libraries", "does not; each restores what the other has dumped"),
+    ("`WATCH` while a script is busy", "is served", "is refused with `BUSY`, as all that touches a key"),
+    ("The global table `server` in scripts", "does not exist", "is the same as `redis`, as in Valkey"),
     ("The moment a key ends", "one millisecond after its deadline", "at its deadline, exactly"),
     ("Keys that have ended", "may be counted by `DBSIZE` until they are found", "are removed at their deadline; nothing counts them"),
     ("A jump of the wall clock", "shortens or lengthens relative times to live", "does not touch them; only `EXAT`, `PXAT`, `EXPIREAT` and `PEXPIREAT` follow the wall clock"),

@@ -1,0 +1,255 @@
+//! Scripts as a client meets them: atomic, bounded, and never in everybody's way for ever.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::harness::{Client, TestServer};
+
+const FOREVER: [&str; 3] = ["EVAL", "while true do end", "0"];
+const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// Lets the server's clock run while `act` does something that depends on it.
+fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                server.advance_ms(6000); // further than the threshold: what follows waits for the script to turn busy
+                std::thread::yield_now();
+            }
+        });
+        let result = act();
+        is_over.store(true, Relaxed);
+        result
+    })
+}
+
+/// Runs a script that does not end on a connection of its own, and returns once others are told so.
+fn occupy(server: &TestServer, script: &[&str]) -> Client {
+    let mut client = server.client();
+    client.send(&crate::harness::encode(script));
+    let mut other = server.client();
+    while_time_passes(server, || while other.call("PING") == "+PONG" {});
+    client
+}
+
+#[test]
+fn a_script_is_busy_once_it_has_run_for_long_and_can_be_killed() {
+    for server in [TestServer::start(), TestServer::start_on_workers(1), TestServer::start_on_workers(2)] {
+        let mut busy = occupy(&server, &FOREVER);
+        let mut others: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        for other in &mut others {
+            assert_eq!(other.call("GET k"), BUSY);
+            assert_eq!(other.call("nosuch"), "-ERR unknown command 'nosuch', with args beginning with: ");
+            assert_eq!(other.call("SCRIPT LOAD x"), BUSY);
+            assert_eq!(other.call("FUNCTION KILL"), BUSY);
+            assert_eq!(other.call("FUNCTION STATS"), BUSY);
+        }
+        assert_eq!(others[0].call("SCRIPT KILL"), "+OK");
+        let reply = busy.reply();
+        assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "), "{reply}");
+        assert_eq!(others[1].call("SET k v"), "+OK");
+        assert_eq!(busy.call("GET k"), "$1 v");
+        assert_eq!(others[2].call("SCRIPT KILL"), "-NOTBUSY No scripts in execution right now.");
+    }
+}
+
+#[test]
+fn a_script_that_catches_every_error_is_killed_all_the_same() {
+    let server = TestServer::start_on_workers(1);
+    for script in [
+        "while true do pcall(function() while true do end end) end",
+        "local f = coroutine.wrap(function() while true do pcall(function() while true do end end) end end) f()",
+        "while true do pcall(redis.call, 'PING') end",
+        "table.sort({3,2,1}, function(a, b) while true do end end)",
+        "string.gsub('aaa', 'a', function() while true do end end)",
+    ] {
+        let mut busy = occupy(&server, &["EVAL", script, "0"]);
+        assert_eq!(server.client().call("SCRIPT KILL"), "+OK");
+        assert!(busy.reply().starts_with("-ERR "), "{script}");
+        assert_eq!(
+            busy.call_args(&["EVAL", "local n = 0 for i = 1, 500000 do n = n + 1 end return n", "0"]),
+            ":500000"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_has_written_cannot_be_killed_and_ends_with_the_server() {
+    let server = TestServer::start_on_workers(1);
+    let _busy = occupy(&server, &["EVAL", "redis.call('SET', 'k', 'v') while true do end", "0"]);
+    let reply = server.client().call("SCRIPT KILL");
+    assert!(reply.starts_with("-UNKILLABLE Sorry the script already executed write commands"), "{reply}");
+    assert_eq!(server.client().call("GET k"), BUSY);
+}
+
+#[test]
+fn a_function_is_busy_and_killed_as_a_function() {
+    let server = TestServer::start_on_workers(1);
+    let library = "#!lua name=lib\nredis.register_function('forever', function() while true do end end)";
+    assert_eq!(server.client().call_args(&["FUNCTION", "LOAD", library]), "$3 lib");
+    let mut busy = occupy(&server, &["FCALL", "forever", "1", "key"]);
+    let mut other = server.client();
+    let told = "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
+    assert_eq!(other.call("GET k"), told);
+    assert_eq!(other.call("SCRIPT KILL"), told);
+    let stats = other.call("FUNCTION STATS");
+    assert!(
+        stats.starts_with("*4 $14 running_script *6 $4 name $7 forever $7 command *4 $5 FCALL $7 forever $1 1 $3 key"),
+        "{stats}"
+    );
+    assert_eq!(other.call("FUNCTION KILL"), "+OK");
+    assert!(busy.reply().starts_with("-ERR Script killed by user with SCRIPT KILL..."));
+    assert_eq!(other.call("FCALL nosuch 0"), "-ERR Function not found");
+}
+
+#[test]
+fn transactions_and_watches_live_through_a_busy_script() {
+    let server = TestServer::start_on_workers(1);
+    let (mut queueing, mut watching, mut dropped) = (server.client(), server.client(), server.client());
+    queueing.expect(&[("MULTI", "+OK"), ("SET k 1", "+QUEUED")]);
+    watching.expect(&[("WATCH k", "+OK")]);
+    dropped.expect(&[("WATCH k", "+OK")]);
+    let mut busy = occupy(&server, &FOREVER);
+    queueing.expect(&[("SET k 2", BUSY)]);
+    watching.expect(&[("WATCH other", BUSY), ("UNWATCH", "+OK"), ("MULTI", "+OK")]);
+    drop(dropped);
+    assert_eq!(
+        server.client().call("EXEC"),
+        "-EXECABORT Transaction discarded because of: BUSY Redis is busy running a \
+        script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+            .replace("        ", "")
+    );
+    assert_eq!(server.client().call("SCRIPT KILL"), "+OK");
+    assert!(busy.reply().starts_with("-ERR Script killed"));
+    queueing.expect(&[("EXEC", "-EXECABORT Transaction discarded because of previous errors."), ("SET k 3", "+OK")]);
+    watching.expect(&[("GET k", "+QUEUED"), ("EXEC", "*1 $1 3")]);
+}
+
+#[test]
+fn a_script_in_a_transaction_is_busy_too() {
+    let server = TestServer::start_on_workers(2);
+    let mut client = server.client();
+    client.expect(&[("MULTI", "+OK")]);
+    assert_eq!(client.call_args(&FOREVER), "+QUEUED");
+    client.send(&crate::harness::encode(&["EXEC"]));
+    let mut other = server.client();
+    while_time_passes(&server, || while other.call("PING") == "+PONG" {});
+    assert_eq!(other.call("SCRIPT KILL"), "+OK");
+    assert!(client.reply().starts_with("*1 -ERR Script killed"));
+}
+
+#[test]
+fn the_threshold_is_a_setting_and_zero_makes_others_wait() {
+    let server = TestServer::start_on_workers(1);
+    let mut client = server.client();
+    client.expect(&[("CONFIG SET busy-reply-threshold 0", "+OK")]);
+    let script = "local n = 0 for i = 1, 3000000 do n = n + 1 end return n";
+    client.send(&crate::harness::encode(&["EVAL", script, "0"]));
+    while_time_passes(&server, || assert_eq!(server.client().call("PING"), "+PONG"));
+    assert_eq!(client.reply(), ":3000000");
+}
+
+#[test]
+fn a_script_cannot_take_all_memory_or_crash_the_server() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for script in [
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 2000000000)",
+        "local function f() return 1 + f() end return f()",
+        "local function f(x) return {f(x)} end return f(1)",
+        "return loadstring(string.rep('(', 100000))()",
+        "return string.format('%' .. string.rep('9', 1000) .. 'd', 1)",
+        "local co = coroutine.wrap(function() error('x') end) while true do co() end",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "return cjson.encode(setmetatable({}, {__index = function() error('x') end}))",
+        "local t = {} for i = 1, 20000 do t[i] = {} end t[20001] = t return cjson.encode(t)",
+        "return tostring(setmetatable({}, {__tostring = function() return {} end}))",
+        "return string.find(string.rep('a', 300000), string.rep('a?', 300000))",
+        "local co co = coroutine.wrap(function() co() end) co()",
+        "return string.rep('', 1e15)",
+        "return #redis.call('SET', string.rep('k', 1e6), string.rep('v', 1e7))",
+    ] {
+        let reply = client.call_args(&["EVAL", script, "0"]);
+        assert!(!reply.is_empty(), "{script}");
+        assert_eq!(client.call("PING"), "+PONG", "after {script}");
+    }
+    assert_eq!(client.call_args(&["EVAL", "return string.rep('', 1e9)", "0"]), "$0 ");
+}
+
+#[test]
+fn nothing_of_a_script_is_left_for_the_next() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for script in [
+        "KEYS.extra = 1 ARGV.extra = 2",
+        "setmetatable(KEYS, {__index = function() return 'stale' end})",
+        "math.randomseed(1)",
+        "redis.setresp(3)",
+        "redis.call('SELECT', 3)",
+        "collectgarbage('stop')",
+        "rawset(KEYS, 7, 'x') table.insert(ARGV, 'y')",
+    ] {
+        assert!(!client.call_args(&["EVAL", script, "1", "k", "a"]).starts_with('-'), "{script}");
+        let look = "return {#KEYS, #ARGV, tostring(KEYS.extra), tostring(KEYS[5]), type(redis.call('GET', 'none'))}";
+        assert_eq!(client.call_args(&["EVAL", look, "0"]), "*5 :0 :0 $3 nil $3 nil $7 boolean", "after {script}");
+        assert_eq!(client.call("SET db0 here"), "+OK");
+    }
+}
+
+#[test]
+fn info_tells_what_scripts_and_functions_there_are() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.info("number_of_cached_scripts"), "0");
+    client.call_args(&["EVAL", "return 1", "0"]);
+    client.call_args(&["SCRIPT", "LOAD", "return 2"]);
+    client.call_args(&["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() end)"]);
+    assert_eq!(client.info("number_of_cached_scripts"), "2");
+    assert_eq!(client.info("number_of_functions"), "1");
+    assert_eq!(client.info("number_of_libraries"), "1");
+    assert!(client.info("used_memory_lua").parse::<u64>().expect("a number") > 10_000);
+    assert!(
+        client.call_args(&["EVAL", "return redis.call('INFO', 'memory')", "0"]).contains("number_of_cached_scripts:2")
+    );
+    client.expect(&[("SCRIPT FLUSH", "+OK"), ("FUNCTION FLUSH", "+OK")]);
+    assert_eq!(client.info("number_of_cached_scripts"), "0");
+    assert_eq!(client.info("number_of_libraries"), "0");
+}
+
+#[test]
+fn a_library_that_does_not_come_to_an_end_is_given_up() {
+    let server = TestServer::start();
+    let reply = server.client().call_args(&["FUNCTION", "LOAD", "#!lua name=l\nwhile true do end"]);
+    assert_eq!(reply, "-ERR Error registering functions: ERR FUNCTION LOAD timeout");
+}
+
+#[test]
+fn server_is_another_name_of_redis() {
+    let server = TestServer::start();
+    let script = "return server.call('SET', KEYS[1], server.sha1hex(''))";
+    assert_eq!(server.client().call_args(&["EVAL", script, "1", "k"]), "+OK");
+    let library = "#!lua name=l\nserver.register_function('f', function() return server.call('GET', 'k') end)";
+    assert_eq!(server.client().call_args(&["FUNCTION", "LOAD", library]), "$1 l");
+    assert_eq!(server.client().call("FCALL f 0"), "$40 da39a3ee5e6b4b0d3255bfef95601890afd80709");
+}
+
+#[test]
+fn scripts_see_expired_keys_as_everybody_does_and_time_stands_still_for_them() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", "+OK")]);
+    assert_eq!(client.call_args(&["EVAL", "return redis.call('PTTL', 'k')", "0"]), ":100");
+    server.advance_ms(100);
+    assert_eq!(client.call_args(&["EVAL", "return redis.call('EXISTS', 'k')", "0"]), ":0");
+}
+
+#[test]
+fn debugging_is_refused_in_plain_words() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SCRIPT DEBUG NO", "+OK"),
+        ("SCRIPT DEBUG YES", "-ERR SCRIPT DEBUG is not supported: scripts run to their end"),
+        ("SCRIPT DEBUG maybe", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
+    ]);
+}
