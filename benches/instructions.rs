@@ -19,7 +19,6 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use keylatch::clients::Peer;
@@ -153,7 +152,7 @@ fn run(workload: &Workload) {
     }
     counted(&runtime, &server, Tape::new(0..REQUESTS, workload.depth, workload.request));
     sent += REQUESTS as u64;
-    let (commands, errors) = (server.stats.commands.load(Relaxed), server.stats.errors.load(Relaxed));
+    let (commands, errors) = (server.observed.meters.all_calls().count, server.observed.errors.total());
     assert_eq!((commands, errors), (sent, 0), "not all requests were carried out");
 }
 

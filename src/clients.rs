@@ -50,6 +50,8 @@ pub struct ClientInfo {
     queued: AtomicI64,
     queued_bytes: AtomicUsize,
     watched: AtomicUsize,
+    /// Whether it watches others by MONITOR.
+    is_monitoring: AtomicBool,
     query_buffer: AtomicUsize,
     query_room: AtomicUsize,
     output_buffer: AtomicUsize,
@@ -140,6 +142,11 @@ impl ClientInfo {
     /// Notes that the commands MULTI has queued have so many more bytes of arguments.
     pub fn add_queued_bytes(&self, bytes: usize) {
         self.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Notes whether the client watches others by MONITOR.
+    pub fn set_monitoring(&self, is_monitoring: bool) {
+        self.is_monitoring.store(is_monitoring, Relaxed);
     }
 
     /// Notes how many keys are watched.
@@ -315,6 +322,7 @@ impl ClientInfo {
     /// Returns the letters that tell CLIENT LIST about the client's state.
     fn flags(&self) -> String {
         let letters = [
+            (self.is_monitoring.load(Relaxed), 'O'),
             (self.class() == Class::Subscriber, 'P'),
             (self.queued.load(Relaxed) >= 0, 'x'),
             (self.is_blocked(), 'b'),
@@ -324,6 +332,14 @@ impl ClientInfo {
         ];
         let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
         if flags.is_empty() { "N".into() } else { flags }
+    }
+
+    /// Returns who calls, as MONITOR shows it: the address, or the path of the Unix socket.
+    pub fn caller(&self) -> String {
+        match self.addr.strip_suffix(":0") {
+            Some(path) if self.is_unix => format!("unix:{path}"),
+            _ => self.addr.clone(),
+        }
     }
 
     /// Returns the client's line of CLIENT LIST, without line end. The client's own arguments, when it is the one that
@@ -474,6 +490,7 @@ impl Clients {
             is_silent: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
+            is_monitoring: AtomicBool::new(false),
             query_buffer: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
             subscriptions: Default::default(),

@@ -5,6 +5,9 @@
 //! manual clock stands still until it is advanced, so that tests and test doubles move time instead
 //! of waiting for it.
 //!
+//! Beside the time there is a counter, [`Clock::ticks`], to measure with how long something took: the processor's own where
+//! it may be trusted, because it is read in a few nanoseconds and every command is measured.
+//!
 //! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two
 //! clocks are read one after the other and would otherwise drift apart by a rounded millisecond
 //! from one reading to the next, and `PEXPIRETIME` of an untouched key would flicker.
@@ -46,6 +49,7 @@ enum Source {
         /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once in a millisecond is
         /// enough, and spares every other request a clock.
         compared_ms: AtomicU64,
+        counter: Counter,
     },
     Manual {
         mono_us: AtomicU64,
@@ -57,7 +61,13 @@ impl Clock {
     /// Creates a clock that follows the operating system.
     pub fn system() -> Self {
         let wall_offset_ms = AtomicI64::new(unix_us() / 1000);
-        Clock(Arc::new(Source::System { origin: Instant::now(), wall_offset_ms, compared_ms: AtomicU64::new(0) }))
+        let counter = Counter::new();
+        Clock(Arc::new(Source::System {
+            origin: Instant::now(),
+            wall_offset_ms,
+            compared_ms: AtomicU64::new(0),
+            counter,
+        }))
     }
 
     /// Creates a clock that stands still, at today's date, until [`Clock::advance`] moves it.
@@ -77,8 +87,9 @@ impl Clock {
                 mono_ms: mono_us.load(Ordering::Relaxed) / 1000,
                 wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
             },
-            Source::System { origin, wall_offset_ms, compared_ms } => {
-                let mono_ms = origin.elapsed().as_millis() as u64;
+            Source::System { origin, wall_offset_ms, compared_ms, counter } => {
+                let elapsed = origin.elapsed();
+                let mono_ms = elapsed.as_millis() as u64;
                 let mut offset = wall_offset_ms.load(Ordering::Relaxed);
                 if compared_ms.load(Ordering::Relaxed) != mono_ms {
                     compared_ms.store(mono_ms, Ordering::Relaxed);
@@ -87,6 +98,7 @@ impl Clock {
                         wall_offset_ms.store(seen, Ordering::Relaxed);
                         offset = seen;
                     }
+                    counter.calibrate(elapsed);
                 }
                 Now { mono_ms, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
             }
@@ -98,6 +110,32 @@ impl Clock {
         match &*self.0 {
             Source::Manual { wall_us, .. } => wall_us.load(Ordering::Relaxed),
             Source::System { .. } => unix_us(),
+        }
+    }
+
+    /// Reads the counter by which durations are measured; [`Clock::tick_rate`] tells what a tick is.
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        match &*self.0 {
+            Source::System { counter: Counter { is_trusted: true, .. }, .. } => raw_counter(),
+            Source::Manual { mono_us, .. } => mono_us.load(Ordering::Relaxed) * 1000,
+            Source::System { origin, .. } => elapsed_ns(*origin),
+        }
+    }
+
+    /// Returns what a tick is, as far as that is known by now.
+    pub fn tick_rate(&self) -> TickRate {
+        match &*self.0 {
+            Source::System { counter, .. } if counter.is_trusted => TickRate(counter.rate.load(Ordering::Relaxed)),
+            _ => TickRate::NANOSECOND,
+        }
+    }
+
+    /// Lets time pass on this thread: it sleeps by the system's clock, and moves a manual one.
+    pub fn pass(&self, time: Duration) {
+        match &*self.0 {
+            Source::System { .. } => std::thread::sleep(time),
+            Source::Manual { .. } => self.advance(time),
         }
     }
 
@@ -122,6 +160,88 @@ fn unix_us() -> i64 {
         Ok(since) => since.as_micros() as i64,
         Err(before) => -(before.duration().as_micros() as i64),
     }
+}
+
+/// Says what a tick of [`Clock::ticks`] is: nanoseconds, with 32 bits behind the point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickRate(u64);
+
+impl TickRate {
+    const NANOSECOND: TickRate = TickRate(1 << 32);
+
+    /// Turns ticks into nanoseconds.
+    #[inline]
+    pub fn ns(self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.0)) >> 32) as u64
+    }
+}
+
+/// Out of the way of those that are fast.
+#[inline(never)]
+fn elapsed_ns(origin: Instant) -> u64 {
+    origin.elapsed().as_nanos() as u64
+}
+
+/// The processor's counter, and what has been found out about it.
+#[derive(Debug)]
+struct Counter {
+    /// Whether it runs evenly, on all processors alike.
+    is_trusted: bool,
+    /// What it stood at when the clock was made.
+    origin: u64,
+    /// See [`TickRate`]. Counted from the beginning on, so that it becomes more exact all the time.
+    rate: AtomicU64,
+}
+
+impl Counter {
+    fn new() -> Self {
+        Counter { is_trusted: is_trusted(), origin: raw_counter(), rate: AtomicU64::new(TickRate::NANOSECOND.0) }
+    }
+
+    /// Notes how much it has counted in a time, which began when the clock was made.
+    fn calibrate(&self, elapsed: Duration) {
+        let ticks = raw_counter().wrapping_sub(self.origin);
+        if self.is_trusted && ticks > 0 {
+            let rate = (elapsed.as_nanos() << 32) / u128::from(ticks);
+            self.rate.store(rate as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The kernel counts time by the processor's counter, or would if it were told to; it strikes one that runs unevenly off
+/// its list.
+#[cfg(target_arch = "x86_64")]
+fn is_trusted() -> bool {
+    const LIST: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    std::fs::read_to_string(LIST).is_ok_and(|list| list.split_ascii_whitespace().any(|name| name == "tsc"))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn raw_counter() -> u64 {
+    tick_counter::x86_64_tick_counter()
+}
+
+/// The counter belongs to the architecture, which says that it runs evenly.
+#[cfg(target_arch = "aarch64")]
+fn is_trusted() -> bool {
+    true
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn raw_counter() -> u64 {
+    tick_counter::aarch64_tick_counter()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn is_trusted() -> bool {
+    false
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn raw_counter() -> u64 {
+    0
 }
 
 /// Says when a key ends, and by which clock.
@@ -200,6 +320,21 @@ mod tests {
         assert_eq!(deadline.wall_ms(clock.now()), at);
         clock.set_wall_ms(at);
         assert!(deadline.is_due(clock.now()));
+    }
+
+    #[test]
+    fn ticks_measure_the_time_that_passes() {
+        let manual = Clock::manual();
+        let start = manual.ticks();
+        manual.pass(Duration::from_micros(1500));
+        assert_eq!(manual.tick_rate().ns(manual.ticks() - start), 1_500_000);
+        let system = Clock::system();
+        let (start, before) = (system.ticks(), Instant::now());
+        system.pass(Duration::from_millis(5));
+        let (ticks, at_most) = (system.ticks() - start, before.elapsed());
+        system.now();
+        let ns = u128::from(system.tick_rate().ns(ticks));
+        assert!((4_500_000..=at_most.as_nanos() * 11 / 10).contains(&ns), "{ns} ns of {at_most:?}");
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
         // would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(LAST_WORDS, self.say_goodbye())).await;
+        self.server.observed.monitors.remove(self.session.info.id);
         self.server.clients.remove(self.session.info.id);
     }
 
@@ -107,6 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.is_evicted() {
                 continue;
             }
+            self.server.stats.reads.fetch_add(1, Relaxed);
             while let Some(later) = self.execute_input() {
                 if !Box::pin(self.finish(later)).await? {
                     return Ok(());
@@ -202,6 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
                         self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        self.server.stats.writes.fetch_add(1, Relaxed);
                         scratch.output.advance(len);
                     }
                     Poll::Ready(Err(error)) => return Err(error),
@@ -258,7 +261,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(None) => return false,
             Err(error) => {
                 if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
-                    Reply::new(&mut scratch.output, self.session.protocol).error(&error.wire_text());
+                    let line = error.wire_text();
+                    self.server.observed.errors.count(&line);
+                    Reply::new(&mut scratch.output, self.session.protocol).error(&line);
                 }
                 debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
                 self.session.closing = true;
@@ -270,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Executes requests in one turn until the batch, or the turn, ends.
     fn execute_batch(&mut self, scratch: &mut Scratch) -> Deferred {
         let Scratch { input, output, plan, batch, next, .. } = scratch;
-        let mut turn = Turn::new(&self.server, &self.config);
+        let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
         turn.plan(batch, *next, self.session.db, plan);
         self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
@@ -287,7 +292,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             executed -= 1;
         }
         *next += executed;
-        self.server.stats.commands.fetch_add(std::mem::take(&mut self.session.calls), Relaxed);
         self.session.info.touch(turn.now(), self.session.last_command, input.len());
         deferred
     }
@@ -329,7 +333,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let Some(scratch) = &mut self.scratch else { return };
             let before = scratch.output.mark();
-            let mut turn = Turn::new(&self.server, &self.config);
+            let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
             if turn.resume(&mut *task, &self.session, &mut scratch.output) {
                 return self.session.replies.end_request(&mut scratch.output, before, None);
             }

@@ -65,6 +65,7 @@ pub mod listening;
 pub mod logging;
 pub mod mailbox;
 pub mod namespace;
+pub mod observe;
 pub mod pause;
 pub mod process;
 pub mod pubsub;

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -16,10 +16,13 @@ use crate::acl::Acl;
 use crate::clients::Clients;
 use crate::clock::{Clock, Now};
 use crate::config::{Config, SetError};
+use crate::observe::Observed;
+use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
+use crate::observe::sampler::Counted;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
-use crate::store::{Alarm, Hold, NEVER, Relief, Store};
+use crate::store::{Alarm, Hold, NEVER, Relief, Store, Totals};
 
 /// Holds one instance.
 pub struct Namespace {
@@ -42,10 +45,13 @@ pub struct Namespace {
     pub scripts: crate::script::Scripts,
     /// What has happened so far.
     pub stats: Stats,
+    /// What commands cost, which were slow, and who watches.
+    pub observed: Observed,
     /// Wakes the sweeper when a key falls due earlier than it expects.
     pub sweep_wanted: Arc<Notify>,
     /// Forty hexadecimal digits that are different in every run.
     pub run_id: String,
+    replication_id: Mutex<String>,
     /// When it was started.
     pub started: Now,
     /// The configuration file it was started with.
@@ -54,6 +60,8 @@ pub struct Namespace {
     pub tcp_port: AtomicU64,
     /// Tells everybody that the server stops.
     pub stop: CancellationToken,
+    /// Whether keys whose time has come are looked for; they are invisible either way.
+    is_sweeping: AtomicBool,
     /// Asks the allocator what it holds, where that is known.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -69,15 +77,38 @@ pub struct AllocatorStats {
     pub active: usize,
     /// In pages that the operating system has provided.
     pub resident: usize,
+    /// Has it give back the pages it does not use; returns whether that went well.
+    pub purge: fn() -> bool,
+    /// Returns what it says of itself, in its own words.
+    pub report: fn() -> String,
+}
+
+/// Sums up scripts and functions for INFO.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScriptUsage {
+    /// What the interpreter of scripts takes, in bytes: `used_memory_vm_eval`, `used_memory_lua`.
+    pub eval_bytes: usize,
+    /// What the interpreter of functions takes, in bytes: `used_memory_vm_functions`.
+    pub functions_bytes: usize,
+    /// What the texts of scripts take, in bytes: `used_memory_scripts_eval`.
+    pub scripts_bytes: usize,
+    /// Scripts in the cache: `number_of_cached_scripts`.
+    pub scripts: usize,
+    /// Functions of all libraries: `number_of_functions`.
+    pub functions: usize,
+    /// Libraries: `number_of_libraries`.
+    pub libraries: usize,
 }
 
 /// Counts what has happened since the start.
 #[derive(Default)]
 pub struct Stats {
-    /// Commands carried out.
-    pub commands: AtomicU64,
-    /// Error replies sent.
-    pub errors: AtomicU64,
+    /// What was counted elsewhere before CONFIG RESETSTAT.
+    pub forgotten: Forgotten,
+    /// Reads that brought something.
+    pub reads: AtomicU64,
+    /// Writes of replies.
+    pub writes: AtomicU64,
     /// Bytes read from clients.
     pub bytes_in: AtomicU64,
     /// Bytes written to clients.
@@ -137,6 +168,46 @@ impl Shortage {
 /// Does what a change of the settings, from the first to the second, means beyond their values, or says which one it
 /// cannot follow; it is then asked to go back from the second to the first. It must not ask [`Settings`] for anything.
 type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync>;
+/// Remembers what is not to be counted any more.
+#[derive(Default)]
+pub struct Forgotten {
+    /// Keys that ended by their deadline.
+    pub expired: AtomicU64,
+    /// Keys that were removed for want of memory.
+    pub evicted: AtomicU64,
+    /// Clients that were closed for want of memory.
+    pub evicted_clients: AtomicU64,
+    connections: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Stats {
+    /// Returns how many connections came, served or not.
+    pub fn connections(&self, clients: &Clients) -> u64 {
+        clients.served() + clients.refused() - self.forgotten.connections.load(Relaxed)
+    }
+
+    /// Returns how many connections were refused because of `maxclients`.
+    pub fn rejected_connections(&self, clients: &Clients) -> u64 {
+        clients.refused() - self.forgotten.refused.load(Relaxed)
+    }
+
+    /// Starts from zero; `totals` are those of all databases.
+    pub fn clear(&self, clients: &Clients, totals: &Totals) {
+        let Stats { forgotten, reads, writes, bytes_in, bytes_out, .. } = self;
+        [reads, writes, bytes_in, bytes_out].into_iter().for_each(|counter| counter.store(0, Relaxed));
+        [&self.acl_denied_auth, &self.acl_denied_command, &self.acl_denied_key, &self.acl_denied_channel]
+            .into_iter()
+            .for_each(|counter| counter.store(0, Relaxed));
+        self.output_limit_disconnections.store(0, Relaxed);
+        self.query_limit_disconnections.store(0, Relaxed);
+        forgotten.expired.store(totals.expired, Relaxed);
+        forgotten.evicted.store(totals.evicted, Relaxed);
+        forgotten.evicted_clients.store(clients.evicted(), Relaxed);
+        forgotten.connections.store(clients.served() + clients.refused(), Relaxed);
+        forgotten.refused.store(clients.refused(), Relaxed);
+    }
+}
 
 /// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
 pub struct Settings {
@@ -200,6 +271,14 @@ const EVICTED_KEYS: usize = 500;
 const EVICTED_KEYS_MIN: usize = 16;
 
 impl Namespace {
+    /// Returns what scripts and functions take; nothing where the server was built without them.
+    pub fn script_usage(&self) -> ScriptUsage {
+        #[cfg(feature = "lua")]
+        return self.scripts.usage();
+        #[cfg(not(feature = "lua"))]
+        ScriptUsage::default()
+    }
+
     /// Stops: nobody is let in any more, and every connection ends after its replies.
     pub fn stop(&self) {
         self.stop.cancel();
@@ -226,11 +305,14 @@ impl Namespace {
             hub: Hub::default(),
             pause: Pause::default(),
             stats: Stats::default(),
+            observed: Observed::new(threads),
             sweep_wanted,
             run_id: random_hex(),
+            replication_id: Mutex::new(random_hex()),
             config_file,
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
+            is_sweeping: AtomicBool::new(true),
             allocator: None,
         };
         namespace.apply_settings();
@@ -260,12 +342,67 @@ impl Namespace {
     /// Removes some keys if more memory is used than may be. When there is more to do, the sweeper goes on with it.
     pub fn relieve(&self, hold: &mut Hold<'_>, now: Now) -> Relief {
         let tenacity = self.settings.current().maxmemory_eviction_tenacity;
+        let begun = self.clock.ticks();
         let relief = self.store.relieve(hold, now, evicted_keys(tenacity));
+        self.note_latency(EVICTION_CYCLE, begun);
         self.stats.shortage.note(relief != Relief::Enough, now);
         if relief == Relief::Unfinished {
             self.sweep_wanted.notify_one();
         }
         relief
+    }
+
+    /// Has keys whose time has come looked for, or not any more.
+    pub fn set_sweeping(&self, is_sweeping: bool) {
+        self.is_sweeping.store(is_sweeping, Relaxed);
+        self.sweep_wanted.notify_one();
+    }
+
+    /// Removes some of the keys whose time has come, see [`Store::sweep`], and notes when that takes long.
+    pub fn sweep(&self, now: Now) -> u64 {
+        if !self.is_sweeping.load(Relaxed) {
+            return NEVER;
+        }
+        let begun = self.clock.ticks();
+        let due_ms = self.store.sweep(now);
+        self.note_latency(EXPIRE_CYCLE, begun);
+        due_ms
+    }
+
+    /// Notes how long something took that began at this reading of the clock's counter, if that was long.
+    fn note_latency(&self, event: &'static str, begun: u64) {
+        let took_ms = self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000;
+        if took_ms == 0 {
+            return; // spares the look at the settings
+        }
+        let threshold_ms = self.settings.current().latency_monitor_threshold;
+        if threshold_ms != 0 && took_ms >= threshold_ms {
+            self.observed.latency.note(event, self.clock.wall_us().div_euclid(1_000_000), took_ms);
+        }
+    }
+
+    /// Returns forty hexadecimal digits that name this data set to replicas, if there were any.
+    pub fn replication_id(&self) -> String {
+        self.replication_id.lock().clone()
+    }
+
+    /// Gives the data set another name.
+    pub fn change_replication_id(&self) {
+        *self.replication_id.lock() = random_hex();
+    }
+
+    /// Looks at what is counted, once a second, for the rates that INFO shows.
+    pub fn sample(&self) {
+        let turns = self.observed.meters.turns();
+        let counted = Counted {
+            commands: self.observed.meters.all_calls().count,
+            bytes_in: self.stats.bytes_in.load(Relaxed),
+            bytes_out: self.stats.bytes_out.load(Relaxed),
+            turns: turns.count,
+            turns_us: turns.ns / 1000,
+        };
+        let used = self.store.pressure().used();
+        self.observed.sampler.look(counted, self.clock.now().mono_ms, used);
     }
 }
 

@@ -228,6 +228,34 @@ fn jemalloc_stats() -> crate::namespace::AllocatorStats {
         allocated: stats::allocated::read().unwrap_or_default(),
         active: stats::active::read().unwrap_or_default(),
         resident: stats::resident::read().unwrap_or_default(),
+        purge: purge_jemalloc,
+        report: report_jemalloc,
+    }
+}
+
+/// Sets the time that unused pages are kept for to none, at which they are given back, and then to what it was.
+#[cfg(feature = "jemalloc")]
+fn purge_jemalloc() -> bool {
+    use tikv_jemalloc_ctl::{Access, AsName, arenas};
+    let arenas = arenas::narenas::read().unwrap_or(0);
+    let mut is_purged = true;
+    for arena in 0..arenas {
+        let name = format!("arena.{arena}.dirty_decay_ms\0");
+        // An arena that was never used has no such time.
+        let Ok(kept_ms) = Access::<isize>::read(name.as_bytes().name()) else { continue };
+        let set = |ms: isize| name.as_bytes().name().write(ms);
+        is_purged &= set(0).and_then(|()| set(kept_ms)).is_ok();
+    }
+    is_purged
+}
+
+#[cfg(feature = "jemalloc")]
+fn report_jemalloc() -> String {
+    use tikv_jemalloc_ctl::stats_print;
+    let mut report = Vec::new();
+    match stats_print::stats_print(&mut report, stats_print::Options::default()) {
+        Ok(()) => String::from_utf8_lossy(&report).into_owned(),
+        Err(error) => format!("the allocator does not tell: {error}"),
     }
 }
 

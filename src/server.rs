@@ -122,6 +122,7 @@ impl Builder {
         let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
         namespace.allocator = self.allocator;
         namespace.acl = acl;
+        namespace.observed.sampler.note_startup(namespace.allocator.map_or(0, |stats| stats().allocated));
         if let Some(stats) = self.allocator {
             namespace.store.pressure().report_outside(0, stats().allocated);
         }
@@ -182,6 +183,7 @@ impl Server {
         self.sweep();
         self.shared.close_overdue();
         self.namespace().clients.nudge_blocked();
+        self.namespace().sample();
     }
 
     /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an
@@ -219,8 +221,8 @@ impl Server {
     }
 
     fn sweep(&self) {
-        let (store, now) = (&self.namespace().store, self.namespace().clock.now());
-        while store.sweep(now) <= now.mono_ms {}
+        let now = self.namespace().clock.now();
+        while self.namespace().sweep(now) <= now.mono_ms {}
     }
 }
 
@@ -375,7 +377,7 @@ impl Shared {
         let (store, clock) = (&self.namespace.store, &self.namespace.clock);
         loop {
             let now = clock.now();
-            let due_ms = store.sweep(now);
+            let due_ms = self.namespace.sweep(now);
             let is_short =
                 store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
             if (is_short || due_ms <= now.mono_ms) && !self.namespace.stop.is_cancelled() {
@@ -400,7 +402,10 @@ impl Shared {
         loop {
             tokio::select! {
                 () = self.namespace.stop.cancelled() => return,
-                () = tokio::time::sleep(HOUSEKEEPING) => self.close_overdue(),
+                () = tokio::time::sleep(HOUSEKEEPING) => {
+                    self.close_overdue();
+                    self.namespace.sample();
+                }
             }
         }
     }

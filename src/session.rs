@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
 use crate::clients::{Class, ClientInfo};
-use crate::command::{Group, Registered, WHILE_LISTENING};
+use crate::command::{Flags, Group, Registered, WHILE_LISTENING};
 use crate::pubsub::Subscriptions;
 use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply};
 use crate::store::{Store, View, WatchFlag};
@@ -31,8 +31,8 @@ pub struct Session {
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// The command called last, for CLIENT LIST.
     pub last_command: Option<&'static Registered>,
-    /// Commands carried out, those inside EXEC included, that are not in the server's statistics yet.
-    pub calls: u64,
+    /// Commands with any of these flags are refused: those on keys, while the client watches others by MONITOR.
+    pub barred: Flags,
     /// What it listens to.
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
@@ -111,7 +111,7 @@ impl Session {
             watch: Watch::default(),
             dropped_watches: None,
             last_command: None,
-            calls: 0,
+            barred: 0,
             subscriptions: Subscriptions::default(),
             replies: Replies::On,
             turn_is_over: false,

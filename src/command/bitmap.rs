@@ -100,7 +100,7 @@ fn byte_and_mask(offset: u64) -> (usize, u8) {
 fn getbit(call: &mut Call<'_>) -> Result<()> {
     let (key, word) = (call.args.key()?, call.args.bytes()?);
     let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
-    let byte = call.view.string(key)?.and_then(|text| text.as_slice().get(at).copied());
+    let byte = call.view.read(key)?.and_then(|text| text.as_slice().get(at).copied());
     call.reply.int(i64::from(byte.unwrap_or(0) & mask != 0));
     Ok(())
 }
@@ -128,7 +128,7 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
 fn bitcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     // A missing key has no bits set, wherever one looks and however odd the words that say where.
-    let Some(text) = call.view.string(key)?.map(Text::as_slice) else {
+    let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
         call.reply.int(0);
         return Ok(());
     };
@@ -155,7 +155,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("The bit argument must be 1 or 0."));
     }
     let is_set = bit == 1;
-    let Some(text) = call.view.string(key)?.map(Text::as_slice) else {
+    let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
         call.reply.int(if is_set { -1 } else { 0 });
         return Ok(());
     };
@@ -225,7 +225,7 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     let mut result = Vec::new();
     for position in 0..call.args.left() {
         let key = call.args.key()?;
-        let source = call.view.string(key)?.map_or(&b""[..], Text::as_slice);
+        let source = call.view.read(key)?.map_or(&b""[..], Text::as_slice);
         match position {
             0 => result.extend_from_slice(source),
             _ => operator.fold(&mut result, source),

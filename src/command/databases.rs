@@ -58,6 +58,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let copy = call.view.copy(from, to);
+    call.view.count(copy.is_some());
     let mut target = call.view.whole_again(target_db);
     let copied = match copy {
         Some(entry) if replaces || !target.exists(to) => {

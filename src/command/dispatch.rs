@@ -3,18 +3,19 @@
 //! Invariant: every command of every client passes [`Turn::execute`], and EXEC re-enters `run`: there is
 //! no second way to carry out a command.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use tracing::warn;
 
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
-use super::{ADMIN, ALLOW_BUSY, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl};
+use super::{
+    ADMIN, ALLOW_BUSY, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl, aftermath,
+};
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
 use crate::error::{Error, Result};
 use crate::mailbox::MAIL;
 use crate::namespace::Namespace;
+use crate::observe::Gauge;
 use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::{Replies, Session};
@@ -39,6 +40,8 @@ pub struct Call<'a> {
     pub config: &'a Config,
     /// The command being carried out.
     pub command: &'static Registered,
+    /// Measures this turn.
+    pub gauge: &'a Gauge<'a>,
     deferred: Option<&'a mut Deferred>,
 }
 
@@ -154,21 +157,27 @@ impl Call<'_> {
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
     pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
-        nested(&mut self.view, self.session, self.server, self.config, command, request, self.reply.output());
+        let Call { view, reply, session, server, config, gauge, .. } = self;
+        nested(view, session, (server, config, gauge), command, request, reply.output());
     }
 
     /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
     #[cfg(feature = "lua")]
     pub fn nested_into(&mut self, command: &'static Registered, request: Request<'_>, out: &mut Output) {
-        nested(&mut self.view, self.session, self.server, self.config, command, request, out);
+        let Call { view, session, server, config, gauge, .. } = self;
+        nested(view, session, (server, config, gauge), command, request, out);
+    }
+
+    /// Has it looked at anew which calls somebody wants to know of, this one included.
+    pub fn note_interest(&self) {
+        self.gauge.set_interest(0, self.config.latency_tracking);
     }
 }
 
 fn nested(
     view: &mut View<'_>,
     session: &mut Session,
-    server: &Namespace,
-    config: &Config,
+    (server, config, gauge): (&Namespace, &Config, &Gauge<'_>),
     command: &'static Registered,
     request: Request<'_>,
     out: &mut Output,
@@ -184,6 +193,7 @@ fn nested(
         server,
         config,
         command,
+        gauge,
         deferred: None,
     });
 }
@@ -231,17 +241,20 @@ pub struct Turn<'n> {
     now: Now,
     /// Whether there is a limit for memory, which is then looked at before each command.
     is_limited: bool,
+    gauge: Gauge<'n>,
 }
 
 impl<'n> Turn<'n> {
-    /// Starts a turn at the present time.
-    pub fn new(server: &'n Namespace, config: &'n Config) -> Self {
+    /// Starts a turn of the client with this number at the present time.
+    pub fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
         let (now, is_limited) = (server.clock.now(), server.store.pressure().has_limit());
         server.store.pressure().follow_clock(now);
         if is_limited {
             server.note_shortage(now);
         }
-        Turn { server, config, hold: None, now, is_limited }
+        let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
+        gauge.set_interest(server.observed.notable_ns(config), config.latency_tracking);
+        Turn { server, config, hold: None, now, is_limited, gauge }
     }
 
     /// Returns the time of this turn.
@@ -274,6 +287,9 @@ impl<'n> Turn<'n> {
         if plan.hashes.len() >= PREFETCH_MIN {
             let hold = self.hold.get_or_insert_with(|| self.server.store.hold(plan.len()));
             hold.prefetch(db, &plan.hashes);
+        }
+        if plan.len() > 1 {
+            self.gauge.begin_anew();
         }
     }
 
@@ -404,6 +420,9 @@ impl<'n> Turn<'n> {
             *out = Output::new();
             return;
         }
+        if let Some(command) = command {
+            self.server.observed.meters.reject(command);
+        }
         session.fail_transaction();
         if command.is_none_or(|command| command.name != "exec") {
             return refuse(self.server, &mut Reply::new(out, session.protocol), error);
@@ -427,7 +446,11 @@ impl<'n> Turn<'n> {
             return false;
         }
         let mut view = hold.view(session.db, &[], self.now);
-        task.step(&mut view, &mut Reply::new(out, session.protocol))
+        let is_done = task.step(&mut view, &mut Reply::new(out, session.protocol));
+        if let Some(command) = session.last_command {
+            self.gauge.go_on(command);
+        }
+        is_done
     }
 
     #[inline]
@@ -462,10 +485,14 @@ impl<'n> Turn<'n> {
             server,
             config,
             command,
+            gauge: &self.gauge,
             deferred: (!is_exclusive).then_some(&mut *deferred),
         });
         if is_special {
             self.follow_limit(); // it may have been CONFIG SET
+        }
+        if is_exclusive {
+            self.now = server.clock.now();
         }
         if is_exclusive && !server.store.is_alone() || is_refused {
             self.hold = None; // others have waited long enough, or the script has ended by now
@@ -489,12 +516,21 @@ impl<'n> Turn<'n> {
 /// Calls the handler; what it wrote before an error is taken back.
 #[inline]
 fn run(call: &mut Call<'_>) {
-    call.session.calls += 1;
+    let begun = call.gauge.begin();
     let mark = call.reply.mark();
     if let Err(error) = (call.command.handler)(call) {
         call.reply.rollback(mark);
-        refuse(call.server, &mut call.reply, &error);
+        fail(call, &error);
     }
+    if let Some(ns) = call.gauge.end(call.command, begun, call.view.lookups()) {
+        aftermath::note(call, ns);
+    }
+}
+
+#[cold]
+fn fail(call: &mut Call<'_>, error: &Error) {
+    call.gauge.fail(call.command);
+    refuse(call.server, &mut call.reply, error);
 }
 
 /// Refuses a container called without a subcommand, which its arity has refused before.
@@ -508,6 +544,7 @@ fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) ->
     command.accepts(request.len())
         && (session.access.is_free() || is_permitted(session, command, request))
         && (session.transaction.is_none() || command.command.flags & NO_MULTI == 0)
+        && command.command.flags & session.barred == 0
 }
 
 /// Returns whether a command may take memory. Queueing does, and EXEC as much as what it carries out.
@@ -558,6 +595,8 @@ fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Reg
     }
     match session.access.denial(command, request) {
         Some(denial) => Error::NoPerm(denial, &command.name),
+        // Redis takes a client that watches others by MONITOR for a kind of replica.
+        None if command.command.flags & session.barred != 0 => Error::other("Replica can't interact with the keyspace"),
         // Nothing else refuses a request.
         None => Error::NotWhileListening(command.name.clone()),
     }
@@ -620,13 +659,9 @@ fn queue(session: &mut Session, command: &'static Registered, request: Request<'
     Reply::new(out, session.protocol).simple("QUEUED");
 }
 
-/// Counts an error that was told to the client.
-pub(super) fn count_error(server: &Namespace) {
-    server.stats.errors.fetch_add(1, Relaxed);
-}
-
 /// Writes an error reply and counts it.
 pub(super) fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
-    count_error(server);
-    reply.error(&error.wire_text());
+    let line = error.wire_text();
+    server.observed.errors.count(&line);
+    reply.error(&line);
 }

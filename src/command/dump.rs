@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
 fn dump(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let compresses = call.config.rdbcompression;
-    match call.view.string(key)?.map(Text::as_slice) {
+    match call.view.read(key)?.map(Text::as_slice) {
         Some(value) => call.reply.bulk_shared(Bytes::from(rdb::dump(value, compresses))),
         None => call.reply.null(),
     }

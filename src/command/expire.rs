@@ -148,7 +148,9 @@ fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i6
 /// Replies with a time of a key: -2 without key, -1 without time to live, else what `read` makes of its deadline.
 fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
-    let time = match call.view.deadline(key) {
+    let deadline = call.view.deadline(key);
+    call.view.count(deadline.is_some());
+    let time = match deadline {
         None => -2,
         Some(None) => -1,
         Some(Some(deadline)) => rounded(read(deadline, call.now()).max(0), unit_ms),

@@ -67,7 +67,8 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
     let mut found = 0;
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        found += i64::from(call.view.exists(key));
+        let is_there = call.view.exists(key);
+        found += i64::from(call.view.count(is_there));
     }
     call.reply.int(found);
     Ok(())
@@ -77,7 +78,8 @@ fn touch(call: &mut Call<'_>) -> Result<()> {
     let mut found = 0;
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        found += i64::from(call.view.touch(key));
+        let is_there = call.view.touch(key);
+        found += i64::from(call.view.count(is_there));
     }
     call.reply.int(found);
     Ok(())
@@ -102,7 +104,9 @@ fn renamenx(call: &mut Call<'_>) -> Result<()> {
 
 fn kind(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    call.reply.simple(call.view.kind(key).map_or("none", Type::name));
+    let kind = call.view.kind(key);
+    call.view.count(kind.is_some());
+    call.reply.simple(kind.map_or("none", Type::name));
     Ok(())
 }
 

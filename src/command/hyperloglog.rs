@@ -109,6 +109,8 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     }
     let key = call.args.key()?;
+    let is_there = call.view.exists(key);
+    call.view.count(is_there);
     let Some(bytes) = lookup_to_edit(call, key)? else {
         call.reply.int(0);
         return Ok(());
@@ -130,6 +132,8 @@ fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
     let (mut registers, mut any_dense) = (Registers::new(), false);
     while call.args.left() > 0 {
         let key = call.args.key()?;
+        let is_there = call.view.exists(key);
+        call.view.count(is_there);
         if let Some(bytes) = lookup(call, key)? {
             any_dense |= sketch::encoding(bytes)? == Encoding::Dense;
             registers.merge(bytes)?;

@@ -43,8 +43,8 @@ struct Range {
 pub(super) fn lcs(call: &mut Call<'_>) -> Result<()> {
     let (key_a, key_b) = (call.args.key()?, call.args.key()?);
     let not_text = |_| Error::other("The specified keys must contain string values");
-    let a = call.view.string(key_a).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
-    let b = call.view.string(key_b).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
+    let a = call.view.read(key_a).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
+    let b = call.view.read(key_b).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
     let options = Options::read(call)?;
     check_size(a.len(), b.len(), call.bulk_len_max())?;
     call.run_sliced(Comparison::new(a, b, options)?);

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::resp::Request;
 
 pub mod acl;
+pub mod aftermath;
 pub mod args;
 pub mod bitmap;
 pub mod client;
@@ -89,6 +90,8 @@ pub const WHILE_LISTENING: Flags = 1 << 19;
 pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
 /// Has its keys at places that depend on its arguments.
 pub const MOVABLE_KEYS: Flags = 1 << 16;
+/// Not served while a data set is loaded beside the old one.
+pub const NO_ASYNC_LOADING: Flags = 1 << 17;
 /// Internal: needs the whole store, see `store`. COMMAND does not show it.
 pub const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
@@ -109,6 +112,7 @@ pub const FLAG_NAMES: &[(Flags, &str)] = &[
     (SKIP_SLOWLOG, "skip_slowlog"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
+    (NO_ASYNC_LOADING, "no_async_loading"),
     (NO_MULTI, "no_multi"),
     (ALLOW_BUSY, "allow_busy"),
     (NO_MANDATORY_KEYS, "no_mandatory_keys"),

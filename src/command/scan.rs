@@ -5,8 +5,6 @@
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use bytes::Bytes;
 
 use super::args::is_word;
@@ -96,7 +94,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
     // No two calls are the same, so what the store's secret makes of them is as good as random.
-    let calls = call.server.stats.commands.load(Relaxed) + call.session.calls;
+    let calls = call.server.observed.meters.calls(call.command).count;
     let dice = call.server.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
         Some(key) => call.reply.bulk(&key),

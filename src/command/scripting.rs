@@ -9,7 +9,7 @@ use bytes::Buf;
 
 use super::acl::note_denial_in_script;
 use super::args::is_word;
-use super::dispatch::{self, find};
+use super::dispatch::find;
 use super::{
     ACCESS, ALLOW_BUSY, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
     NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string,
@@ -203,8 +203,8 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     }
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
         Outcome::Replied => Ok(scratch),
-        Outcome::ErrorReplied => {
-            dispatch::count_error(call.server);
+        Outcome::ErrorReplied(line) => {
+            call.server.observed.errors.count(&line);
             Ok(scratch)
         }
         Outcome::Failed(line) => Err(Error::Script(line)),

@@ -11,6 +11,7 @@ use super::{
 use crate::config::{ShutdownOptions, rewrite_file, system_text};
 use crate::error::{Error, Result};
 use crate::shutdown::shut_down;
+use crate::store::Totals;
 
 const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -34,6 +35,11 @@ pub const COMMANDS: &[Command] = &[
                 "2.8.0",
                 "O(1)",
                 "Writes the settings into the config file.",
+            ),
+            Command::new("RESETSTAT", reset_statistics, ADMINISTRATION | EXCLUSIVE, Group::Server).docs(
+                "2.0.0",
+                "O(1)",
+                "Lets the statistics of INFO start from zero.",
             ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
@@ -148,6 +154,17 @@ fn info_command(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Forgets what was counted. What is remembered of slow calls and latency events has commands of its own to be forgotten.
+fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
+    let (server, now) = (call.server, call.now());
+    let mut totals = Totals::default();
+    (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
+    server.stats.clear(&server.clients, &totals);
+    server.observed.clear(now.mono_ms);
+    call.reply.ok();
+    Ok(())
+}
+
 fn config_get(call: &mut Call<'_>) -> Result<()> {
     let patterns: Vec<_> = call.args.request().args().skip(2).collect();
     let found = call.server.settings.current().get(&patterns);
@@ -190,6 +207,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     call.server.apply_settings();
     call.server.acl.follow_requirepass(&call.server.settings.current());
     call.session.follow_users(&call.server.acl);
+    call.note_interest();
     call.reply.ok();
     Ok(())
 }

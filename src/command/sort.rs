@@ -44,7 +44,7 @@ fn sort_ro(call: &mut Call<'_>) -> Result<()> {
 fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     let key = call.args.key()?;
     let target = read_options(call, may_store)?;
-    if call.view.string(key)?.is_some() {
+    if call.view.read(key)?.is_some() {
         return Err(Error::WrongType);
     }
     match target {

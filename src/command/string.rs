@@ -221,7 +221,7 @@ fn mget(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(call.args.left());
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        match call.view.string(key) {
+        match call.view.read(key) {
             Ok(Some(text)) => reply_text(&mut call.reply, text),
             // Of another type or missing: MGET makes no difference.
             _ => call.reply.null(),
@@ -232,14 +232,14 @@ fn mget(call: &mut Call<'_>) -> Result<()> {
 
 fn strlen(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
+    let len = call.view.read(key)?.map_or(0, |text| text.as_slice().len());
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn getrange(call: &mut Call<'_>) -> Result<()> {
     let (key, start, end) = (call.args.key()?, call.args.int()?, call.args.int()?);
-    let Some(text) = call.view.string(key)? else {
+    let Some(text) = call.view.read(key)? else {
         call.reply.bulk(b"");
         return Ok(());
     };
@@ -264,7 +264,7 @@ fn resolve_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
 
 /// Replies with the string of a key, or null.
 fn reply_value(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
-    match call.view.string(key)? {
+    match call.view.read(key)? {
         Some(text) => reply_text(&mut call.reply, text),
         None => call.reply.null(),
     }

@@ -205,7 +205,7 @@ macro_rules! number_fields {
     )+ };
 }
 
-number_fields!(u16 u32 u64 usize);
+number_fields!(u16 u32 u64 i64 usize);
 
 impl Field for Policy {
     fn from_text(text: &[u8]) -> Self {
@@ -274,6 +274,18 @@ impl Field for PathBuf {
     }
 }
 
+impl Field for Vec<f64> {
+    fn from_text(text: &[u8]) -> Self {
+        let numbers = String::from_utf8_lossy(text);
+        let number = |digits: &str| digits.parse().expect("the kind lets only numbers pass");
+        numbers.split_ascii_whitespace().map(number).collect()
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.iter().map(f64::to_string).collect::<Vec<_>>().join(" ").into_bytes()
+    }
+}
+
 impl Field for Vec<String> {
     fn from_text(text: &[u8]) -> Self {
         String::from_utf8_lossy(text).split_ascii_whitespace().map(str::to_owned).collect()
@@ -323,6 +335,8 @@ mod tests {
         TlsAuthClients::WORDS.iter().for_each(|word| round::<TlsAuthClients>(word));
         round::<u16>("65535");
         round::<usize>("9223372036854775807");
+        round::<Vec<f64>>("50 99 99.9");
+        round::<Vec<f64>>("");
         round::<bool>("yes");
         round::<bool>("no");
         round::<Option<u32>>("700");

@@ -32,7 +32,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 pub(super) const INERT: &[Setting] = {
     use Change::{Protected, Runtime, Start};
     use Kind::{
-        Bytes, Choice, ChoiceOr, Events, FileName, HostName, Int, Memory, OomScores, Percentiles, Primary,
+        Bytes, Choice, ChoiceOr, Events, FileName, HostName, Int, Memory, OomScores, Primary,
         Raised, SavePoints, SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
@@ -153,11 +153,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(NETWORK, "client-default-resp", Int(2, 3), "2", Start, &["Would be the protocol of a client before HELLO."]).hidden(),
         S::inert(SCRIPTS, "lua-enable-insecure-api", Switch, "no", Runtime, &["Would let scripts see deprecated functions."]).hidden(),
         S::inert(SCRIPTS, "lua-enable-deprecated-api", Switch, "no", Start, &["Would let scripts see deprecated functions."]).hidden(),
-        S::inert(MONITORING, "slowlog-log-slower-than", Int(-1, i64::MAX), "10000", Runtime, &["Would log commands that take this many microseconds."]),
-        S::inert(MONITORING, "slowlog-max-len", Int(0, i64::MAX), "128", Runtime, &["Would remember this many slow commands."]),
-        S::inert(MONITORING, "latency-monitor-threshold", Int(0, i64::MAX), "0", Runtime, &["Would note what takes this many milliseconds."]),
-        S::inert(MONITORING, "latency-tracking", Switch, "yes", Runtime, &["Would keep a histogram of every command's time."]),
-        S::inert(MONITORING, "latency-tracking-info-percentiles", Percentiles, "50 99 99.9", Runtime, &["Would choose the percentiles in INFO."]),
         S::inert(MONITORING, "notify-keyspace-events", Events, "", Runtime, &["Would publish these classes of events about keys."]),
         S::inert(DATA, "hash-max-listpack-entries", Int(0, i64::MAX), "512", Runtime, &["Would keep hashes of up to this many fields compact."]).alias("hash-max-ziplist-entries"),
         S::inert(DATA, "hash-max-listpack-value", Memory(0, LONG_MAX), "64", Runtime, &["Would keep hashes of values up to this length compact."]).alias("hash-max-ziplist-value"),

@@ -32,7 +32,7 @@ pub use load::{LoadError, load, options_text};
 pub use rewrite::rewrite_file;
 pub use settings::{Change, Config, Effect, Setting};
 pub use special::Special;
-pub use text::{quote, split_words};
+pub use text::{parse_memory, quote, split_words};
 
 use crate::glob;
 

@@ -284,6 +284,19 @@ honoured! {
         /// Lets clients call MODULE: everybody, clients on this machine, or none.
         "enable-module-command" enable_module_command: Allowance = "no", ALLOWANCE, Start, Honoured;
     }
+    "Monitoring" {
+        /// Remembers commands that take this many microseconds in the slow log; 0 remembers all and -1 none.
+        "slowlog-log-slower-than" slowlog_log_slower_than: i64 = "10000", Kind::Int(-1, i64::MAX), Runtime, Honoured;
+        /// Remembers this many slow commands.
+        "slowlog-max-len" slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Honoured;
+        /// Notes what takes this many milliseconds, for LATENCY; 0 notes nothing.
+        "latency-monitor-threshold" latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Honoured;
+        /// Keeps a histogram of every command's durations.
+        "latency-tracking" latency_tracking: bool = "yes", Kind::Switch, Runtime, Honoured;
+        /// Shows these percentiles of the durations in INFO.
+        "latency-tracking-info-percentiles" latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
+            Kind::Percentiles, Runtime, Honoured;
+    }
     "Data types" {
         /// Keeps a HyperLogLog of few elements in a form that takes as many bytes as it needs, up to this many; it then
         /// becomes one of 12304 bytes, which is faster.

@@ -160,12 +160,12 @@ fn until_nul(text: &[u8]) -> &[u8] {
 }
 
 /// What became of a script's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// A reply, or an error that the statistics know already.
     Done,
-    /// An error that nobody has counted.
-    Error,
+    /// An error with this line, which nobody has counted.
+    Error(Vec<u8>),
 }
 
 /// Writes what a script has returned as a reply. `script` is the protocol that the script has chosen for itself.
@@ -284,7 +284,7 @@ impl ReplyWriter<'_, '_> {
     fn error(&mut self, table: &Table, text: &[u8]) -> Result<()> {
         self.reply.error(until_nul(text));
         if !matches!(table.raw_get(&self.names.counted)?, Value::Boolean(true)) {
-            self.written = Written::Error;
+            self.written = Written::Error(until_nul(text).to_vec());
         }
         Ok(())
     }
@@ -330,15 +330,15 @@ impl ReplyWriter<'_, '_> {
     }
 }
 
-/// Spells the error that a script ended with, as its caller is told.
-pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u8>, Written)> {
+/// Spells the error that a script ended with, as its caller is told. Returns also whether it was counted already.
+pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u8>, bool)> {
     let Value::Table(table) = error else {
         let text = match lua.coerce_string(error.clone())? {
             Some(text) => text.as_bytes().to_vec(),
             None => b"execution failure".to_vec(),
         };
         let text = &text[..text.len().min(100)];
-        return Ok(([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), Written::Error));
+        return Ok(([b"ERR Error running script ", name.as_bytes(), b", ", text].concat(), false));
     };
     let field = |name: &str| -> Result<Option<Vec<u8>>> {
         let value = lua.coerce_string(table.raw_get(name)?)?;
@@ -350,7 +350,7 @@ pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u
         line.extend([b" script: ", name.as_bytes(), b", on ", &source, b":", &number, b"."].concat());
     }
     let counted = matches!(table.raw_get(COUNTED)?, Value::Boolean(true));
-    Ok((line, if counted { Written::Done } else { Written::Error }))
+    Ok((line, counted))
 }
 
 /// Handles an error where it happens: notes the place in the script.

@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::clock::Clock;
+use crate::namespace::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
 use crate::store::Seat;
 
@@ -120,23 +121,6 @@ struct Figures {
     libraries: AtomicUsize,
 }
 
-/// Sums up scripts and functions for INFO.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// What the interpreter of scripts takes, in bytes: `used_memory_vm_eval`, `used_memory_lua`.
-    pub eval_bytes: usize,
-    /// What the interpreter of functions takes, in bytes: `used_memory_vm_functions`.
-    pub functions_bytes: usize,
-    /// What the texts of scripts take, in bytes: `used_memory_scripts_eval`.
-    pub scripts_bytes: usize,
-    /// Scripts in the cache: `number_of_cached_scripts`.
-    pub scripts: usize,
-    /// Functions of all libraries: `number_of_functions`.
-    pub functions: usize,
-    /// Libraries: `number_of_libraries`.
-    pub libraries: usize,
-}
-
 impl Scripts {
     /// Creates the scripts of an instance; the seat is that of its store's gate.
     pub fn new(clock: Clock, seat: Arc<Seat>) -> Self {
@@ -159,12 +143,12 @@ impl Scripts {
     }
 
     /// Sums up scripts and functions; to a running script, as they were when somebody last asked.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ScriptUsage {
         if let Some(engines) = self.engines.try_lock() {
             self.take_stock(&engines);
         }
         let figures = &self.figures;
-        Usage {
+        ScriptUsage {
             eval_bytes: figures.eval_bytes.load(Relaxed),
             functions_bytes: figures.functions_bytes.load(Relaxed),
             scripts_bytes: figures.scripts_bytes.load(Relaxed),

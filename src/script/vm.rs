@@ -61,8 +61,8 @@ pub struct Ended(mlua::Result<(bool, Value)>);
 pub enum Outcome {
     /// Its reply was written; if that is an error, the command that made it has counted it.
     Replied,
-    /// An error was written that nobody has counted.
-    ErrorReplied,
+    /// An error with this line was written, which nobody has counted.
+    ErrorReplied(Vec<u8>),
     /// It failed; holds the error line.
     Failed(Vec<u8>),
 }
@@ -172,7 +172,7 @@ impl Vm {
         });
         match written {
             Ok(Written::Done) => Outcome::Replied,
-            Ok(Written::Error) => Outcome::ErrorReplied,
+            Ok(Written::Error(line)) => Outcome::ErrorReplied(line),
             Err(error) => {
                 reply.rollback(mark);
                 Outcome::Failed([b"ERR ", &message(&error)[..]].concat())
@@ -196,9 +196,9 @@ impl Vm {
 
     /// Writes the error that a script ended with.
     fn fail(&self, error: &Value, name: &str, reply: &mut Reply<'_>) -> mlua::Result<Written> {
-        let (line, written) = convert::final_error(&self.lua, error, name)?;
+        let (line, is_counted) = convert::final_error(&self.lua, error, name)?;
         reply.error(&line);
-        Ok(written)
+        Ok(if is_counted { Written::Done } else { Written::Error(line) })
     }
 }
 

@@ -36,7 +36,7 @@ pub use gate::Seat;
 pub use pressure::Pressure;
 pub use shard::{Key, Totals, WatchFlag};
 pub use value::{Form, Text};
-pub use view::{Ttl, View};
+pub use view::{Lookups, Ttl, View};
 
 use evict::Evictor;
 use gate::Gate;

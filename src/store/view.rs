@@ -19,6 +19,37 @@ use crate::error::{Error, Result};
 pub struct View<'a> {
     access: Access<'a>,
     now: Now,
+    lookups: Lookups,
+}
+
+/// Counts the keys that were to be read: those that were there in the lower half, those that were not in the upper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lookups(u64);
+
+impl Lookups {
+    #[inline]
+    fn count(&mut self, is_hit: bool) {
+        self.0 += if is_hit { 1 } else { 1 << 32 };
+    }
+
+    /// Returns how many keys were there.
+    pub fn hits(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Returns how many keys were not there.
+    pub fn misses(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl std::ops::Add for Lookups {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Lookups(self.0.wrapping_add(other.0))
+    }
 }
 
 enum Access<'a> {
@@ -54,17 +85,17 @@ impl<'a> View<'a> {
                 Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
             }
         };
-        View { access, now }
+        View { access, now, lookups: Lookups::default() }
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, now: Now) -> Self {
-        View { access: Access::Whole(databases, db), now }
+        View { access: Access::Whole(databases, db), now, lookups: Lookups::default() }
     }
 
     /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
     #[cold]
     pub(super) fn closed(now: Now) -> Self {
-        View { access: Access::Closed, now }
+        View { access: Access::Closed, now, lookups: Lookups::default() }
     }
 
     /// Returns whether nothing can be seen through it.
@@ -83,6 +114,32 @@ impl<'a> View<'a> {
     /// Returns the time of this call.
     pub fn now(&self) -> Now {
         self.now
+    }
+
+    /// Returns how many keys that were to be read were there, and how many were not.
+    #[inline]
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
+    }
+
+    /// Counts the look-up of a key that is to be read: a hit or a miss in INFO. What is looked up to be changed is not
+    /// counted. Returns what it was given.
+    #[inline]
+    pub fn count(&mut self, is_hit: bool) -> bool {
+        self.lookups.count(is_hit);
+        is_hit
+    }
+
+    /// Returns the string of a key that is to be read, and counts the look-up.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] when the key holds something else.
+    #[inline]
+    pub fn read(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+        let View { access, now, lookups } = self;
+        let entry = access.used_entry(key, *now);
+        lookups.count(entry.is_some());
+        text_of(entry)
     }
 
     /// Returns whether a key exists.
@@ -280,6 +337,24 @@ impl<'a> View<'a> {
         (0..SHARDS).map(|index| self.shard_at(index, |shard| shard.totals().keys)).sum()
     }
 
+    /// Estimates how many milliseconds the keys with a time to live have left in the mean, by a few of them.
+    pub fn mean_ttl_ms(&mut self) -> i64 {
+        const SAMPLES: i64 = 64;
+        let (now, mut cursor, mut count, mut sum) = (self.now, 0, 0, 0i64);
+        for _ in 0..MEAN_TTL_STEPS {
+            cursor = self.scan(cursor, |entry| {
+                if let Some(deadline) = entry.deadline() {
+                    count += 1;
+                    sum = sum.saturating_add(deadline.remaining_ms(now));
+                }
+            });
+            if cursor == 0 || count >= SAMPLES {
+                break;
+            }
+        }
+        sum / count.max(1)
+    }
+
     /// Removes every key of this database, or of all. Their memory is freed aside.
     pub fn clear(&mut self, all_databases: bool) {
         let mut old = Vec::new();
@@ -309,6 +384,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns the bytes of this database that are no entries.
+    pub fn overhead(&mut self) -> usize {
+        (0..SHARDS).map(|index| self.shard_at(index, |shard| shard.overhead())).sum()
+    }
+
     /// Sums up every shard of this database.
     pub fn totals(&mut self) -> Totals {
         let mut totals = Totals::default();
@@ -316,7 +396,7 @@ impl<'a> View<'a> {
         totals
     }
 
-    #[inline(always)] // three calls deep in every look-up
+    #[inline]
     fn entry(&mut self, key: Key<'_>) -> Option<&Entry> {
         let now = self.now;
         match &mut self.access {
@@ -327,15 +407,9 @@ impl<'a> View<'a> {
         }
     }
 
-    #[inline(always)] // three calls deep in every look-up
+    #[inline(always)]
     fn used_entry(&mut self, key: Key<'_>) -> Option<&Entry> {
-        let now = self.now;
-        match &mut self.access {
-            Access::One(shard) => shard.read(key, now),
-            Access::Few(shards) => few(shards, key).read(key, now),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now),
-            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
-        }
+        self.access.used_entry(key, self.now)
     }
 
     #[inline]
@@ -363,6 +437,21 @@ fn text_of(entry: Option<&Entry>) -> Result<Option<Text<'_>>> {
         text => Ok(text.flatten()),
     }
 }
+
+impl Access<'_> {
+    #[inline(always)] // three calls deep in every look-up
+    fn used_entry(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+        match self {
+            Access::One(shard) => shard.read(key, now),
+            Access::Few(shards) => few(shards, key).read(key, now),
+            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
+        }
+    }
+}
+
+/// How many buckets are looked at for keys with a time to live.
+const MEAN_TTL_STEPS: usize = 1000;
 
 const NO_KEYS: &str = "calls over a whole database declare no keys";
 const NOT_EXCLUSIVE: &str = "calls that need the whole store are declared EXCLUSIVE";

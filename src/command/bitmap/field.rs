@@ -48,7 +48,9 @@ pub(super) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
 }
 
 fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()> {
-    let old_len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
+    let is_write = operations.iter().any(Operation::is_write);
+    let old = if is_write { call.view.string(key)? } else { call.view.read(key)? };
+    let old_len = old.map_or(0, |text| text.as_slice().len());
     // The string grows up to the farthest field at once, even if in the end nothing is written there.
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
     match len {

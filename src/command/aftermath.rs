@@ -1,0 +1,101 @@
+//! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR.
+//!
+//! Dispatch comes here only when the [`Gauge`](crate::observe::Gauge) says so; that nobody wants to know of a fast call
+//! costs one comparison.
+
+use super::args::is_word;
+use super::{ADMIN, Call, FAST, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
+use crate::config::Config;
+use crate::observe::latency::{COMMAND, FAST_COMMAND};
+use crate::observe::{monitor, slow_log};
+use crate::resp::Request;
+
+/// Stands for what nobody may see.
+const HIDDEN: &[u8] = b"(redacted)";
+
+/// The settings whose values are secrets.
+const SECRETS: [&str; 5] = ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// Notes a call that has just ended and took so many nanoseconds.
+#[cold]
+pub(super) fn note(call: &mut Call<'_>, ns: u64) {
+    // The settings of this moment: the call may have changed them.
+    let config = call.server.settings.current();
+    let (flags, us) = (call.command.command.flags, ns / 1000);
+    let threshold_ms = config.latency_monitor_threshold;
+    if threshold_ms != 0 && us / 1000 >= threshold_ms {
+        let event = if flags & FAST != 0 { FAST_COMMAND } else { COMMAND };
+        call.server.observed.latency.note(event, call.server.clock.wall_us().div_euclid(1_000_000), us / 1000);
+    }
+    let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| us >= threshold);
+    if is_slow && flags & SKIP_SLOWLOG == 0 {
+        note_slow(call, us, config.slowlog_max_len);
+    }
+    if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.server.observed.monitors.is_empty() {
+        show(call, &config);
+    }
+    call.gauge.set_interest(call.server.observed.notable_ns(&config), config.latency_tracking);
+}
+
+fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
+    let words = visible(call.command, call.args.request());
+    let client = &call.session.info;
+    let entry = slow_log::Entry {
+        id: 0,
+        unix_s: call.server.clock.wall_us().div_euclid(1_000_000),
+        duration_us,
+        words: slow_log::clip(words.iter().copied()),
+        addr: client.addr.clone(),
+        name: client.names().name,
+    };
+    call.server.observed.slow_log.push(entry, most);
+}
+
+/// Shows the call to everybody who watches; to the caller itself between its replies.
+fn show(call: &mut Call<'_>, config: &Config) {
+    let words = visible(call.command, call.args.request());
+    let client = call.session.info.clone();
+    let line = monitor::line(call.server.clock.wall_us(), call.session.db, &client.caller(), words.into_iter());
+    let monitors = &call.server.observed.monitors;
+    monitors.show(&line, client.id, config, call.view.now());
+    if monitors.has(client.id) {
+        client.mailbox.take_into(call.reply.output(), usize::MAX);
+        call.reply.raw(&line);
+    }
+}
+
+/// Returns the words of a call, but for those that are secrets.
+fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
+    let mut words: Vec<&[u8]> = request.args().collect();
+    match command.name.as_str() {
+        "auth" => words[1..].fill(HIDDEN),
+        "acl|setuser" => words[2..].fill(HIDDEN),
+        "config|set" => hide_settings(&mut words[2..]),
+        "hello" => hide_password(&mut words),
+        _ => {}
+    }
+    words
+}
+
+fn hide_settings(pairs: &mut [&[u8]]) {
+    for pair in pairs.chunks_exact_mut(2) {
+        if SECRETS.iter().any(|secret| pair[0].eq_ignore_ascii_case(secret.as_bytes())) {
+            pair[1] = HIDDEN;
+        }
+    }
+}
+
+/// Hides what follows AUTH among the options of HELLO, which begin at the third word.
+fn hide_password(words: &mut [&[u8]]) {
+    let mut at = 2;
+    while at < words.len() {
+        at += match words[at] {
+            option if is_word(option, "AUTH") && at + 2 < words.len() => {
+                words[at + 1..at + 3].fill(HIDDEN);
+                3
+            }
+            option if is_word(option, "SETNAME") => 2,
+            _ => return,
+        };
+    }
+}

@@ -1,0 +1,77 @@
+//! Which errors were replied: how many in all, and how many with each prefix.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+/// How many prefixes are counted one by one. Scripts can make them up, so there must be an end.
+const PREFIXES_MAX: usize = 128;
+/// Stands for all prefixes beyond that; the name is Valkey's.
+const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
+/// How far into an error its prefix may reach, `-` included.
+const PREFIX_REACH: usize = 32;
+
+/// Counts error replies.
+#[derive(Default)]
+pub struct ErrorCounts {
+    total: AtomicU64,
+    by_prefix: Mutex<BTreeMap<Box<[u8]>, u64>>,
+}
+
+impl ErrorCounts {
+    /// Counts an error by its line, which begins with the prefix.
+    pub fn count(&self, line: &[u8]) {
+        self.total.fetch_add(1, Relaxed);
+        let prefix = line.iter().take(PREFIX_REACH - 1).position(|byte| *byte == b' ');
+        let prefix = prefix.map_or(&b"ERR"[..], |end| &line[..end]);
+        let mut by_prefix = self.by_prefix.lock();
+        let counted = match by_prefix.contains_key(prefix) || by_prefix.len() < PREFIXES_MAX {
+            true => prefix,
+            false => OVERFLOW,
+        };
+        *by_prefix.entry(counted.into()).or_default() += 1;
+    }
+
+    /// Returns how many errors were replied.
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// Returns how many errors were replied with each prefix, by prefix.
+    pub fn by_prefix(&self) -> Vec<(Box<[u8]>, u64)> {
+        self.by_prefix.lock().iter().map(|(prefix, count)| (prefix.clone(), *count)).collect()
+    }
+
+    /// Starts from zero.
+    pub fn clear(&self) {
+        let mut by_prefix = self.by_prefix.lock();
+        by_prefix.clear();
+        self.total.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_short_and_there_is_an_end_to_them() {
+        let errors = ErrorCounts::default();
+        errors.count(b"WRONGTYPE no");
+        errors.count(b"no-blank");
+        errors.count(b"A23456789012345678901234567890 x");
+        errors.count(b"A234567890123456789012345678901 x");
+        let shown = || -> Vec<(String, u64)> {
+            let text = |(prefix, count): (Box<[u8]>, u64)| (String::from_utf8_lossy(&prefix).into_owned(), count);
+            errors.by_prefix().into_iter().map(text).collect()
+        };
+        let expected = [("A23456789012345678901234567890", 1), ("ERR", 2), ("WRONGTYPE", 1)];
+        assert_eq!(shown(), expected.map(|(prefix, count)| (prefix.to_owned(), count)));
+        (0..1000).for_each(|number| errors.count(format!("E{number} x").as_bytes()));
+        assert_eq!((errors.by_prefix().len(), errors.total()), (PREFIXES_MAX + 1, 1004));
+        assert!(shown().contains(&("ERRORSTATS_OVERFLOW".to_owned(), 1000 - (PREFIXES_MAX as u64 - 3))));
+        errors.clear();
+        assert_eq!((errors.by_prefix().len(), errors.total()), (0, 0));
+    }
+}

@@ -1,0 +1,175 @@
+//! How long calls took: a histogram whose buckets are fine where values are small, and never coarser than one per cent.
+//!
+//! The buckets are those of an HDR histogram from 1 ns to 1 s with two significant digits, as Redis has it, so that
+//! quantiles come out the same. Values below 256 have a bucket each; every doubling after that has 128. Each run of 128 is
+//! a page, made when something first falls into it: a command's durations lie in two or three of them.
+//!
+//! One thread at a time records, with plain loads and stores; anyone may read meanwhile.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Shorter durations count as this one, in nanoseconds.
+const MIN_NS: u64 = 1;
+/// Longer durations count as this one, in nanoseconds.
+const MAX_NS: u64 = 1_000_000_000;
+const PAGE: usize = 128;
+const PAGES: usize = 24;
+/// The powers of two, in nanoseconds, that [`Counts::steps`] reports; the bucket of the next is beyond the last.
+const FIRST_STEP: u32 = 10;
+const LAST_STEP: u32 = 29;
+
+type Page = Box<[AtomicU64; PAGE]>;
+
+/// Counts durations by their length.
+#[derive(Default)]
+pub struct Histogram([OnceLock<Page>; PAGES]);
+
+impl Histogram {
+    /// Counts one duration.
+    #[inline(always)]
+    pub fn record(&self, ns: u64) {
+        let (page, at) = place(ns);
+        match self.0.get(page).and_then(OnceLock::get) {
+            Some(page) => page[at].store(page[at].load(Relaxed) + 1, Relaxed),
+            None => self.record_beyond(page, at),
+        }
+    }
+
+    /// Counts the first duration of a page, or one that is longer than any page is for.
+    #[cold]
+    fn record_beyond(&self, page: usize, at: usize) {
+        let (page, at) = if page < PAGES { (page, at) } else { (PAGES - 1, PAGE - 1) };
+        let page = self.make(page);
+        page[at].store(page[at].load(Relaxed) + 1, Relaxed);
+    }
+
+    fn make(&self, page: usize) -> &Page {
+        self.0[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
+    }
+
+    /// Forgets everything; nobody records meanwhile.
+    pub fn clear(&self) {
+        self.0.iter().filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
+    }
+
+    /// Adds what was counted to `counts`.
+    pub fn add_to(&self, counts: &mut Counts) {
+        for (page, sums) in self.0.iter().zip(counts.0.chunks_exact_mut(PAGE)) {
+            let page = page.get().into_iter().flat_map(|page| page.iter());
+            page.zip(sums).for_each(|(count, sum)| *sum += count.load(Relaxed));
+        }
+        counts.limit();
+    }
+}
+
+/// Finds the bucket of a duration: its page, and where in it.
+#[inline]
+fn place(ns: u64) -> (usize, usize) {
+    let doublings = (u64::BITS - (ns | 255).leading_zeros() - 8) as usize;
+    // From 0 to 255 before the first doubling, from 128 to 255 after it.
+    let step = (ns >> doublings) as usize;
+    (doublings + step / PAGE, step % PAGE)
+}
+
+/// Returns the shortest and the longest duration that fall into a bucket, given by its number.
+fn bounds(bucket: usize) -> (u64, u64) {
+    let (page, at) = (bucket / PAGE, bucket % PAGE);
+    let (first, doublings) = if page == 0 { (0, 0) } else { (PAGE, page - 1) };
+    let step = (first + at) as u64;
+    (step << doublings, ((step + 1) << doublings) - 1)
+}
+
+/// Holds the counts of one histogram, or of several.
+pub struct Counts(Vec<u64>);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts(vec![0; PAGE * PAGES])
+    }
+}
+
+impl Counts {
+    /// Counts what is shorter or longer than the limits as if it had been just that long.
+    fn limit(&mut self) {
+        let number = |ns| {
+            let (page, at) = place(ns);
+            page * PAGE + at
+        };
+        let (shortest, longest) = (number(MIN_NS), number(MAX_NS));
+        self.0[shortest] += self.0[..shortest].iter_mut().map(std::mem::take).sum::<u64>();
+        self.0[longest] += self.0[longest + 1..].iter_mut().map(std::mem::take).sum::<u64>();
+    }
+
+    /// Returns how many durations were counted.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Returns the duration, in nanoseconds, that so many per cent of all did not exceed; 0 when there is none.
+    pub fn at_percentile(&self, percent: f64) -> u64 {
+        let wanted = ((percent.clamp(0.0, 100.0) / 100.0 * self.total() as f64) + 0.5) as u64;
+        let mut seen = 0;
+        let bucket = self.0.iter().position(|count| {
+            seen += count;
+            seen >= wanted.max(1)
+        });
+        let Some((shortest, longest)) = bucket.map(bounds) else { return 0 };
+        if percent == 0.0 { shortest } else { longest }
+    }
+
+    /// Returns the powers of two, from 1024 ns up, each with how many durations did not exceed it; but for those that add
+    /// nothing. A step ends with the bucket that begins with the power.
+    pub fn steps(&self) -> Vec<(u64, u64)> {
+        let (mut steps, mut counted) = (Vec::new(), 0);
+        for power in FIRST_STEP..=LAST_STEP {
+            let (page, at) = place(1 << power);
+            let bucket = page * PAGE + at;
+            let sum = self.0[..=bucket].iter().sum();
+            if sum > counted {
+                steps.push((bounds(bucket).1, sum));
+                counted = sum;
+            }
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(durations: &[u64]) -> Counts {
+        let histogram = Histogram::default();
+        durations.iter().for_each(|ns| histogram.record(*ns));
+        let mut counts = Counts::default();
+        histogram.add_to(&mut counts);
+        counts
+    }
+
+    #[test]
+    fn every_duration_falls_into_a_bucket_that_is_no_wider_than_a_hundredth() {
+        for ns in (0..2000).chain((0..30).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1])) {
+            let (page, at) = place(ns);
+            let (shortest, longest) = bounds(page * PAGE + at);
+            assert!((shortest..=longest).contains(&ns), "{ns} in {shortest}..={longest}");
+            assert!((longest - shortest) * 100 <= ns, "{ns} in {shortest}..={longest}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_the_ends_of_buckets() {
+        assert_eq!(counts(&[]).at_percentile(50.0), 0);
+        let few = counts(&[0, 3, 1000, 2_000_000_000]);
+        let at = [0.0, 25.0, 50.0, 75.0, 99.9, 100.0, 200.0].map(|percent| few.at_percentile(percent));
+        assert_eq!(at, [1, 1, 3, 1003, 1_002_438_655, 1_002_438_655, 1_002_438_655]);
+    }
+
+    #[test]
+    fn steps_double_and_those_that_add_nothing_are_left_out() {
+        let few = counts(&[1, 1000, 1024, 1031, 1032, 30_000, 40_000]);
+        assert_eq!(few.steps(), [(1031, 4), (2063, 5), (33_023, 6), (66_047, 7)]);
+        let endless = counts(&[u64::MAX]);
+        assert_eq!((endless.total(), endless.steps()), (1, vec![]));
+    }
+}

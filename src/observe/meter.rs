@@ -1,0 +1,278 @@
+//! What commands cost: calls, time, failures and durations of each, and how keys were looked up.
+//!
+//! A server has as many [`Meter`]s as threads that execute commands. Who executes a batch leases one for it, so that
+//! counting is a plain load and store in memory that only this thread writes; whoever wants to know adds the meters up.
+//! The counter of the clock is read once per command: the end of one is the beginning of the next.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use Ordering::Relaxed;
+use crossbeam_utils::CachePadded;
+
+use super::histogram::{Counts, Histogram};
+use crate::clock::{Clock, TickRate};
+use crate::command::{Registered, table};
+use crate::store::Lookups;
+
+/// Counts what one thread does.
+pub struct Meter {
+    is_leased: AtomicBool,
+    turns: AtomicU64,
+    turns_ns: AtomicU64,
+    /// Durations of single turns and calls, the longest of each.
+    turn_max_ns: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    /// One for each command and subcommand, by [`Registered::number`].
+    rows: Box<[Row]>,
+}
+
+/// Counts the calls of one command.
+#[derive(Default)]
+#[repr(align(64))]
+struct Row {
+    calls: AtomicU64,
+    ns: AtomicU64,
+    failed: AtomicU64,
+    durations: Histogram,
+}
+
+/// Sums up one command, or all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// How often it was carried out.
+    pub count: u64,
+    /// How long that took in all, in nanoseconds.
+    pub ns: u64,
+    /// How many of the calls failed.
+    pub failed: u64,
+    /// How often it was turned away before it began.
+    pub rejected: u64,
+}
+
+/// Sums up the turns of all threads, and the look-ups in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// How many batches were executed.
+    pub count: u64,
+    /// How long that took in all, in nanoseconds.
+    pub ns: u64,
+    /// How long the longest took, in nanoseconds.
+    pub max_ns: u64,
+    /// How many keys that were to be read were there.
+    pub hits: u64,
+    /// How many keys that were to be read were not there.
+    pub misses: u64,
+}
+
+/// Adds to a counter that no other thread writes.
+#[inline]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
+}
+
+impl Meter {
+    fn new() -> Self {
+        Meter {
+            is_leased: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            turns_ns: AtomicU64::new(0),
+            turn_max_ns: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            rows: std::iter::repeat_with(Row::default).take(table().every().count()).collect(),
+        }
+    }
+
+    fn clear(&self) {
+        let all = [&self.turns, &self.turns_ns, &self.turn_max_ns, &self.hits, &self.misses];
+        all.into_iter().for_each(|counter| counter.store(0, Relaxed));
+        for row in &self.rows {
+            [&row.calls, &row.ns, &row.failed].into_iter().for_each(|counter| counter.store(0, Relaxed));
+            row.durations.clear();
+        }
+    }
+}
+
+/// Holds the meters of a server.
+pub struct Meters {
+    by_thread: Box<[CachePadded<Meter>]>,
+    /// How often each command was turned away. That is rare enough for one counter for all threads.
+    rejected: Box<[AtomicU64]>,
+}
+
+impl Meters {
+    /// Creates the meters for so many threads that execute commands.
+    pub fn new(threads: usize) -> Self {
+        let meter = || CachePadded::new(Meter::new());
+        Meters {
+            by_thread: std::iter::repeat_with(meter).take(threads.max(1)).collect(),
+            rejected: std::iter::repeat_with(AtomicU64::default).take(table().every().count()).collect(),
+        }
+    }
+
+    /// Leases a meter that nobody uses; there are as many as threads, so that one is free or soon will be. Clients are
+    /// handed out to the threads in turn, so looking begins at another one for each.
+    #[inline]
+    fn lease(&self, client: u64) -> &Meter {
+        let mut at = match self.by_thread.len() {
+            1 => 0,
+            count => client as usize % count,
+        };
+        while self.by_thread[at].is_leased.swap(true, Ordering::Acquire) {
+            at = (at + 1) % self.by_thread.len();
+            std::hint::spin_loop();
+        }
+        &self.by_thread[at]
+    }
+
+    /// Notes that a command was turned away.
+    pub fn reject(&self, command: &Registered) {
+        self.rejected[command.number].fetch_add(1, Relaxed);
+    }
+
+    /// Sums up the calls of one command.
+    pub fn calls(&self, command: &Registered) -> Calls {
+        let mut sum = Calls { rejected: self.rejected[command.number].load(Relaxed), ..Calls::default() };
+        for row in self.by_thread.iter().map(|meter| &meter.rows[command.number]) {
+            sum.count += row.calls.load(Relaxed);
+            sum.ns += row.ns.load(Relaxed);
+            sum.failed += row.failed.load(Relaxed);
+        }
+        sum
+    }
+
+    /// Sums up the calls of all commands.
+    pub fn all_calls(&self) -> Calls {
+        let mut sum = Calls::default();
+        for row in self.by_thread.iter().flat_map(|meter| &meter.rows) {
+            sum.count += row.calls.load(Relaxed);
+            sum.ns += row.ns.load(Relaxed);
+            sum.failed += row.failed.load(Relaxed);
+        }
+        sum.rejected = self.rejected.iter().map(|count| count.load(Relaxed)).sum();
+        sum
+    }
+
+    /// Sums up how long the calls of one command took; `None` when none was tracked.
+    pub fn durations(&self, command: &Registered) -> Option<Counts> {
+        let mut counts = Counts::default();
+        self.by_thread.iter().for_each(|meter| meter.rows[command.number].durations.add_to(&mut counts));
+        (counts.total() > 0).then_some(counts)
+    }
+
+    /// Sums up the turns of all threads.
+    pub fn turns(&self) -> Turns {
+        let mut sum = Turns::default();
+        for meter in &self.by_thread {
+            sum.count += meter.turns.load(Relaxed);
+            sum.ns += meter.turns_ns.load(Relaxed);
+            sum.max_ns = sum.max_ns.max(meter.turn_max_ns.load(Relaxed));
+            sum.hits += meter.hits.load(Relaxed);
+            sum.misses += meter.misses.load(Relaxed);
+        }
+        sum
+    }
+
+    /// Sets everything to zero; for calls that hold the store exclusively, because nobody counts then.
+    pub fn clear(&self) {
+        self.by_thread.iter().for_each(|meter| meter.clear());
+        self.rejected.iter().for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+/// Measures the calls of one turn.
+pub struct Gauge<'n> {
+    meter: &'n Meter,
+    rows: &'n [Row],
+    clock: &'n Clock,
+    rate: TickRate,
+    begun: u64,
+    /// When the last call ended, in ticks.
+    last: Cell<u64>,
+    lookups: Cell<Lookups>,
+    /// From how many nanoseconds on somebody wants to know of a call.
+    notable_ns: Cell<u64>,
+    tracks: Cell<bool>,
+}
+
+impl<'n> Gauge<'n> {
+    /// Begins to measure a turn of the client with this number.
+    #[inline]
+    pub fn new(meters: &'n Meters, clock: &'n Clock, client: u64) -> Self {
+        let (meter, begun) = (meters.lease(client), clock.ticks());
+        Gauge {
+            meter,
+            rows: &meter.rows,
+            clock,
+            rate: clock.tick_rate(),
+            begun,
+            last: Cell::new(begun),
+            lookups: Cell::new(Lookups::default()),
+            notable_ns: Cell::new(u64::MAX),
+            tracks: Cell::new(true),
+        }
+    }
+
+    /// Says from how many nanoseconds on a call is reported, and whether durations are kept.
+    pub fn set_interest(&self, notable_ns: u64, tracks: bool) {
+        self.notable_ns.set(notable_ns);
+        self.tracks.set(tracks);
+    }
+
+    /// Begins a call where the one before it has ended. What was done since is a part of it: looking for its keys.
+    #[inline]
+    pub fn begin(&self) -> u64 {
+        self.last.get()
+    }
+
+    /// Begins the next call now, and not where the last one ended.
+    pub fn begin_anew(&self) {
+        self.last.set(self.clock.ticks());
+    }
+
+    /// Counts a call that has just ended, and the look-ups in it; returns how long it took, in nanoseconds, if somebody
+    /// wants to know.
+    #[inline(always)]
+    pub fn end(&self, command: &Registered, begun: u64, lookups: Lookups) -> Option<u64> {
+        let now = self.clock.ticks();
+        self.last.set(now);
+        let ns = self.rate.ns(now.saturating_sub(begun));
+        let row = &self.rows[command.number];
+        add(&row.calls, 1);
+        add(&row.ns, ns);
+        if self.tracks.get() {
+            row.durations.record(ns);
+        }
+        self.lookups.set(self.lookups.get() + lookups);
+        (ns >= self.notable_ns.get()).then_some(ns)
+    }
+
+    /// Counts what a call that is cut into slices has taken since the last call or slice.
+    pub fn go_on(&self, command: &Registered) {
+        let now = self.clock.ticks();
+        let begun = self.last.replace(now);
+        add(&self.meter.rows[command.number].ns, self.rate.ns(now.saturating_sub(begun)));
+    }
+
+    /// Notes that the call that goes on fails.
+    pub fn fail(&self, command: &Registered) {
+        add(&self.meter.rows[command.number].failed, 1);
+    }
+}
+
+impl Drop for Gauge<'_> {
+    fn drop(&mut self) {
+        let ns = self.rate.ns(self.last.get().saturating_sub(self.begun));
+        let lookups = self.lookups.get();
+        add(&self.meter.hits, u64::from(lookups.hits()));
+        add(&self.meter.misses, u64::from(lookups.misses()));
+        add(&self.meter.turns, 1);
+        add(&self.meter.turns_ns, ns);
+        if ns > self.meter.turn_max_ns.load(Relaxed) {
+            self.meter.turn_max_ns.store(ns, Relaxed);
+        }
+        self.meter.is_leased.store(false, Ordering::Release);
+    }
+}

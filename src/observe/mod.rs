@@ -1,0 +1,69 @@
+//! What can be seen of a running server: counters, durations, what was slow, and who watches.
+//!
+//! Nothing here decides anything; `command::aftermath` brings it up to date after a call, and the commands that show it
+//! only read. What every call pays for is in [`meter`]; all else happens seldom or when somebody asks.
+
+pub mod errors;
+pub mod histogram;
+pub mod latency;
+pub mod meter;
+pub mod monitor;
+pub mod sampler;
+pub mod slow_log;
+
+pub use errors::ErrorCounts;
+pub use latency::LatencyEvents;
+pub use meter::{Gauge, Meters};
+pub use monitor::Monitors;
+pub use sampler::Sampler;
+pub use slow_log::SlowLog;
+
+use crate::config::Config;
+
+/// Holds what can be seen of one instance.
+pub struct Observed {
+    /// What commands cost.
+    pub meters: Meters,
+    /// Which errors were replied.
+    pub errors: ErrorCounts,
+    /// Which calls took long.
+    pub slow_log: SlowLog,
+    /// What else took long, and when.
+    pub latency: LatencyEvents,
+    /// Who watches every call.
+    pub monitors: Monitors,
+    /// How much happens in a second.
+    pub sampler: Sampler,
+}
+
+impl Observed {
+    /// Creates what is seen of an instance whose commands are executed by so many threads.
+    pub fn new(threads: usize) -> Self {
+        Observed {
+            meters: Meters::new(threads),
+            errors: ErrorCounts::default(),
+            slow_log: SlowLog::default(),
+            latency: LatencyEvents::default(),
+            monitors: Monitors::default(),
+            sampler: Sampler::default(),
+        }
+    }
+
+    /// Forgets what CONFIG RESETSTAT is for; only for calls that hold the store exclusively.
+    pub fn clear(&self, now_ms: u64) {
+        self.meters.clear();
+        self.errors.clear();
+        self.sampler.clear(now_ms);
+    }
+
+    /// Returns from how many nanoseconds on somebody wants to know of a call: all of them while there are monitors.
+    pub fn notable_ns(&self, config: &Config) -> u64 {
+        if !self.monitors.is_empty() {
+            return 0;
+        }
+        let slow_us = u64::try_from(config.slowlog_log_slower_than).unwrap_or(u64::MAX);
+        let event_ms = config.latency_monitor_threshold;
+        let event_ns = if event_ms == 0 { u64::MAX } else { event_ms.saturating_mul(1_000_000) };
+        event_ns.min(slow_us.saturating_mul(1000))
+    }
+}
