@@ -4,6 +4,7 @@ use super::acl;
 use super::args::is_word;
 use super::client::{client_name, set_name};
 use super::databases::read_database;
+use super::monitor;
 use super::{
     ALLOW_BUSY, AT_ONCE, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_LISTENING,
     block, integer, string,
@@ -187,6 +188,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);
     call.session.log_out(&call.server.acl);
     set_name(call, String::new());
+    monitor::stop(call);
     call.reply.simple("RESET");
     Ok(())
 }

@@ -26,8 +26,10 @@ mod help;
 pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
+pub mod latency;
 pub mod lcs;
 pub mod memory;
+pub mod monitor;
 pub mod object;
 pub mod pubsub;
 pub mod registry;
@@ -36,6 +38,7 @@ pub mod scan;
 #[cfg(feature = "lua")]
 pub mod scripting;
 pub mod server;
+pub mod slowlog;
 pub mod sort;
 pub mod string;
 pub mod transaction;
@@ -500,5 +503,8 @@ pub const FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     acl::COMMANDS,
     wait::COMMANDS,
+    slowlog::COMMANDS,
+    latency::COMMANDS,
+    monitor::COMMANDS,
     introspect::COMMANDS,
 ];

@@ -1,0 +1,37 @@
+//! MONITOR: every call, as it is carried out. What is shown of a call is decided in `aftermath`.
+
+use super::{ADMIN, Call, Command, Group, LOADING, NO_SCRIPT, READ, STALE, WRITE};
+use crate::error::{Error, Result};
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] =
+    &[Command::new("MONITOR", monitor, ADMIN | NO_SCRIPT | LOADING | STALE, Group::Server).docs(
+        "1.0.0",
+        "",
+        "Shows every call that the server carries out from now on.",
+    )];
+
+fn monitor(call: &mut Call<'_>) -> Result<()> {
+    if call.is_nested() {
+        return Err(Error::other("MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    let client = &call.session.info;
+    if call.server.observed.monitors.has(client.id) {
+        return Ok(()); // Redis does not even reply
+    }
+    call.server.observed.monitors.add(client.clone());
+    client.set_monitoring(true);
+    call.session.barred |= READ | WRITE;
+    call.note_interest();
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends what MONITOR began, if it did.
+pub(super) fn stop(call: &mut Call<'_>) {
+    let client = &call.session.info;
+    call.server.observed.monitors.remove(client.id);
+    client.set_monitoring(false);
+    call.session.barred &= !(READ | WRITE);
+    call.note_interest();
+}
