@@ -40,6 +40,7 @@ pub mod scripting;
 pub mod server;
 pub mod slowlog;
 pub mod sort;
+pub mod status;
 pub mod string;
 pub mod transaction;
 pub mod wait;
@@ -503,6 +504,7 @@ pub const FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     acl::COMMANDS,
     wait::COMMANDS,
+    status::COMMANDS,
     slowlog::COMMANDS,
     latency::COMMANDS,
     monitor::COMMANDS,
