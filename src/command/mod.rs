@@ -15,6 +15,7 @@ pub mod bitmap;
 pub mod client;
 pub mod connection;
 pub mod databases;
+pub mod debug;
 pub mod dispatch;
 pub mod dump;
 pub mod expire;
@@ -508,5 +509,6 @@ pub const FAMILIES: &[&[Command]] = &[
     slowlog::COMMANDS,
     latency::COMMANDS,
     monitor::COMMANDS,
+    debug::COMMANDS,
     introspect::COMMANDS,
 ];

@@ -45,7 +45,7 @@ const NO_IDLE_TIME: &str = "An LFU maxmemory policy is selected, idle time not t
 
 fn encoding(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match encoding_of(call, key)? {
+    match looked_up(call, key)? {
         Some(Encoding::Integer(_)) => call.reply.bulk(b"int"),
         Some(Encoding::Embedded) => call.reply.bulk(b"embstr"),
         Some(Encoding::Raw) => call.reply.bulk(b"raw"),
@@ -60,7 +60,7 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
     let config = call.server.settings.current();
     let policy = config.maxmemory_policy;
     let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
-    match encoding_of(call, key)? {
+    match looked_up(call, key)? {
         Some(Encoding::Integer(number)) if shares && (0..SHARED_INTEGERS).contains(&number) => {
             call.reply.int(SHARED_COUNT);
         }
@@ -72,7 +72,9 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
 
 fn idletime(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match call.view.usage(key) {
+    let usage = call.view.usage(key);
+    call.view.count(usage.is_some());
+    match usage {
         Some(_) if call.server.store.pressure().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
         Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
         None => call.reply.null(),
@@ -83,7 +85,9 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
 fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let rule = call.server.store.pressure().rule();
-    match call.view.usage(key) {
+    let usage = call.view.usage(key);
+    call.view.count(usage.is_some());
+    match usage {
         Some(_) if !rule.counts() => return Err(Error::other(NO_FREQUENCY)),
         Some(usage) => call.reply.int(i64::from(rule.count(usage, call.now()))),
         None => call.reply.null(),
@@ -96,6 +100,32 @@ enum Encoding {
     Integer(i64),
     Embedded,
     Raw,
+}
+
+/// Returns the encoding, and counts the look-up.
+fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
+    let encoding = encoding_of(call, key)?;
+    call.view.count(encoding.is_some());
+    Ok(encoding)
+}
+
+/// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
+pub(super) fn encoding_and_length(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<(&'static str, usize)>> {
+    let Some(encoding) = encoding_of(call, key)? else { return Ok(None) };
+    let len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
+    let as_text = match len {
+        ..64 => 1 + len,
+        64..16_384 => 2 + len,
+        _ => 5 + len,
+    };
+    Ok(Some(match encoding {
+        Encoding::Integer(number) if i8::try_from(number).is_ok() => ("int", 2),
+        Encoding::Integer(number) if i16::try_from(number).is_ok() => ("int", 3),
+        Encoding::Integer(number) if i32::try_from(number).is_ok() => ("int", 5),
+        Encoding::Integer(_) => ("int", as_text),
+        Encoding::Embedded => ("embstr", as_text),
+        Encoding::Raw => ("raw", as_text),
+    }))
 }
 
 fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
