@@ -19,6 +19,8 @@ mod keys;
 mod limits;
 mod linearizable;
 mod lock_pattern;
+mod monitor;
+mod observe;
 mod process;
 mod protocol;
 mod pubsub;

@@ -383,7 +383,10 @@ fn every_kind_of_command_can_be_queued() {
         ("PTTL c", QUEUED),
         ("INFO keyspace", QUEUED),
         ("TYPE c", QUEUED),
-        ("EXEC", "*9 +OK *2 $7 timeout $1 7 +OK :0 +OK :1 :100 $44 # Keyspace db0:keys=2,expires=1,avg_ttl=0  +string"),
+        (
+            "EXEC",
+            "*9 +OK *2 $7 timeout $1 7 +OK :0 +OK :1 :100 $46 # Keyspace db0:keys=2,expires=1,avg_ttl=100  +string",
+        ),
     ]);
 }
 

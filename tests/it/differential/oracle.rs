@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::harness::TestServer;
+use keylatch::Clock;
 
 /// How long a reply may take before the test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +28,8 @@ impl Arena {
     /// Starts both servers; `None`, after a visible word about it, where there is no `redis-server`.
     pub(crate) fn open() -> Option<Self> {
         let redis = Oracle::start()?;
-        let arena = Arena { keylatch: TestServer::start_in_real_time(), redis };
+        let arena =
+            Arena { keylatch: TestServer::start_on(Clock::system(), &[("enable-debug-command", "yes")]), redis };
         // Keys that have ended are found by looking only, so that no reply depends on a background task.
         arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
         Some(arena)

@@ -1,0 +1,503 @@
+//! What both servers count, log and show of the same commands: the names of INFO's fields, statistics, slow log, MONITOR.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::oracle::{Arena, Peer};
+use super::script::{Differences, tell, words};
+use crate::harness::{encode, show};
+
+/// Fields of INFO that only one of the servers has, and why.
+#[rustfmt::skip] // a table
+const FIELDS: &[(&str, &str, &str)] = &[
+    ("server", "keylatch_version", "Redis' version says what clients may rely on, this one what runs"),
+    ("clients", "total_blocking_keys", "from Redis 7.2"),
+    ("clients", "total_blocking_keys_on_nokey", "from Redis 7.2"),
+    ("clients", "pubsub_clients", "from Redis 7.4"),
+    ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
+    ("stats", "acl_access_denied_auth", "from Redis 7.2"),
+    ("stats", "acl_access_denied_cmd", "from Redis 7.2"),
+    ("stats", "acl_access_denied_key", "from Redis 7.2"),
+    ("stats", "acl_access_denied_channel", "from Redis 7.2"),
+    ("stats", "evicted_scripts", "from Redis 7.4"),
+    ("stats", "client_query_buffer_limit_disconnections", "from Redis 7.4"),
+    ("stats", "client_output_buffer_limit_disconnections", "from Redis 7.4"),
+    ("stats", "eventloop_cycles", "from Redis 7.2"),
+    ("stats", "eventloop_duration_sum", "from Redis 7.2"),
+    ("stats", "eventloop_duration_cmd_sum", "from Redis 7.2"),
+    ("stats", "eventloop_duration_max", "from Valkey 8"),
+    ("stats", "instantaneous_eventloop_cycles_per_sec", "from Redis 7.2"),
+    ("stats", "instantaneous_eventloop_duration_usec", "from Redis 7.2"),
+];
+
+#[test]
+fn info_has_the_sections_and_fields_that_redis_has() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    for peer in [&mut pair.keylatch, &mut pair.redis] {
+        ask(peer, "SET k v EX 1000");
+        ask(peer, "CONFIG RESETSTAT");
+        ask(peer, "NOSUCH");
+    }
+    let (ours, theirs) = (names(&mut pair.keylatch), names(&mut pair.redis));
+    let differing: BTreeSet<_> = ours.symmetric_difference(&theirs).cloned().collect();
+    let declared = FIELDS.iter().map(|(section, field, _)| ((*section).to_owned(), (*field).to_owned())).collect();
+    assert_eq!(differing, declared, "fields that only one has, and those declared as such");
+}
+
+#[test]
+fn info_shows_the_sections_that_are_asked_for() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    for line in [
+        "INFO",
+        "INFO all",
+        "INFO everything",
+        "INFO DEFAULT",
+        "INFO modules",
+        "INFO module_list",
+        "INFO nosuch",
+        "INFO Server nosuch CPU",
+        "INFO keyspace server keyspace",
+        "INFO default commandstats",
+        "INFO latencystats commandstats all",
+    ] {
+        let titles = |peer: &mut Peer| -> Vec<String> {
+            info(peer, line).lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect()
+        };
+        assert_eq!(titles(&mut pair.keylatch), titles(&mut pair.redis), "{line}");
+    }
+}
+
+/// Names sections and fields of everything INFO tells.
+fn names(peer: &mut Peer) -> BTreeSet<(String, String)> {
+    let (mut section, mut found) = (String::new(), BTreeSet::new());
+    for line in info(peer, "INFO everything").lines() {
+        match (line.strip_prefix("# "), line.split_once(':')) {
+            (Some(title), _) => section = title.to_lowercase(),
+            (None, Some((field, _))) => drop(found.insert((section.clone(), field.to_owned()))),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn ask(peer: &mut Peer, line: &str) -> Vec<u8> {
+    peer.send(&encode(&words(line)));
+    peer.reply().expect("a reply")
+}
+
+fn info(peer: &mut Peer, line: &str) -> String {
+    String::from_utf8(ask(peer, line)).expect("INFO is text")
+}
+
+/// After each line, hits and misses must have grown alike.
+#[test]
+fn hits_and_misses_are_counted_as_redis_counts_them() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    let mut found = String::new();
+    for line in LOOKUPS.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        pair.call(&words(line));
+        let lookups = |peer: &mut Peer| -> Vec<String> {
+            let text = info(peer, "INFO stats");
+            text.lines().filter(|line| line.starts_with("keyspace_")).map(str::to_owned).collect()
+        };
+        let (ours, theirs) = (lookups(&mut pair.keylatch), lookups(&mut pair.redis));
+        if ours != theirs {
+            found.push_str(&format!("{line}: redis {theirs:?}, keylatch {ours:?}\n"));
+        }
+        for peer in [&mut pair.keylatch, &mut pair.redis] {
+            ask(peer, "CONFIG RESETSTAT");
+        }
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+const LOOKUPS: &str = "
+    SET s 12
+    GET s
+    GET missing
+    MGET s missing s
+    EXISTS s s missing
+    TOUCH s missing
+    STRLEN s
+    STRLEN missing
+    GETRANGE s 0 1
+    SUBSTR missing 0 1
+    GETSET s 13
+    GETSET new 1
+    GETDEL new
+    GETDEL missing
+    GETEX s EX 100
+    GETEX missing PERSIST
+    SET s 1 GET
+    SET missing2 1 GET NX
+    SET s 1 NX
+    SETNX s 1
+    MSETNX s 1 t 2
+    INCR s
+    APPEND s 1
+    SETRANGE s 1 2
+    TTL s
+    PTTL missing
+    EXPIRETIME s
+    EXPIRE s 100
+    PERSIST s
+    TYPE s
+    TYPE missing
+    OBJECT ENCODING s
+    OBJECT REFCOUNT missing
+    OBJECT IDLETIME s
+    OBJECT FREQ missing
+    MEMORY USAGE s
+    SETBIT bits 7 1
+    GETBIT bits 7
+    GETBIT missing 7
+    BITCOUNT bits
+    BITPOS bits 1
+    BITPOS missing 1
+    BITOP OR bits2 bits missing
+    BITFIELD bits GET u8 0
+    BITFIELD bits GET u8 0 SET u8 0 1
+    BITFIELD_RO missing GET u8 0
+    LCS s missing
+    PFADD h a b
+    PFCOUNT h
+    PFCOUNT missing
+    PFCOUNT h missing
+    PFMERGE h2 h missing
+    COPY s copied
+    COPY missing copied
+    RENAME copied copied2
+    RENAMENX copied2 s
+    MOVE copied2 1
+    DEL copied2
+    UNLINK missing
+    RANDOMKEY
+    KEYS *
+    SCAN 0
+    DBSIZE
+    WATCH s
+    UNWATCH
+    DUMP s
+    DUMP missing
+    SORT_RO missing
+";
+
+/// What is counted of a long story, but for the times.
+#[test]
+fn calls_failures_rejections_and_errors_are_counted_as_redis_counts_them() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    for peer in [&mut pair.keylatch, &mut pair.redis] {
+        ask(peer, "CONFIG RESETSTAT");
+    }
+    for line in COUNTED.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        pair.call(&words(line));
+    }
+    let counted = |peer: &mut Peer| -> BTreeMap<String, String> {
+        let text = info(peer, "INFO commandstats errorstats");
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let untimed =
+            |value: &str| value.split(',').filter(|part| !part.starts_with("usec")).collect::<Vec<_>>().join(",");
+        fields.map(|(name, value)| (name.to_owned(), untimed(value))).collect()
+    };
+    assert_eq!(counted(&mut pair.keylatch), counted(&mut pair.redis));
+    let total = |peer: &mut Peer| -> Vec<String> {
+        let wanted = ["total_error_replies:", "total_commands_processed:"];
+        let text = info(peer, "INFO stats");
+        text.lines().filter(|line| wanted.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
+    };
+    assert_eq!(total(&mut pair.keylatch), total(&mut pair.redis));
+}
+
+const COUNTED: &str = "
+    SET k v
+    GET k
+    get k
+    GET
+    GET a b
+    INCR k
+    INCR
+    NOSUCH
+    CONFIG NOSUCH
+    CONFIG
+    CONFIG GET
+    CLIENT ID
+    CLIENT LIST TYPE nope
+    MULTI
+    SET k 1
+    GET
+    EXEC
+    MULTI
+    INCR k
+    SET k
+    DISCARD
+    MULTI
+    SET k v
+    INCR k
+    APPEND k w
+    EXEC
+    MULTI
+    MULTI
+    WATCH k
+    EXEC
+    EXEC
+    DISCARD
+    AUTH nothing
+    AUTH a b
+    AUTH a b c
+    HELLO 9
+    HELLO 2 AUTH a b
+    SELECT 99
+    RESET
+    OBJECT ENCODING k
+    OBJECT NOSUCH k
+    DEBUG ERROR \"MADE up\"
+    DEBUG NOSUCH
+    SLOWLOG GET x
+    LATENCY GRAPH nosuch
+    PFADD k x
+";
+
+#[test]
+fn what_is_asked_about_the_server_is_answered_as_redis_does() {
+    tell(STORIES);
+}
+
+const STORIES: &str = r#"
+    SLOWLOG LEN x
+    SLOWLOG GET 1 2
+    SLOWLOG GET x
+    SLOWLOG GET -2
+    SLOWLOG GET 99999999999999999999
+    SLOWLOG GET 0
+    SLOWLOG NOSUCH
+    SLOWLOG
+    LATENCY
+    LATENCY NOSUCH
+    LATENCY HISTORY
+    LATENCY HISTORY nosuch
+    LATENCY GRAPH nosuch
+    LATENCY LATEST
+    LATENCY LATEST x
+    LATENCY RESET
+    LATENCY RESET a b
+    LATENCY HISTOGRAM nosuch
+    LATENCY DOCTOR x
+
+    ROLE
+    ROLE x
+    LASTSAVE x
+    MODULE LIST
+    MODULE NOSUCH
+    MODULE LOAD x
+    MODULE UNLOAD x
+    MODULE LOADEX x
+    MODULE LOADEX x CONFIG a b
+    MEMORY PURGE
+    MEMORY DOCTOR x
+    MEMORY STATS x
+    MEMORY MALLOC-STATS x
+    LOLWUT VERSION x
+    CONFIG RESETSTAT
+    CONFIG RESETSTAT x
+    MONITOR x
+    MULTI
+    MONITOR
+    EXEC
+
+    DEBUG
+    DEBUG NOSUCH
+    DEBUG SLEEP
+    DEBUG SLEEP 0
+    DEBUG SLEEP -1
+    DEBUG SLEEP 0.001x
+    DEBUG SLEEP x
+    DEBUG ERROR
+    DEBUG ERROR "ERR made up"
+    DEBUG ERROR "a\r\nb"
+    DEBUG LOG
+    DEBUG LOG hello
+    DEBUG SET-DISABLE-DENY-SCRIPTS 0
+    DEBUG CHANGE-REPL-ID
+    DEBUG PAUSE-CRON 0
+    DEBUG REPLYBUFFER RESIZING 1
+    DEBUG REPLYBUFFER PEAK-RESET-TIME NEVER
+    DEBUG REPLYBUFFER PEAK-RESET-TIME RESET
+    DEBUG REPLYBUFFER PEAK-RESET-TIME 100
+    DEBUG REPLYBUFFER PEAK-RESET-TIME x
+    DEBUG REPLYBUFFER NOSUCH x
+    DEBUG QUICKLIST-PACKED-THRESHOLD 1gb
+    DEBUG QUICKLIST-PACKED-THRESHOLD 5gb
+    DEBUG QUICKLIST-PACKED-THRESHOLD x
+    DEBUG QUICKLIST-PACKED-THRESHOLD 0
+    DEBUG CLIENT-EVICTION
+    DEBUG STRINGMATCH-TEST x
+    DEBUG HTSTATS x
+    DEBUG HTSTATS 99
+    DEBUG HTSTATS-KEY k
+    DEBUG LISTPACK k
+    DEBUG OBJECT k
+    DEBUG RELOAD NOSUCH
+    SET k v
+    DEBUG HTSTATS-KEY k
+    DEBUG LISTPACK k
+    DEBUG QUICKLIST k
+    DEBUG QUICKLIST k 1
+    DEBUG RELOAD
+    GET k
+    DEBUG HTSTATS 3
+
+    DEBUG PROTOCOL string
+    DEBUG PROTOCOL INTEGER
+    DEBUG PROTOCOL double
+    DEBUG PROTOCOL bignum
+    DEBUG PROTOCOL null
+    DEBUG PROTOCOL array
+    DEBUG PROTOCOL set
+    DEBUG PROTOCOL map
+    DEBUG PROTOCOL verbatim
+    DEBUG PROTOCOL true
+    DEBUG PROTOCOL false
+    DEBUG PROTOCOL nosuch
+    DEBUG PROTOCOL
+
+    DEBUG DIGEST
+    DEBUG DIGEST x
+    SET a 1
+    SET b two
+    SET c 3 EX 1000
+    SET "" ""
+    DEBUG DIGEST
+    DEBUG DIGEST-VALUE a b c "" missing
+    DEBUG DIGEST-VALUE
+    SELECT 5
+    SET a 1
+    DEBUG DIGEST
+    DEL a
+    DEBUG DIGEST
+    DEBUG POPULATE 20
+    DEBUG POPULATE 3 other
+    DEBUG POPULATE 3 sized 4
+    DEBUG POPULATE 1 zero 0
+    MGET key:0 key:19 key:20 other:2 sized:1 zero:0
+    DEBUG DIGEST
+    DEBUG POPULATE
+    DEBUG POPULATE x
+    DEBUG POPULATE -1
+    DEBUG POPULATE 1 k x
+    DBSIZE
+"#;
+
+/// A client watches while another one acts; times and addresses are masked.
+#[test]
+fn a_monitor_is_shown_what_redis_shows() {
+    let Some(arena) = Arena::open() else { return };
+    let (mut monitor, mut client) = (arena.pair(), arena.pair());
+    monitor.call(&["MONITOR"]);
+    let mut found = Differences::default();
+    for line in SHOWN.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        client.call(&words(line));
+    }
+    for _ in 0..SHOWN_LINES {
+        let mut replies = monitor.replies();
+        for reply in [&mut replies.keylatch, &mut replies.redis] {
+            *reply = reply.take().map(|line| masked(&line));
+        }
+        if !replies.agree() {
+            found.add(SHOWN, &replies);
+        }
+    }
+    found.report();
+}
+
+fn masked(line: &[u8]) -> Vec<u8> {
+    let text = show(line);
+    let (_, rest) = text.split_once(" [").expect("a caller");
+    let (caller, words) = rest.split_once(']').expect("a caller");
+    let db = caller.split(' ').next().unwrap_or_default();
+    format!("[{db}]{words}\r\n").into_bytes()
+}
+
+/// How many lines are shown of the ones below.
+const SHOWN_LINES: usize = 21;
+
+const SHOWN: &str = r#"
+    SET k "a \"quoted\" \\ \r\n\t\x00\xff word"
+    set K ""
+    GET k
+    GET
+    NOSUCH
+    SELECT 2
+    SELECT 99
+    INCR k
+    MULTI
+    SET k v
+    EXEC
+    MULTI
+    SET
+    EXEC
+    CONFIG GET port
+    SLOWLOG LEN
+    DEBUG SLEEP 0
+    AUTH secret
+    AUTH name secret
+    HELLO 2 AUTH name secret
+    CLIENT LIST
+    CLIENT ID
+    CLIENT SETNAME me
+    LASTSAVE
+    ROLE
+    INFO nosuch
+    LOLWUT VERSION 9
+    PING end
+"#;
+
+/// The words of the slow log, in its order, after the same commands.
+#[test]
+fn the_slow_log_keeps_the_words_that_redis_keeps() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    pair.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    pair.call(&["SLOWLOG", "RESET"]);
+    let many: Vec<String> = (0..40).map(|number| format!("key{number}")).collect();
+    pair.call(&["CLIENT", "SETNAME", "me"]);
+    for len in [31, 32, 33, 40] {
+        let args: Vec<&str> = std::iter::once("DEL").chain(many[..len - 1].iter().map(String::as_str)).collect();
+        pair.call(&args);
+    }
+    for len in [127, 128, 129, 1000] {
+        pair.call(&["GET", &"x".repeat(len)]);
+    }
+    for line in LOGGED.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        pair.call(&words(line));
+    }
+    let replies = pair.call(&["SLOWLOG", "GET", "-1"]);
+    let logged = |reply: Option<Vec<u8>>| -> Vec<String> {
+        // The number, the time and the duration are integers; the address stands in the line before the name's.
+        let text = show(&reply.expect("a log"));
+        let words = text.split(' ').filter(|word| !word.starts_with(':') && !word.contains("127.0.0.1"));
+        words.filter(|word| !word.contains("redis.sock")).map(str::to_owned).collect()
+    };
+    let lengths =
+        |words: Vec<String>| -> Vec<String> { words.into_iter().filter(|word| !word.starts_with('$')).collect() };
+    assert_eq!(lengths(logged(replies.keylatch)), lengths(logged(replies.redis)));
+}
+
+const LOGGED: &str = "
+    AUTH secret
+    AUTH name secret
+    HELLO 2 AUTH name secret SETNAME me
+    HELLO 2 SETNAME me AUTH name secret
+    CONFIG SET timeout 0 requirepass secret masterauth secret
+    CONFIG SET requirepass \"\"
+    GET
+    NOSUCH
+    MULTI
+    PING
+    EXEC
+    SLOWLOG LEN
+    CONFIG SET slowlog-log-slower-than -1
+    PING
+";

@@ -1,0 +1,338 @@
+//! What can be seen of a running server: statistics, the slow log, latency events. Durations are those of the manual
+//! clock, which DEBUG SLEEP moves, so that every number is known.
+
+use crate::harness::{Client, TestServer};
+
+fn start() -> TestServer {
+    TestServer::start_with(&[("enable-debug-command", "yes")])
+}
+
+/// Returns the line of INFO that begins with a field's name.
+#[track_caller]
+fn line(client: &mut Client, section: &str, field: &str) -> Option<String> {
+    let text = client.call(&format!("INFO {section}"));
+    text.split(' ').find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
+}
+
+#[track_caller]
+fn stat(client: &mut Client, command: &str) -> String {
+    line(client, "commandstats", &format!("cmdstat_{command}")).unwrap_or_default()
+}
+
+#[test]
+fn calls_are_counted_with_their_time_their_failures_and_their_rejections() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK"), ("DEBUG SLEEP 0.05", "+OK"), ("DEBUG SLEEP 0.1", "+OK")]);
+    assert_eq!(client.call("INCR k"), "-ERR value is not an integer or out of range");
+    assert!(client.call("INCR").starts_with("-ERR wrong number"));
+    client.call("CLIENT ID");
+    let zeros = "usec=0,usec_per_call=0.00";
+    assert_eq!(stat(&mut client, "set"), format!("calls=1,{zeros},rejected_calls=0,failed_calls=0"));
+    assert_eq!(stat(&mut client, "incr"), format!("calls=1,{zeros},rejected_calls=1,failed_calls=1"));
+    assert_eq!(stat(&mut client, "client|id"), format!("calls=1,{zeros},rejected_calls=0,failed_calls=0"));
+    assert_eq!(
+        stat(&mut client, "debug"),
+        "calls=2,usec=150000,usec_per_call=75000.00,rejected_calls=0,failed_calls=0"
+    );
+    assert_eq!(stat(&mut client, "client"), "");
+    assert_eq!(stat(&mut client, "get"), "");
+}
+
+#[test]
+fn a_failure_inside_exec_is_the_failure_of_the_command_that_failed() {
+    let server = start();
+    let mut client = server.client();
+    let calls = |client: &mut Client, command| {
+        let stat = stat(client, command);
+        stat.split(',').filter(|part| !part.starts_with("usec")).collect::<Vec<_>>().join(" ")
+    };
+    client.call("SET k v");
+    client.call("MULTI");
+    client.call("INCR k");
+    client.call("SET");
+    client.call("EXEC");
+    assert_eq!(calls(&mut client, "incr"), "");
+    assert_eq!(calls(&mut client, "set"), "calls=1 rejected_calls=1 failed_calls=0");
+    assert_eq!(calls(&mut client, "exec"), "calls=1 rejected_calls=0 failed_calls=1");
+    client.call("MULTI");
+    client.call("INCR k");
+    client.call("EXEC");
+    assert_eq!(calls(&mut client, "incr"), "calls=1 rejected_calls=0 failed_calls=1");
+    assert_eq!(calls(&mut client, "exec"), "calls=2 rejected_calls=0 failed_calls=1");
+    client.call("EXEC");
+    assert_eq!(calls(&mut client, "exec"), "calls=3 rejected_calls=0 failed_calls=2");
+    assert_eq!(line(&mut client, "errorstats", "errorstat_EXECABORT").as_deref(), Some("count=1"));
+    assert_eq!(line(&mut client, "errorstats", "errorstat_ERR").as_deref(), Some("count=3"));
+    assert_eq!(client.info("total_error_replies"), "4");
+}
+
+#[test]
+fn exec_takes_as_long_as_all_that_it_carries_out() {
+    let server = start();
+    let mut client = server.client();
+    client.call("MULTI");
+    client.call("DEBUG SLEEP 0.25");
+    client.call("DEBUG SLEEP 0.5");
+    client.call("EXEC");
+    assert!(stat(&mut client, "debug").starts_with("calls=2,usec=750000,"));
+    assert!(stat(&mut client, "exec").starts_with("calls=1,usec=750000,"));
+}
+
+#[test]
+fn percentiles_are_tracked_unless_they_are_switched_off() {
+    let server = start();
+    let mut client = server.client();
+    let of =
+        |client: &mut Client, name: &str| line(client, "latencystats", &format!("latency_percentiles_usec_{name}"));
+    client.call("CONFIG SET latency-tracking no");
+    client.call("SET k v");
+    assert_eq!(of(&mut client, "set"), None);
+    client.call("CONFIG SET latency-tracking yes");
+    client.call("SET k v");
+    assert_eq!(of(&mut client, "set").as_deref(), Some("p50=0.001,p99=0.001,p99.9=0.001"));
+    for seconds in ["0.001", "0.001", "0.05", "5"] {
+        client.call(&format!("DEBUG SLEEP {seconds}"));
+    }
+    client.call_args(&["CONFIG", "SET", "latency-tracking-info-percentiles", "0.0 50.0 75 100.0"]);
+    let expected = "p0=999.424,p50=1003.519,p75=50069.503,p100=1002438.655";
+    assert_eq!(of(&mut client, "debug").as_deref(), Some(expected));
+    assert_eq!(of(&mut client, "config|set").as_deref(), Some("p0=0.001,p50=0.001,p75=0.001,p100=0.001"));
+    client.call("CONFIG RESETSTAT");
+    assert_eq!(of(&mut client, "debug"), None);
+}
+
+#[test]
+fn histograms_double_from_step_to_step() {
+    let server = start();
+    let mut client = server.client3();
+    for seconds in ["0", "0.000001", "0.000002", "0.001", "2"] {
+        client.call(&format!("DEBUG SLEEP {seconds}"));
+    }
+    client.call("CLIENT ID");
+    client.call("CLIENT GETNAME");
+    let debug = "$5 debug %2 $5 calls :5 $14 histogram_usec %3 :1 :2 :2 :3 :1056 :4";
+    let client_id = "%2 $5 calls :1 $14 histogram_usec %1 :1 :1";
+    assert_eq!(client.call("LATENCY HISTOGRAM debug nosuch set"), format!("%1 {debug}"));
+    let both = format!("%2 $14 client|getname {client_id} $9 client|id {client_id}");
+    assert_eq!(client.call("LATENCY HISTOGRAM CLIENT"), both);
+    assert_eq!(client.call("LATENCY HISTOGRAM client|id"), format!("%1 $9 client|id {client_id}"));
+    assert!(client.call("LATENCY HISTOGRAM").contains(debug));
+    client.call("CONFIG RESETSTAT");
+    assert_eq!(client.call("LATENCY HISTOGRAM"), "%1 $16 config|resetstat %2 $5 calls :1 $14 histogram_usec %1 :1 :1");
+}
+
+#[test]
+fn resetstat_forgets_what_was_counted_and_nothing_else() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 5", "+OK"), ("GET k", "$1 v"), ("GET missing", "$-1")]);
+    server.advance_ms(10);
+    client.call("CONFIG SET slowlog-log-slower-than 0 latency-monitor-threshold 1");
+    client.call("NOSUCH");
+    client.call("DEBUG SLEEP 0.1");
+    for (field, value) in [("expired_keys", "1"), ("keyspace_hits", "1"), ("keyspace_misses", "1")] {
+        assert_eq!(client.info(field), value, "{field}");
+    }
+    client.call("CONFIG RESETSTAT");
+    for field in [
+        "expired_keys",
+        "keyspace_hits",
+        "keyspace_misses",
+        "total_error_replies",
+        "total_connections_received",
+        "rejected_connections",
+        "instantaneous_ops_per_sec",
+    ] {
+        assert_eq!(client.info(field), "0", "{field}");
+    }
+    assert_eq!(line(&mut client, "errorstats", "errorstat_ERR"), None);
+    assert_eq!(stat(&mut client, "get"), "");
+    assert!(stat(&mut client, "config|resetstat").starts_with("calls=1,"));
+    assert_ne!(client.info("rdb_changes_since_last_save"), "0");
+    assert!(client.int("SLOWLOG LEN") > 2);
+    assert!(client.call("LATENCY LATEST").contains("$7 command"));
+}
+
+#[test]
+fn rates_are_those_of_the_last_second() {
+    let server = start();
+    let mut client = server.client();
+    server.advance_ms(1000);
+    let pings: Vec<String> = (0..50).map(|_| "PING".to_owned()).collect();
+    client.pipeline(&pings);
+    server.advance_ms(500);
+    assert_eq!(client.info("instantaneous_ops_per_sec"), "100");
+    server.advance_ms(1000);
+    assert_eq!(client.info("instantaneous_ops_per_sec"), "1");
+    assert_ne!(client.info("total_reads_processed"), "0");
+    assert_ne!(client.info("eventloop_cycles"), "0");
+}
+
+/// Returns one entry of the slow log without its time, and with the client's port masked.
+fn masked(entry: &str, client: &Client) -> String {
+    let words: Vec<&str> = entry.split(' ').enumerate().filter(|(at, _)| *at != 2).map(|(_, word)| word).collect();
+    words.join(" ").replace(&client.local_addr().to_string(), "ADDR")
+}
+
+#[test]
+fn slow_calls_are_logged_with_their_time_their_words_and_their_caller() {
+    let server = start();
+    let mut client = server.client();
+    client.call("CLIENT SETNAME me");
+    client.expect(&[
+        ("SLOWLOG LEN", ":0"),
+        ("SLOWLOG GET", "*0"),
+        ("CONFIG SET slowlog-log-slower-than 100000", "+OK"),
+    ]);
+    client.call("DEBUG SLEEP 0.09");
+    client.expect(&[("SLOWLOG LEN", ":0"), ("DEBUG SLEEP 0.1", "+OK"), ("SLOWLOG LEN", ":1")]);
+    let log = client.call("SLOWLOG GET");
+    let (count, entry) = log.split_once(' ').expect("an entry");
+    let addr = client.local_addr().to_string();
+    let expected = format!("*6 :0 :100000 *3 $5 DEBUG $5 SLEEP $3 0.1 ${} ADDR $2 me", addr.len());
+    assert_eq!((count, masked(entry, &client)), ("*1", expected));
+    client.expect(&[("SLOWLOG RESET", "+OK"), ("SLOWLOG LEN", ":0")]);
+    client.call("DEBUG SLEEP 0.2");
+    assert!(client.call("SLOWLOG GET -1").starts_with("*1 *6 :1 :"), "numbers go on");
+}
+
+#[test]
+fn long_calls_are_logged_cut_short() {
+    let server = start();
+    let mut client = server.client();
+    client.call("CONFIG SET slowlog-log-slower-than 0");
+    client.call("SLOWLOG RESET");
+    let numbers: Vec<String> = (1..=32).map(|number| number.to_string()).collect();
+    client.call(&format!("DEL {}", numbers[..31].join(" ")));
+    client.call(&format!("DEL {}", numbers.join(" ")));
+    client.call(&format!("GET {} {}", "a".repeat(128), "b".repeat(129)));
+    client.call(&format!("MGET {} {}", "a".repeat(128), "b".repeat(129)));
+    let log = client.call("SLOWLOG GET");
+    assert!(log.contains(" $2 31 $"), "{log}");
+    assert!(log.contains(" $2 30 $22 ... (2 more arguments) "), "{log}");
+    assert!(log.contains(&format!(" $128 {} $146 {}... (1 more bytes) ", "a".repeat(128), "b".repeat(128))), "{log}");
+    assert!(!log.contains("$3 GET "), "a refused call is no call");
+}
+
+#[test]
+fn the_slow_log_is_as_long_as_it_may_be_and_hides_secrets() {
+    let server = start();
+    let mut client = server.client();
+    client.call("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3");
+    (0..10).for_each(|_| drop(client.call("PING")));
+    client.expect(&[("SLOWLOG LEN", ":3"), ("CONFIG SET slowlog-max-len 2", "+OK"), ("SLOWLOG LEN", ":2")]);
+    client.call("CONFIG SET slowlog-max-len 100");
+    client.call("SLOWLOG RESET");
+    client.call("AUTH name secret");
+    client.call("HELLO 2 AUTH name secret SETNAME me");
+    client.call("CONFIG SET timeout 0 requirepass secret");
+    client.call("AUTH secret");
+    client.call("MULTI");
+    client.call("PING");
+    client.call("EXEC");
+    client.call("CONFIG SET slowlog-log-slower-than -1");
+    client.call("PING");
+    let log = client.call("SLOWLOG GET -1");
+    assert!(!log.contains("secret"), "{log}");
+    for words in [
+        "*2 $7 SLOWLOG $5 RESET ",
+        "*3 $4 AUTH $10 (redacted) $10 (redacted) ",
+        "*7 $5 HELLO $1 2 $4 AUTH $10 (redacted) $10 (redacted) $7 SETNAME $2 me ",
+        "*6 $6 CONFIG $3 SET $7 timeout $1 0 $11 requirepass $10 (redacted) ",
+        "*2 $4 AUTH $10 (redacted) ",
+        "*1 $4 PING ",
+    ] {
+        assert_eq!(log.matches(words).count(), 1, "{words} in {log}");
+    }
+    assert!(!log.contains("EXEC"), "what EXEC carries out is logged, not EXEC: {log}");
+    assert!(log.starts_with("*7 "), "{log}");
+}
+
+#[test]
+fn latency_events_remember_the_worst_of_every_second() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("LATENCY LATEST", "*0"), ("CONFIG SET latency-monitor-threshold 100", "+OK")]);
+    for seconds in ["0.3", "0.05", "0.2"] {
+        client.call(&format!("DEBUG SLEEP {seconds}"));
+    }
+    server.advance_ms(2000);
+    client.call("DEBUG SLEEP 0.4");
+    server.advance_ms(60_000);
+    let latest = client.call("LATENCY LATEST");
+    let unix_s: i64 = latest.split(' ').nth(4).and_then(|word| word[1..].parse().ok()).expect("a time");
+    assert_eq!(latest, format!("*1 *4 $7 command :{unix_s} :400 :400"));
+    let history = client.call("LATENCY HISTORY command");
+    assert!(history.ends_with(&format!("*2 :{unix_s} :400")) && history.contains(" :300 "), "{history}");
+    let graph = client.call("LATENCY GRAPH command");
+    assert!(graph.contains("command - high 400 ms, low ") && graph.contains("(all time high 400 ms)"), "{graph}");
+    assert!(client.call("LATENCY DOCTOR").contains("1. command: in "));
+    client.expect(&[
+        ("LATENCY HISTORY nosuch", "*0"),
+        ("LATENCY RESET nosuch", ":0"),
+        ("LATENCY RESET nosuch COMMAND", ":1"),
+        ("LATENCY LATEST", "*0"),
+        ("LATENCY GRAPH command", "-ERR No samples available for event 'command'"),
+    ]);
+}
+
+#[test]
+fn debug_is_for_those_who_are_allowed() {
+    let refused = "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
+                   from a local connection, otherwise you need to set this option in the configuration file, and then \
+                   restart the server.";
+    assert_eq!(TestServer::start().client().call("DEBUG SLEEP 0"), refused);
+    let local = TestServer::start_with(&[("enable-debug-command", "local")]);
+    assert_eq!(local.client().call("DEBUG SLEEP 0"), "+OK");
+}
+
+#[test]
+fn debug_sleep_makes_keys_older_for_the_rest_of_the_pipeline() {
+    let server = start();
+    let mut client = server.client();
+    let commands = ["SET k v PX 50", "DEBUG SLEEP 0.1", "GET k", "DBSIZE"].map(str::to_owned);
+    assert_eq!(client.pipeline(&commands), ["+OK", "+OK", "$-1", ":0"]);
+}
+
+#[test]
+fn keys_that_nobody_looks_for_stay_counted_and_invisible() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET a v PX 5", "+OK"), ("SET b v PX 5", "+OK")]);
+    server.advance_ms(10);
+    client.expect(&[("DBSIZE", ":2"), ("GET a", "$-1"), ("DBSIZE", ":1"), ("DEBUG SET-ACTIVE-EXPIRE 1", "+OK")]);
+    server.advance_ms(1);
+    client.expect(&[("DBSIZE", ":0")]);
+}
+
+#[test]
+fn populate_leaves_keys_that_are_there_alone() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SET key:1 mine", "+OK"),
+        ("DEBUG POPULATE 3", "+OK"),
+        ("MGET key:0 key:1 key:2 key:3", "*4 $7 value:0 $4 mine $7 value:2 $-1"),
+        ("DEBUG POPULATE 1 other 3", "+OK"),
+        ("GET other:0", "$3 val"),
+        ("DEBUG POPULATE 1 long 10", "+OK"),
+        ("GET long:0", "$10 value:0\\x00\\x00\\x00"),
+        ("DEBUG POPULATE -1", "-ERR value is out of range, must be positive"),
+    ]);
+}
+
+#[test]
+fn the_server_says_what_it_is() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("ROLE", "*3 $6 master :0 *0"), ("MODULE LIST", "*0"), ("MEMORY PURGE", "+OK")]);
+    assert!(client.int("LASTSAVE") > 0);
+    for art in ["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION 9 ignored", "LOLWUT what"] {
+        assert!(client.call(art).contains("Redis ver. 7."), "{art}");
+    }
+    assert_eq!(client.call("LOLWUT VERSION x"), "-ERR value is not an integer or out of range");
+    assert!(client.call("MEMORY STATS").starts_with("*54 $14 peak.allocated :"));
+    assert!(client.call("MEMORY DOCTOR").contains("next to nothing"));
+    assert!(client.call("MEMORY MALLOC-STATS").contains("Stats not supported"));
+}
