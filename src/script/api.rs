@@ -126,7 +126,9 @@ fn sha1hex(lua: &Lua, args: MultiValue) -> Result<String> {
 
 /// Returns the SHA1 of some bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let nibbles = |byte: &u8| [byte >> 4, byte & 0xF].map(|nibble| char::from(DIGITS[usize::from(nibble)]));
+    Sha1::digest(bytes).iter().flat_map(nibbles).collect()
 }
 
 fn log(lua: &Lua, args: MultiValue) -> Result<()> {
