@@ -1,6 +1,7 @@
 //! What commands cost: calls, time, failures and durations of each, and how keys were looked up.
 //!
-//! A server has as many [`Meter`]s as threads that execute commands. Who executes a batch leases one for it, so that
+//! A server has a [`Meter`] for every thread that executes commands, and one to spare: while a script runs for long, another
+//! thread does the other work of its thread. Who executes a batch leases one for it, so that
 //! counting is a plain load and store in memory that only this thread writes; whoever wants to know adds the meters up.
 //! The counter of the clock is read once per command: the end of one is the beginning of the next.
 
@@ -107,18 +108,18 @@ impl Meters {
     pub fn new(threads: usize) -> Self {
         let meter = || CachePadded::new(Meter::new());
         Meters {
-            by_thread: std::iter::repeat_with(meter).take(threads.max(1)).collect(),
+            by_thread: std::iter::repeat_with(meter).take(threads.max(1) + 1).collect(),
             rejected: std::iter::repeat_with(AtomicU64::default).take(table().every().count()).collect(),
         }
     }
 
-    /// Leases a meter that nobody uses; there are as many as threads, so that one is free or soon will be. Clients are
-    /// handed out to the threads in turn, so looking begins at another one for each.
+    /// Leases a meter that nobody uses; one is free or soon will be. Clients are handed out to the threads in turn, so
+    /// looking begins at another one for each.
     #[inline]
     fn lease(&self, client: u64) -> &Meter {
-        let mut at = match self.by_thread.len() {
+        let mut at = match self.by_thread.len() - 1 {
             1 => 0,
-            count => client as usize % count,
+            threads => client as usize % threads,
         };
         while self.by_thread[at].is_leased.swap(true, Ordering::Acquire) {
             at = (at + 1) % self.by_thread.len();
