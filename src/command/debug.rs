@@ -32,6 +32,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("ASSERT", 0, usize::MAX, |call| die(call, "assertion failed")),
     ("CHANGE-REPL-ID", 0, 0, change_replication_id),
     ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
+    ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| super::server::rewrite_config(call, true)),
     ("DIGEST", 0, 0, digest::all),
     ("DIGEST-VALUE", 0, usize::MAX, digest::values),
     ("DROP-CLUSTER-PACKET-FILTER", 1, 1, accept),

@@ -177,12 +177,17 @@ fn config_get(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
+    rewrite_config(call, false)
+}
+
+/// Writes the settings into the config file: those that it names or that are not what they are by default, or `all`.
+pub(super) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     let missing = || Error::other("The server is running without a config file");
     let path = call.server.config_file.as_deref().ok_or_else(missing)?;
     let config = call.server.settings.current();
     // Users that have a file of their own are not written down twice.
     let users = if config.aclfile.is_some() { Vec::new() } else { call.server.acl.users() };
-    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, false) {
+    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
         Ok(()) => {
             warn!("CONFIG REWRITE executed with success.");
             call.reply.ok();
