@@ -12,8 +12,11 @@ use tokio_util::codec::Decoder;
 
 pub use clients::dispatcher;
 
+/// What is done with one input.
+pub type Target = fn(&[u8]);
+
 /// Makes every target known by its name, for the replay.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("decoder", decoder), ("dispatcher", dispatcher), ("config", config)];
+pub const TARGETS: &[(&str, Target)] = &[("decoder", decoder), ("dispatcher", dispatcher), ("config", config)];
 
 /// Decodes a stream in pieces: the first bytes say where it is split. Any split gives the same requests and error.
 pub fn decoder(data: &[u8]) {
