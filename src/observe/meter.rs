@@ -1,8 +1,8 @@
 //! What commands cost: calls, time, failures and durations of each, and how keys were looked up.
 //!
 //! A server has a [`Meter`] for every thread that executes commands, and one to spare: while a script runs for long, another
-//! thread does the other work of its thread. Who executes a batch leases one for it, so that
-//! counting is a plain load and store in memory that only this thread writes; whoever wants to know adds the meters up.
+//! thread does the other work of its thread. Who executes a batch leases one for it, so that counting is a plain load and
+//! store in memory that only this thread writes; whoever wants to know adds the meters up.
 //! The counter of the clock is read once per command: the end of one is the beginning of the next.
 
 use std::cell::Cell;
@@ -98,6 +98,7 @@ impl Meter {
 
 /// Holds the meters of a server.
 pub struct Meters {
+    /// One for each thread, and a last one for those who find all of these leased.
     by_thread: Box<[CachePadded<Meter>]>,
     /// How often each command was turned away. That is rare enough for one counter for all threads.
     rejected: Box<[AtomicU64]>,
@@ -113,19 +114,20 @@ impl Meters {
         }
     }
 
-    /// Leases a meter that nobody uses; one is free or soon will be. Clients are handed out to the threads in turn, so
-    /// looking begins at another one for each.
+    /// Leases a meter that nobody uses. Clients are handed out to the threads in turn, so looking begins at another one
+    /// for each. There are as many meters as threads; one thread more, as there is while a script keeps another busy, gets
+    /// the last one, which may be shared, so that a count may be lost but nobody waits.
     #[inline]
     fn lease(&self, client: u64) -> &Meter {
-        let mut at = match self.by_thread.len() - 1 {
-            1 => 0,
-            threads => client as usize % threads,
-        };
-        while self.by_thread[at].is_leased.swap(true, Ordering::Acquire) {
-            at = (at + 1) % self.by_thread.len();
-            std::hint::spin_loop();
+        let own = self.by_thread.len() - 1;
+        let mut at = if own == 1 { 0 } else { client as usize % own };
+        for _ in 0..own {
+            if !self.by_thread[at].is_leased.swap(true, Ordering::Acquire) {
+                return &self.by_thread[at];
+            }
+            at = (at + 1) % own;
         }
-        &self.by_thread[at]
+        &self.by_thread[own]
     }
 
     /// Notes that a command was turned away.
