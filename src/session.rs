@@ -37,6 +37,8 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
+    /// Whether a script calls commands in the client's name.
+    pub is_in_script: bool,
     /// Set inside EXEC by a command that ends the turn, see [`Call::end_turn`](crate::command::Call::end_turn).
     pub turn_is_over: bool,
     /// Set when the connection is to be closed after the replies so far.
@@ -114,6 +116,7 @@ impl Session {
             barred: 0,
             subscriptions: Subscriptions::default(),
             replies: Replies::On,
+            is_in_script: false,
             turn_is_over: false,
             closing: false,
         }

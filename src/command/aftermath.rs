@@ -51,14 +51,24 @@ fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
     call.server.observed.slow_log.push(entry, most);
 }
 
+/// Shows a call that begins, before the calls that it makes itself: a script. Others are shown when they have ended.
+#[cfg(feature = "lua")]
+pub(super) fn show_ahead(call: &mut Call<'_>) {
+    if !call.server.observed.monitors.is_empty() {
+        show(call, &call.server.settings.current());
+    }
+}
+
 /// Shows the call to everybody who watches; to the caller itself between its replies.
 fn show(call: &mut Call<'_>, config: &Config) {
     let words = visible(call.command, call.args.request());
     let client = call.session.info.clone();
-    let line = monitor::line(call.server.clock.wall_us(), call.session.db, &client.caller(), words.into_iter());
+    let caller = if call.session.is_in_script { "lua".into() } else { client.caller() };
+    let line = monitor::line(call.server.clock.wall_us(), call.session.db, &caller, words.into_iter());
     let monitors = &call.server.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());
-    if monitors.has(client.id) {
+    // The replies of what a script calls are the script's; a client that watches may run none.
+    if monitors.has(client.id) && !call.session.is_in_script {
         client.mailbox.take_into(call.reply.output(), usize::MAX);
         call.reply.raw(&line);
     }

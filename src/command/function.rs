@@ -1,5 +1,6 @@
 //! FCALL, FCALL_RO, FUNCTION: libraries of functions that are loaded once and called by name.
 
+use super::aftermath::show_ahead;
 use super::args::is_word;
 use super::scripting::{RUNS, Run, key_count, run, run_args, script_error};
 use super::{ALLOW_BUSY, Call, Command, DENY_OOM, Group, NO_SCRIPT, READ, WRITE, one_of, string, token};
@@ -84,6 +85,7 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
     let name = call.args.bytes()?;
     let scripts = &call.server.scripts;
     let mut engines = scripts.engines();

@@ -1,6 +1,6 @@
 //! MONITOR: every call, as it is carried out. What is shown of a call is decided in `aftermath`.
 
-use super::{ADMIN, Call, Command, Group, LOADING, NO_SCRIPT, READ, STALE, WRITE};
+use super::{ADMIN, Call, Command, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
 use crate::error::{Error, Result};
 
 /// Declares the commands of this file.
@@ -10,6 +10,10 @@ pub const COMMANDS: &[Command] =
         "",
         "Shows every call that the server carries out from now on.",
     )];
+
+/// What Redis does not let a client do that watches, because it takes it for a kind of replica. Scripts run commands on
+/// keys, so they are among it.
+const BARRED: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 fn monitor(call: &mut Call<'_>) -> Result<()> {
     if call.is_nested() {
@@ -21,7 +25,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     }
     call.server.observed.monitors.add(client.clone());
     client.set_monitoring(true);
-    call.session.barred |= READ | WRITE;
+    call.session.barred |= BARRED;
     call.note_interest();
     call.reply.ok();
     Ok(())
@@ -32,6 +36,6 @@ pub(super) fn stop(call: &mut Call<'_>) {
     let client = &call.session.info;
     call.server.observed.monitors.remove(client.id);
     client.set_monitoring(false);
-    call.session.barred &= !(READ | WRITE);
+    call.session.barred &= !BARRED;
     call.note_interest();
 }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use bytes::Buf;
 
 use super::acl::note_denial_in_script;
+use super::aftermath::show_ahead;
 use super::args::is_word;
 use super::dispatch::find;
 use super::{
@@ -108,6 +109,7 @@ fn eval_sha_ro(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
     let text = call.args.bytes()?;
     let keys = key_count(call, Error::NotInteger)?;
     let scripts = &call.server.scripts;
@@ -119,6 +121,7 @@ fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
 }
 
 fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
     let sha = call.args.bytes()?;
     if sha.len() != 40 {
         return Err(Error::NoScript);
@@ -195,8 +198,10 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     };
     let is_read_only = run.is_read_only || !may_write;
     let mut caller = Caller { call, scratch, name: run.name, is_read_only, lacks_memory };
+    caller.call.session.is_in_script = true;
     let ended = vm.run(run.number, invocation, &mut caller);
     let Caller { call, scratch, .. } = caller;
+    call.session.is_in_script = false;
     let chosen = std::mem::replace(&mut call.session.protocol, protocol);
     if call.session.db != db {
         call.session.select(db);

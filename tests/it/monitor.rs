@@ -115,3 +115,20 @@ fn a_monitor_that_is_gone_costs_nothing() {
     }
     assert_eq!(server.server().namespace().observed.monitors.len(), 0);
 }
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_script_is_shown_before_the_calls_it_makes() {
+    let server = TestServer::start();
+    let (mut monitor, mut client) = (server.client(), server.client());
+    assert_eq!(monitor.call("MONITOR"), "+OK");
+    client.call_args(&["EVAL", "redis.call('set', KEYS[1], ARGV[1]) return redis.call('get', KEYS[1])", "1", "k", "v"]);
+    client.call_args(&["EVALSHA", &"0".repeat(40), "0"]);
+    client.call("PING");
+    assert!(shown(&mut monitor, &client).starts_with("[0 ADDR] \"EVAL\" \"redis.call("));
+    assert_eq!(shown(&mut monitor, &client), "[0 lua] \"set\" \"k\" \"v\"");
+    assert_eq!(shown(&mut monitor, &client), "[0 lua] \"get\" \"k\"");
+    assert!(shown(&mut monitor, &client).starts_with("[0 ADDR] \"EVALSHA\" "));
+    assert_eq!(shown(&mut monitor, &client), "[0 ADDR] \"PING\"");
+    assert_eq!(monitor.call("EVAL return{1} 0"), "-ERR Replica can't interact with the keyspace");
+}
