@@ -1,7 +1,7 @@
 //! EVAL, EVALSHA, their read-only forms, SCRIPT: scripts in Lua.
 //!
 //! A script holds the whole store, so that nobody sees a state between its commands, and calls them through the gate as
-//! EXEC does ([`Caller`]).
+//! EXEC does (`Caller`).
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Watches over the running script: says that it is busy, lets others be served meanwhile, and kills it.
 //!
-//! The interpreter asks [`Control::interrupt`] every so many instructions. When a script has run for longer than
+//! The interpreter asks `Control::interrupt` every so many instructions. When a script has run for longer than
 //! `busy-reply-threshold`, everybody who waits for the store is told (`store::Seat`) and answers BUSY from then on. The
 //! script goes on where it is: an interpreter in the middle of something cannot move to another thread. But the thread's
 //! other work can, and does: tokio's runtimes with threads of their own hand a worker's connections to another thread

@@ -1,13 +1,13 @@
 //! Scripts and functions in Lua: EVAL, FUNCTION and their kin.
 //!
-//! - [`vm`] makes an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
-//! - [`api`] is the table `redis`, alias `server`; [`cjson`], [`cmsgpack`], [`struct_`], [`bit`] and [`text`] are the libraries.
-//! - [`convert`] translates between replies and Lua's values; [`raise`] makes the errors that scripts see.
-//! - [`cache`] keeps scripts by their SHA1, [`functions`] the libraries of functions, [`dump`] writes them for RESTORE.
-//! - [`control`] watches over the running script: who runs for too long lets others be told so, and can be killed.
+//! - `vm` makes an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
+//! - `api` is the table `redis`, alias `server`; `cjson`, `cmsgpack`, `struct_`, `bit` and `text` are the libraries.
+//! - `convert` translates between replies and Lua's values; `raise` makes the errors that scripts see.
+//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, `dump` writes them for RESTORE.
+//! - `control` watches over the running script: who runs for too long lets others be told so, and can be killed.
 //!
 //! A script runs while its caller holds the whole store, on the caller's thread. Its commands go through `dispatch` as
-//! those of EXEC do. The interpreter knows neither store nor session: what the functions of [`api`] need reaches them
+//! those of EXEC do. The interpreter knows neither store nor session: what the functions of `api` need reaches them
 //! through the trait [`Host`], for as long as the script runs.
 //!
 //! Invariant: nothing of one script is left for the next, but what it wrote to the store and the libraries that

@@ -1,7 +1,7 @@
 //! Errors that native functions raise in a script.
 //!
 //! mlua carries an error of a native function through Lua as an object. What a script would see in Redis is kept inside
-//! and comes out where the script can catch it (`prelude.lua`) or where it ends ([`on_error`]): a text, which bears the
+//! and comes out where the script can catch it (`prelude.lua`) or where it ends (`on_error`): a text, which bears the
 //! place in the script as C's `luaL_error` makes it, or a table with the field `err`.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The data: databases, each cut into shards. Memory only: no wire, no sessions, no async, no clock.
 //!
 //! **Lock order, written once.** First the gate, then shards in ascending order, each once.
-//! - An ordinary call holds the gate *shared* ([`Store::share`], for a whole pipelined batch) and locks
+//! - An ordinary call holds the gate *shared* ([`Store::hold`], for a whole pipelined batch) and locks
 //!   the shards of its declared keys ([`Hold::view`]).
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
