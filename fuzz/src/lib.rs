@@ -6,7 +6,9 @@
 mod clients;
 
 use bytes::BytesMut;
+use keylatch::acl::User;
 use keylatch::config;
+use keylatch::rdb;
 use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
@@ -16,7 +18,8 @@ pub use clients::dispatcher;
 pub type Target = fn(&[u8]);
 
 /// Makes every target known by its name, for the replay.
-pub const TARGETS: &[(&str, Target)] = &[("decoder", decoder), ("dispatcher", dispatcher), ("config", config)];
+pub const TARGETS: &[(&str, Target)] =
+    &[("decoder", decoder), ("dispatcher", dispatcher), ("config", config), ("restore", restore), ("acl", acl)];
 
 /// Decodes a stream in pieces: the first bytes say where it is split. Any split gives the same requests and error.
 pub fn decoder(data: &[u8]) {
@@ -72,4 +75,57 @@ pub fn config(data: &[u8]) {
 
 fn line(setting: &config::Setting, settings: &config::Config) -> Vec<u8> {
     format!("{} {}\n", setting.name, config::quote(&setting.get(settings))).into_bytes()
+}
+
+/// How long a restored string may be, in bytes.
+const RESTORED_MAX: usize = 1 << 20;
+
+/// Restores a payload as it is and with a right footer; what is read, dumped again, is read the same.
+pub fn restore(data: &[u8]) {
+    let _ = rdb::load(data, RESTORED_MAX);
+    let _ = rdb::library::parse(&rdb::seal(data.to_vec()));
+    let sealed = rdb::seal(data.to_vec());
+    if let Ok(value) = rdb::load(&sealed, RESTORED_MAX) {
+        assert!(value.len() <= RESTORED_MAX);
+        for compresses in [false, true] {
+            assert_eq!(rdb::load(&rdb::dump(&value, compresses), RESTORED_MAX).as_deref(), Ok(&*value));
+        }
+    }
+}
+
+/// Gives a user rules; a refused one changes nothing, and the user's line gives the same user again.
+pub fn acl(data: &[u8]) {
+    let mut user = User::new(b"alice", false);
+    for rule in data.split(|&byte| byte == b' ' || byte == b'\n') {
+        let before = user.line();
+        if user.apply(rule, false).is_err() {
+            assert_eq!(user.line(), before, "a refused rule has changed the user");
+        }
+    }
+    let line = user.line();
+    let words = config::split_words(&line).unwrap_or_default();
+    let mut again = User::new(b"alice", false);
+    // A selector is one rule of several words.
+    let text = words.get(2..).unwrap_or_default().join(&b' ');
+    if again.apply_all(&rules(&text), false).is_ok() {
+        assert_eq!(again.line(), line, "a described user is another when read again");
+    }
+}
+
+/// Splits a line of rules at blanks that are not inside parentheses.
+fn rules(text: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rules, mut depth) = (vec![Vec::new()], 0_usize);
+    for &byte in text {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match (byte, depth, rules.last_mut()) {
+            (b' ', 0, _) => rules.push(Vec::new()),
+            (_, _, Some(rule)) => rule.push(byte),
+            _ => {}
+        }
+    }
+    rules
 }

@@ -6,8 +6,9 @@ use super::scripting::{RUNS, Run, key_count, run, run_args, script_error};
 use super::{ALLOW_BUSY, Call, Command, DENY_OOM, Group, NO_SCRIPT, READ, WRITE, one_of, string, token};
 use crate::error::{Error, Result};
 use crate::glob;
+use crate::rdb::library;
 use crate::resp::Reply;
-use crate::script::{FLAG_NAMES, Library, Registered, Restore, dump, parse_dump};
+use crate::script::{FLAG_NAMES, Library, Registered, Restore};
 
 const COST: &str = "Depends on the function that is executed.";
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -204,7 +205,8 @@ fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
 
 fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
     let engines = call.server.scripts.engines();
-    let payload = dump(engines.libraries.all().values().map(|library| &library.code[..]));
+    let codes = engines.libraries.all().values().map(|library| &library.code[..]);
+    let payload = library::dump(codes, call.config.rdbcompression);
     call.reply.bulk(&payload);
     Ok(())
 }
@@ -223,7 +225,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
             return Err(Error::other("Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."));
         }
     };
-    let codes = parse_dump(payload).map_err(Error::other)?;
+    let codes = library::parse(payload).map_err(Error::other)?;
     let scripts = &call.server.scripts;
     let mut engines = scripts.engines();
     let (vm, libraries) = engines.libraries(&scripts.control);

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
+pub mod library;
 pub mod lzf;
 
 /// The version of the format that Redis 7.0 writes, and the newest that it reads.
@@ -69,10 +70,23 @@ pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 32);
     out.push(STRING);
     write_string(&mut out, value, compresses);
-    out.extend_from_slice(&VERSION.to_le_bytes());
-    let checksum = CHECKSUMS.checksum(&out);
-    out.extend_from_slice(&checksum.to_le_bytes());
-    out
+    seal(out)
+}
+
+/// Adds version and checksum to what they belong to.
+pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
+    body.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = CHECKSUMS.checksum(&body);
+    body.extend_from_slice(&checksum.to_le_bytes());
+    body
+}
+
+/// Returns what version and checksum belong to, if they are right.
+fn body_of(payload: &[u8]) -> Option<&[u8]> {
+    let body_len = payload.len().checked_sub(FOOTER)?;
+    let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
+    let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
+    (version <= VERSION && CHECKSUMS.checksum(summed).to_le_bytes() == checksum).then_some(&payload[..body_len])
 }
 
 /// Reads the string that [`dump`], or Redis' DUMP, has written; one longer than `len_max` bytes is refused.
@@ -80,12 +94,7 @@ pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
 /// # Errors
 /// [`LoadError`]; first of all the footer is checked.
 pub fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
-    let body_len = payload.len().checked_sub(FOOTER).ok_or(LoadError::Footer)?;
-    let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
-    let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
-    if version > VERSION || CHECKSUMS.checksum(summed).to_le_bytes() != checksum {
-        return Err(LoadError::Footer);
-    }
+    body_of(payload).ok_or(LoadError::Footer)?;
     // As in Redis, the footer is not taken off: a string may claim its bytes, and what follows a string is not looked at.
     let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
     match *kind {
@@ -209,9 +218,7 @@ mod tests {
 
     /// Adds the footer to a type and a string.
     fn sealed(body: &[u8]) -> Vec<u8> {
-        let mut payload = [body, &VERSION.to_le_bytes()].concat();
-        payload.extend_from_slice(&CHECKSUMS.checksum(&payload).to_le_bytes());
-        payload
+        seal(body.to_vec())
     }
 
     #[track_caller]

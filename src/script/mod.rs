@@ -3,7 +3,7 @@
 //! - `vm` makes an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
 //! - `api` is the table `redis`, alias `server`; `cjson`, `cmsgpack`, `struct_`, `bit` and `text` are the libraries.
 //! - `convert` translates between replies and Lua's values; `raise` makes the errors that scripts see.
-//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions, `dump` writes them for RESTORE.
+//! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions.
 //! - `control` watches over the running script: who runs for too long lets others be told so, and can be killed.
 //!
 //! A script runs while its caller holds the whole store, on the caller's thread. Its commands go through `dispatch` as
@@ -21,7 +21,6 @@ mod cjson;
 mod cmsgpack;
 pub mod control;
 mod convert;
-mod dump;
 mod functions;
 mod raise;
 mod shebang;
@@ -41,7 +40,6 @@ use crate::store::Seat;
 
 pub use cache::{Cache, Script, Sha};
 pub use control::{Control, Running};
-pub use dump::{dump, parse as parse_dump};
 pub use functions::{Entry, Libraries, Library, Registered, Restore};
 pub use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
 pub use vm::{Ended, Invocation, Outcome, Vm};

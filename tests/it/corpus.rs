@@ -35,3 +35,13 @@ fn what_the_command_fuzzer_kept_harms_no_server() {
 fn what_the_config_fuzzer_kept_is_refused_or_read_the_same_again() {
     replay("config");
 }
+
+#[test]
+fn what_the_restore_fuzzer_kept_is_refused_or_comes_back() {
+    replay("restore");
+}
+
+#[test]
+fn what_the_acl_fuzzer_kept_makes_no_user_that_cannot_be_read_again() {
+    replay("acl");
+}

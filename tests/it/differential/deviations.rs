@@ -53,7 +53,6 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("Scripts", "may take all memory, and `error({})` or a very long pattern ends the server", "may take 512 MiB, nest replies 1000 deep, coroutines 150 deep and patterns of 1000 bytes; nothing of that ends the server"),
     ("`SCRIPT DEBUG YES`, `SYNC`", "debugs the scripts that follow", "an error: scripts run to their end"),
     ("An error in a function of Lua's that a script returns directly, as `return next(nil)`", "names the place", "names no place where the function is one that the sandbox has replaced"),
-    ("`FUNCTION DUMP`", "compresses the libraries", "does not; each restores what the other has dumped"),
     ("`WATCH` while a script is busy", "is served", "is refused with `BUSY`, as all that touches a key"),
     ("The global table `server` in scripts", "does not exist", "is the same as `redis`, as in Valkey"),
     ("The moment a key ends", "one millisecond after its deadline", "at its deadline, exactly"),

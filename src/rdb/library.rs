@@ -1,0 +1,60 @@
+//! Libraries of functions as FUNCTION DUMP writes them and FUNCTION RESTORE reads them.
+//!
+//! ```text
+//! 245, the code as a string   for every library
+//! version, CRC-64             of all that, as behind a value
+//! ```
+
+use super::{Reader, body_of, seal, write_string};
+
+/// Says that a library follows.
+const LIBRARY: u8 = 245;
+/// Said the same before Redis 7.0 was released.
+const LIBRARY_BEFORE_RELEASE: u8 = 246;
+/// The longest code that is unpacked, in bytes.
+const CODE_MAX: usize = 512 << 20;
+
+/// Writes libraries by their codes. Without `compresses` they are written as they are.
+pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for code in codes {
+        payload.push(LIBRARY);
+        write_string(&mut payload, code, compresses);
+    }
+    seal(payload)
+}
+
+/// Reads the codes of libraries.
+///
+/// # Errors
+/// What is wrong with the bytes, in the words of Redis.
+pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+    let body = body_of(payload).ok_or("DUMP payload version or checksum are wrong")?;
+    let (mut reader, mut codes) = (Reader(body), Vec::new());
+    while let Some((kind, rest)) = reader.0.split_first() {
+        match *kind {
+            LIBRARY => {}
+            LIBRARY_BEFORE_RELEASE => return Err("Pre-GA function format not supported"),
+            _ => return Err("given type is not a function"),
+        }
+        reader = Reader(rest);
+        codes.push(reader.string(CODE_MAX).ok_or("Failed loading library data")?.into_owned());
+    }
+    Ok(codes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_damage_is_found() {
+        let codes = [vec![b'a'; 10], vec![b'b'; 1000], vec![b'c'; 100_000]];
+        for compresses in [false, true] {
+            let mut payload = dump(codes.iter().map(|code| &code[..]), compresses);
+            assert_eq!(parse(&payload).as_deref(), Ok(&codes[..]));
+            payload[5] ^= 1;
+            assert!(parse(&payload).is_err());
+        }
+    }
+}
