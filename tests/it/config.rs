@@ -1,6 +1,6 @@
 //! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 use keylatch::config::Setting;
 
 fn failed(name: &str, reason: &str) -> String {
@@ -161,7 +161,7 @@ fn idle_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
         busy.expect(&[("PING", "+PONG")]);
     }
     assert_eq!(idle.read_raw(), None);
-    while busy.info("connected_clients") != "1" {}
+    wait_until(|| busy.info("connected_clients") == "1");
 }
 
 #[test]

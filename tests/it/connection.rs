@@ -1,6 +1,6 @@
 //! What a client chooses for its connection: protocol, password, name, database; and the gate before the password.
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 use keylatch::command::{NO_AUTH, table};
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";
@@ -313,7 +313,7 @@ fn client_list_shows_everybody_or_those_asked_for() {
         ("CLIENT LIST TYPE", "-ERR syntax error"),
     ]);
     clients.pop();
-    while clients[0].call("CLIENT LIST").contains("name=c3") {}
+    wait_until(|| !clients[0].call("CLIENT LIST").contains("name=c3"));
     assert_eq!(clients[0].info("connected_clients"), "2");
 }
 
@@ -337,6 +337,6 @@ fn a_thousand_clients_come_and_go() {
     drop(clients);
     let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
     assert_eq!(clients[499].call("GET n"), "$3 500");
-    while clients[0].info("connected_clients") != "500" {}
+    wait_until(|| clients[0].info("connected_clients") == "500");
     assert_eq!(clients[0].info("total_connections_received"), "1000");
 }

@@ -7,7 +7,7 @@ use keylatch::{Clock, Config, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
@@ -56,7 +56,7 @@ fn dropping_a_server_stops_it() {
     client.expect(&[("SET k v", "+OK")]);
     drop(server);
     assert_eq!(client.read_to_end(), b"");
-    while answers(addr) {}
+    wait_until(|| !answers(addr));
     assert!(!answers(addr));
 }
 

@@ -1,6 +1,6 @@
 //! What happens when memory runs out: who is refused, which keys go, and that the limit holds.
 
-use crate::harness::{Client, Dice, TestServer};
+use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const POLICIES: [&str; 7] =
     ["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
@@ -222,7 +222,7 @@ fn what_clients_send_and_do_not_read_counts_as_used() {
     limit(&mut client, 1_000_000);
     let mut sending = server.client();
     sending.send(format!("*2\r\n$4\r\nECHO\r\n$3000000\r\n{}", "x".repeat(2_900_000)).as_bytes());
-    while client.int("DBSIZE") == 50 {}
+    wait_until(|| client.int("DBSIZE") != 50);
     sending.send(format!("{}\r\n", "x".repeat(100_000)).as_bytes());
     assert_eq!(sending.reply().len(), "$3000000 ".len() + 3_000_000);
     let mut gone = client.int("DBSIZE");

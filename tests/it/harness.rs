@@ -277,6 +277,17 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
+/// Asks again and again until something holds, and fails when it does not in the time a reply may take.
+#[track_caller]
+pub fn wait_until(mut holds: impl FnMut() -> bool) {
+    let clock = Clock::system();
+    let started = clock.now().mono_ms;
+    while !holds() {
+        let waited = Duration::from_millis(clock.now().mono_ms - started);
+        assert!(waited < PATIENCE, "what is waited for does not happen");
+    }
+}
+
 /// Encodes a command as an array of bulk strings.
 pub fn encode(args: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let args = args.iter().map(|arg| Frame::Bulk(Bytes::copy_from_slice(arg.as_ref()))).collect();

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::harness::{Client, Dice, TestServer, encode};
+use crate::harness::{Client, Dice, TestServer, encode, wait_until};
 
 #[test]
 fn clients_beyond_the_limit_are_told_and_closed() {
@@ -21,7 +21,7 @@ fn a_place_that_becomes_free_is_given_away_again() {
     let server = TestServer::start_with(&[("maxclients", "2")]);
     let (mut first, second) = (server.client(), server.client());
     drop(second);
-    while first.info("connected_clients") != "1" {}
+    wait_until(|| first.info("connected_clients") == "1");
     assert_eq!(server.client().call("PING"), "+PONG");
 }
 
@@ -60,9 +60,7 @@ fn a_client_that_does_not_read_is_cut_off_while_others_are_served() {
     let mut greedy = server.client();
     let mut writer = greedy.writer();
     let sent = std::thread::spawn(move || writer.write_all(&encode(&["GET", "k"]).repeat(2000)).is_ok());
-    while other.info("connected_clients") != "1" {
-        assert_eq!(other.call("PING"), "+PONG");
-    }
+    wait_until(|| other.info("connected_clients") == "1");
     let got = greedy.read_to_end();
     assert!(got.len() < 100_000_000, "{} bytes were kept for a client that does not read", got.len());
     drop(sent.join());
@@ -90,12 +88,16 @@ fn the_soft_output_limit_counts_from_when_it_was_first_exceeded() {
     let mut slow = server.client();
     // More than the sockets hold, so that some of it waits in the server.
     slow.send(&encode(&["GET", "k"]).repeat(10));
-    while other.call("CLIENT LIST").matches("cmd=get").count() != 1 {}
-    server.advance_ms(10_000);
+    wait_until(|| {
+        let list = other.call("CLIENT LIST");
+        list.contains("cmd=get") && list.matches(" omem=0 ").count() == 1
+    });
+    server.advance_ms(1); // whoever keeps house sees it from here on
+    server.advance_ms(9_999);
     slow.send(b"PING\r\n");
-    while !other.call("CLIENT LIST").contains("cmd=ping") {}
+    wait_until(|| other.call("CLIENT LIST").contains("cmd=ping"));
     server.advance_ms(1_000); // it is closed without sending anything more
-    while other.info("connected_clients") != "1" {}
+    wait_until(|| other.info("connected_clients") == "1");
     assert!(slow.read_to_end().len() < 50_000_000);
 }
 
@@ -115,7 +117,7 @@ fn claims_of_huge_requests_take_no_memory() {
     for _ in 0..100 {
         assert_eq!(client.call("PING"), "+PONG");
     }
-    while client.call("CLIENT LIST").matches("id=").count() != 151 {}
+    wait_until(|| client.call("CLIENT LIST").matches("id=").count() == 151);
     // 50 claims of 512 MiB and 100 of a billion arguments: 25 GiB if any were believed.
     assert!(resident_kib() - before < 500_000, "{} KiB more", resident_kib() - before);
 }
@@ -151,7 +153,7 @@ fn garbage_of_many_kinds_does_the_server_no_harm() {
         let _ = stream.read_to_end(&mut replies);
         witness.expect(&[("GET k", "$8 precious")]);
     }
-    while witness.info("connected_clients") != "1" {}
+    wait_until(|| witness.info("connected_clients") == "1");
     assert_eq!(witness.call("DBSIZE"), ":1");
 }
 
@@ -186,7 +188,7 @@ fn connections_that_come_and_go_without_a_word_leave_nothing_behind() {
     for _ in 0..500 {
         drop(server.client());
     }
-    while witness.info("connected_clients") != "1" {}
+    wait_until(|| witness.info("connected_clients") == "1");
     assert_eq!(witness.info("rejected_connections"), "0");
 }
 
@@ -220,7 +222,7 @@ fn queued_commands_and_unread_replies_count_as_a_clients_memory() {
     small.call(&format!("SET k {}", "x".repeat(100_000)));
     let mut writer = deaf.writer();
     let sent = std::thread::spawn(move || writer.write_all(&encode(&["GET", "k"]).repeat(500)).is_ok());
-    while small.info("evicted_clients") != "2" {}
+    wait_until(|| small.info("evicted_clients") == "2");
     deaf.read_to_end();
     drop(sent.join());
     assert_eq!(small.call("STRLEN k"), ":100000");
@@ -249,7 +251,7 @@ fn clients_that_wait_for_something_are_not_idle() {
     listener.call("SUBSCRIBE c");
     blocked.send(b"WAIT 1 0\r\n");
     let mut busy = server.client();
-    while busy.info("blocked_clients") != "1" {}
+    wait_until(|| busy.info("blocked_clients") == "1");
     server.advance_ms(11_000);
     assert_eq!(idle.read_to_end(), b"");
     let mut other = server.client();
@@ -263,14 +265,14 @@ fn waits_and_pauses_follow_the_clock_that_is_moved_by_hand() {
     let server = TestServer::start();
     let (mut waiting, mut held, mut other) = (server.client(), server.client(), server.client());
     waiting.send(b"WAIT 1 5000\r\n");
-    while other.info("clients_in_timeout_table") != "1" {}
+    wait_until(|| other.info("clients_in_timeout_table") == "1");
     server.advance_ms(4_999);
     assert_eq!(other.info("blocked_clients"), "1");
     server.advance_ms(1);
     assert_eq!(waiting.reply(), ":0");
     other.expect(&[("CLIENT PAUSE 1000 WRITE", "+OK"), ("GET k", "$-1")]);
     held.send(b"SET k v\r\n");
-    while other.info("blocked_clients") != "1" {}
+    wait_until(|| other.info("blocked_clients") == "1");
     assert!(other.call("CLIENT LIST").contains("flags=b"));
     server.advance_ms(1_000);
     assert_eq!(held.reply(), "+OK");
@@ -283,7 +285,7 @@ fn five_hundred_clients_are_held_back_and_served_again() {
     let mut other = server.client();
     other.expect(&[("CLIENT PAUSE 100000 WRITE", "+OK")]);
     clients.iter_mut().for_each(|client| client.send(b"INCR k\r\n"));
-    while other.info("blocked_clients") != "500" {}
+    wait_until(|| other.info("blocked_clients") == "500");
     other.expect(&[("GET k", "$-1"), ("CLIENT UNPAUSE", "+OK")]);
     clients.iter_mut().for_each(|client| assert!(client.reply().starts_with(':')));
     other.expect(&[("GET k", "$3 500"), ("CLIENT KILL TYPE normal", ":500")]);

@@ -1,6 +1,6 @@
 //! MONITOR: every call is shown as it was carried out, to whoever watches, and to nobody what must not be seen.
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 
 /// Reads a line and returns it without its time; the port of a client is masked.
 #[track_caller]
@@ -110,9 +110,10 @@ fn a_monitor_that_is_gone_costs_nothing() {
     monitor.call("MONITOR");
     monitor.call("QUIT");
     monitor.read_to_end();
-    while !server.server().namespace().observed.monitors.is_empty() {
+    wait_until(|| {
         client.call("PING");
-    }
+        server.server().namespace().observed.monitors.is_empty()
+    });
     assert_eq!(server.server().namespace().observed.monitors.len(), 0);
 }
 

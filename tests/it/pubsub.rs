@@ -1,6 +1,6 @@
 //! Channels as their users see them: who gets what, in which order, and what becomes of those who do not listen.
 
-use crate::harness::{Client, TestServer, encode};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 #[test]
 fn a_message_reaches_everybody_who_listens_and_nobody_else() {
@@ -99,7 +99,7 @@ fn five_hundred_listeners_are_listed_served_and_closed() {
     talker.expect(&[("CLIENT KILL TYPE pubsub", ":500"), ("PUBLISH c hello", ":0")]);
     assert_eq!(talker.info("connected_clients"), "1");
     listeners.iter_mut().for_each(|client| assert!(client.read_raw().is_none()));
-    while talker.call("PUBSUB NUMSUB c") != "*2 $1 c :0" {}
+    wait_until(|| talker.call("PUBSUB NUMSUB c") == "*2 $1 c :0");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_soft_limit_of_listeners_needs_time_to_pass() {
     assert_eq!(talker.call(&message), ":1");
     server.advance_ms(1_000);
     assert_eq!(talker.call(&message), ":0");
-    while talker.info("connected_clients") != "1" {}
+    wait_until(|| talker.info("connected_clients") == "1");
 }
 
 #[test]

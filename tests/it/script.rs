@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 
 const FOREVER: [&str; 3] = ["EVAL", "while true do end", "0"];
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
@@ -28,7 +28,7 @@ fn occupy(server: &TestServer, script: &[&str]) -> Client {
     let mut client = server.client();
     client.send(&crate::harness::encode(script));
     let mut other = server.client();
-    while_time_passes(server, || while other.call("PING") == "+PONG" {});
+    while_time_passes(server, || wait_until(|| other.call("PING") != "+PONG"));
     client
 }
 
@@ -133,7 +133,7 @@ fn a_script_in_a_transaction_is_busy_too() {
     assert_eq!(client.call_args(&FOREVER), "+QUEUED");
     client.send(&crate::harness::encode(&["EXEC"]));
     let mut other = server.client();
-    while_time_passes(&server, || while other.call("PING") == "+PONG" {});
+    while_time_passes(&server, || wait_until(|| other.call("PING") != "+PONG"));
     assert_eq!(other.call("SCRIPT KILL"), "+OK");
     assert!(client.reply().starts_with("*1 -ERR Script killed"));
 }

@@ -1,6 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one, or none.
 
-use crate::harness::TestServer;
+use crate::harness::{TestServer, wait_until};
 
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
 const EXEC_ARITY: &str = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
@@ -461,7 +461,7 @@ fn a_client_that_leaves_takes_its_watches_and_its_queue_along() {
         let mut client = server.client();
         client.expect(&[("WATCH k", OK), ("MULTI", OK), ("SET k gone", QUEUED)]);
     }
-    while observer.call("CLIENT LIST").matches("id=").count() > 1 {}
+    wait_until(|| observer.call("CLIENT LIST").matches("id=").count() <= 1);
     observer.expect(&[("EXISTS k", ":0"), ("WATCH k", OK), ("MULTI", OK), ("SET k v", QUEUED), ("EXEC", "*1 +OK")]);
 }
 

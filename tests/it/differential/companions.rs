@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use super::oracle::{Arena, Pair, Peer};
 use super::script::{Differences, words};
-use crate::harness::encode;
+use crate::harness::{encode, wait_until};
 
 /// Plays every story of a text on both servers, in RESP2 and in RESP3, and fails with all differences.
 #[track_caller]
@@ -113,8 +113,8 @@ impl Cast<'_> {
             let text = peer.reply().expect("INFO is served");
             String::from_utf8_lossy(&text).lines().any(|other| other == line)
         };
-        while !says_so(&mut observer.keylatch) {}
-        while !says_so(&mut observer.redis) {}
+        wait_until(|| says_so(&mut observer.keylatch));
+        wait_until(|| says_so(&mut observer.redis));
     }
 }
 
