@@ -4,6 +4,8 @@
 //! A target panics when a claim does not hold; a crash, a hang and memory without bound are for the fuzzer to see.
 
 mod clients;
+#[cfg(feature = "lua")]
+mod scripts;
 
 use bytes::BytesMut;
 use keylatch::acl::User;
@@ -13,13 +15,22 @@ use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
 pub use clients::dispatcher;
+#[cfg(feature = "lua")]
+pub use scripts::script;
 
 /// What is done with one input.
 pub type Target = fn(&[u8]);
 
 /// Makes every target known by its name, for the replay.
-pub const TARGETS: &[(&str, Target)] =
-    &[("decoder", decoder), ("dispatcher", dispatcher), ("config", config), ("restore", restore), ("acl", acl)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("decoder", decoder),
+    ("dispatcher", dispatcher),
+    ("config", config),
+    ("restore", restore),
+    ("acl", acl),
+    #[cfg(feature = "lua")]
+    ("script", script),
+];
 
 /// Decodes a stream in pieces: the first bytes say where it is split. Any split gives the same requests and error.
 pub fn decoder(data: &[u8]) {

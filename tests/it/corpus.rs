@@ -45,3 +45,9 @@ fn what_the_restore_fuzzer_kept_is_refused_or_comes_back() {
 fn what_the_acl_fuzzer_kept_makes_no_user_that_cannot_be_read_again() {
     replay("acl");
 }
+
+#[test]
+#[cfg(feature = "lua")]
+fn what_the_script_fuzzer_kept_leaves_the_sandbox_as_it_was() {
+    replay("script");
+}
