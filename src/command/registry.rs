@@ -136,9 +136,12 @@ impl Registered {
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
-        // Commands that count their keys hold the whole store.
-        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY && !spec.counted) {
-            hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position))));
+        // Commands that count their keys hold the whole store, and need the hashes only to have the keys loaded ahead.
+        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
+            match spec.counted {
+                true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
+                false => hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position)))),
+            }
         }
     }
 
