@@ -3,6 +3,7 @@
 mod clients;
 mod commands;
 mod curves;
+mod disturbed;
 mod footprint;
 mod growth;
 mod keys;
@@ -37,6 +38,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "latency", about: "latency at a fixed rate, in open loop", run: latency::run },
     Section { name: "lock-cycles", about: "lock cycles", run: locks::run },
     Section { name: "fairness", about: "one client beside eight that flood", run: clients::fairness },
+    Section { name: "disturbed", about: "one client beside others that misbehave", run: disturbed::run },
     Section { name: "clients", about: "ten thousand clients of which a tenth is active", run: clients::many },
     Section { name: "footprint", about: "start-up, idle memory, binary, idle connections", run: footprint::run },
     Section { name: "growth", about: "the worst stall while keys are loaded", run: growth::run },
