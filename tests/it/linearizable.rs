@@ -6,6 +6,8 @@
 //! every reply that was seen. The times are ticks of a counter all threads share, not a clock's. That
 //! the checker can say no is proved too, with histories that have no such order.
 
+#[cfg(feature = "lua")]
+mod mixed;
 mod model;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -102,22 +104,22 @@ impl Recorder<'_> {
         let seen = model::value(&self.call(vec![Command::Get(key)])[0]);
         self.call(vec![Command::Swap { key, seen, to }]);
     }
+}
 
-    fn random_command(&mut self) -> Command {
-        let (key, other, value) = (self.dice.key(), self.dice.key(), self.dice.value());
-        match self.dice.below(16) {
-            0 | 1 => Command::Get(key),
-            2 => Command::Set(key, value),
-            3 | 4 => Command::SetNx(key, value),
-            5 | 6 => Command::GetSet(key, value),
-            7 | 8 => Command::Del(vec![key]),
-            9 | 10 => Command::Incr(key),
-            11 => Command::Del(vec![key, other]),
-            12 => Command::Mset(vec![(key, value), ((key + 1) % KEYS.len(), value)]),
-            13 => Command::Mget,
-            14 => Command::Exec(vec![Command::Incr(key), Command::GetSet(other, value)]),
-            _ => Command::Exec(vec![Command::Get(key), Command::SetNx(other, value), Command::Mget]),
-        }
+fn plain_command(recorder: &mut Recorder<'_>) -> Command {
+    let (key, other, value) = (recorder.dice.key(), recorder.dice.key(), recorder.dice.value());
+    match recorder.dice.below(16) {
+        0 | 1 => Command::Get(key),
+        2 => Command::Set(key, value),
+        3 | 4 => Command::SetNx(key, value),
+        5 | 6 => Command::GetSet(key, value),
+        7 | 8 => Command::Del(vec![key]),
+        9 | 10 => Command::Incr(key),
+        11 => Command::Del(vec![key, other]),
+        12 => Command::Mset(vec![(key, value), ((key + 1) % KEYS.len(), value)]),
+        13 => Command::Mget,
+        14 => Command::Exec(vec![Command::Incr(key), Command::GetSet(other, value)]),
+        _ => Command::Exec(vec![Command::Get(key), Command::SetNx(other, value), Command::Mget]),
     }
 }
 
@@ -158,6 +160,8 @@ struct Plan {
     turns: usize,
     /// How many commands travel in one write at most.
     burst: u64,
+    /// Draws the next command.
+    draw: fn(&mut Recorder<'_>) -> Command,
 }
 
 /// Lets all connections play the plan's rounds and returns each round's events.
@@ -176,7 +180,7 @@ fn record(server: &TestServer, plan: Plan) -> Vec<Vec<Event>> {
                     let mut recorder = Recorder { client, connection, ticks, prefix, dice, turns, events };
                     barrier.wait();
                     for _ in 0..plan.turns {
-                        take_turn(&mut recorder, plan.burst);
+                        take_turn(&mut recorder, plan);
                     }
                     recording.events.lock().expect("no thread has panicked").append(&mut recorder.events);
                     dice = recorder.dice;
@@ -187,11 +191,11 @@ fn record(server: &TestServer, plan: Plan) -> Vec<Vec<Event>> {
     recordings.into_iter().map(Recording::into_events).collect()
 }
 
-fn take_turn(recorder: &mut Recorder<'_>, burst: u64) {
+fn take_turn(recorder: &mut Recorder<'_>, plan: Plan) {
     if recorder.dice.below(12) == 0 {
         return recorder.swap_watched();
     }
-    let commands = (0..=recorder.dice.below(burst)).map(|_| recorder.random_command()).collect();
+    let commands = (0..=recorder.dice.below(plan.burst)).map(|_| (plan.draw)(recorder)).collect();
     recorder.call(commands);
 }
 
@@ -208,31 +212,31 @@ fn assert_linearizable(histories: &[Vec<Event>]) {
 #[test]
 fn concurrent_commands_on_two_parallel_workers_are_linearizable() {
     let server = TestServer::start_on_workers(2);
-    assert_linearizable(&record(&server, Plan { rounds: 300, turns: 15, burst: 1 }));
+    assert_linearizable(&record(&server, Plan { rounds: 300, turns: 15, burst: 1, draw: plain_command }));
 }
 
 #[test]
 fn concurrent_commands_on_a_multi_thread_runtime_are_linearizable() {
     let server = TestServer::start();
-    assert_linearizable(&record(&server, Plan { rounds: 100, turns: 15, burst: 1 }));
+    assert_linearizable(&record(&server, Plan { rounds: 100, turns: 15, burst: 1, draw: plain_command }));
 }
 
 #[test]
 fn long_histories_are_linearizable() {
     let server = TestServer::start_on_workers(2);
-    assert_linearizable(&record(&server, Plan { rounds: 10, turns: 60, burst: 1 }));
+    assert_linearizable(&record(&server, Plan { rounds: 10, turns: 60, burst: 1, draw: plain_command }));
 }
 
 #[test]
 fn concurrent_pipelines_are_linearizable() {
     let server = TestServer::start_on_workers(2);
-    assert_linearizable(&record(&server, Plan { rounds: 100, turns: 5, burst: 4 }));
+    assert_linearizable(&record(&server, Plan { rounds: 100, turns: 5, burst: 4, draw: plain_command }));
 }
 
 #[test]
 fn a_recorded_history_with_one_reply_changed_is_not_linearizable() {
     let server = TestServer::start_on_workers(2);
-    for mut events in record(&server, Plan { rounds: 20, turns: 5, burst: 1 }) {
+    for mut events in record(&server, Plan { rounds: 20, turns: 5, burst: 1, draw: plain_command }) {
         assert!(is_linearizable(&events));
         let read = events.iter_mut().rev().find_map(|(.., action)| match action {
             Action::Response(Operation { command: Command::Get(_), reply: Some(reply), .. }) => Some(reply),

@@ -36,6 +36,17 @@ pub(super) enum Command {
     Mget,
     /// MULTI, the commands, EXEC.
     Exec(Vec<Command>),
+    /// A script that releases a lock that is still its caller's.
+    #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
+    Release(usize, i64),
+    /// A script that exchanges two keys which it does not declare.
+    #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
+    Exchange(usize, usize),
+    /// A script that counts and tells the channel of the key's name.
+    #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
+    Announce(usize),
+    /// MULTI, INCR, PUBLISH of the constant [`WORD`] to the channel of the key's name, EXEC.
+    Proclaim(usize),
     /// MULTI, SET, EXEC on a key that is watched since it was last seen unchanged; it may do nothing.
     Swap {
         key: usize,
@@ -64,6 +75,17 @@ impl Command {
                 let queued: Vec<u8> = commands.iter().flat_map(|command| command.requests(prefix)).collect();
                 [encode(&["MULTI"]), queued, encode(&["EXEC"])].concat()
             }
+            Command::Release(key, token) => {
+                words("EVAL", vec![RELEASE.to_owned(), "1".to_owned(), name(key), token.to_string()])
+            }
+            Command::Exchange(key, other) => {
+                words("EVAL", vec![EXCHANGE.to_owned(), "0".to_owned(), name(key), name(other)])
+            }
+            Command::Announce(key) => words("EVAL", vec![ANNOUNCE.to_owned(), "1".to_owned(), name(key)]),
+            Command::Proclaim(key) => {
+                let queued = [words("INCR", vec![name(key)]), words("PUBLISH", vec![name(key), WORD.to_owned()])];
+                [encode(&["MULTI"]), queued.concat(), encode(&["EXEC"])].concat()
+            }
             Command::Swap { key, to, .. } => Command::Exec(vec![Command::Set(*key, *to)]).requests(prefix),
         }
     }
@@ -72,6 +94,7 @@ impl Command {
     pub(super) fn replies_before_the_last(&self) -> Vec<&'static str> {
         let queued = match self {
             Command::Exec(commands) => commands.len(),
+            Command::Proclaim(_) => 2,
             Command::Swap { .. } => 1,
             _ => return Vec::new(),
         };
@@ -93,7 +116,14 @@ impl Command {
             }
             Command::GetSet(key, value) => bulk(map[*key].replace(*value)),
             Command::Del(keys) => format!(":{}", keys.iter().filter_map(|key| map[*key].take()).count()),
-            Command::Incr(key) => {
+            Command::Release(key, token) if map[*key] == Some(*token) => Command::Del(vec![*key]).run(map),
+            Command::Release(..) => ":0".to_owned(),
+            Command::Exchange(key, other) => {
+                map.swap(*key, *other);
+                "+OK".to_owned()
+            }
+            Command::Proclaim(key) => array(vec![Command::Incr(*key).run(map), ":1".to_owned()]),
+            Command::Incr(key) | Command::Announce(key) => {
                 let value = map[*key].unwrap_or(0) + 1;
                 map[*key] = Some(value);
                 format!(":{value}")
@@ -111,6 +141,19 @@ impl Command {
         }
     }
 }
+
+/// What the scripts do, in Lua.
+const RELEASE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+const EXCHANGE: &str = "local left, right = ARGV[1], ARGV[2] \
+    local a, b = redis.call('get', left), redis.call('get', right) \
+    if b then redis.call('set', left, b) else redis.call('del', left) end \
+    if a then redis.call('set', right, a) else redis.call('del', right) end \
+    return redis.status_reply('OK')";
+const ANNOUNCE: &str = "local n = redis.call('incr', KEYS[1]) redis.call('publish', KEYS[1], n) return n";
+
+/// What is proclaimed.
+pub(super) const WORD: &str = "more";
 
 /// EXEC's reply when a watched key has been touched.
 const ABORTED: &str = "*-1";
