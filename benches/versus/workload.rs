@@ -44,6 +44,23 @@ pub const LOCK: Workload =
 pub const TAKEOVER: Workload =
     Workload { steps: &["GET {key}", "GETSET {same} {value}"], ..single("GET, GETSET", &["GET {key}"]) };
 
+/// Releases a lock that is its caller's, in Lua.
+pub const RELEASE: &str =
+    "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+/// The SHA1 of [`RELEASE`].
+pub const RELEASE_SHA: &str = "ae3671744a5dbb24ea37ef607b8b10ac7856d43e";
+/// Does not release a lock, because it is not its caller's.
+pub const REFUSED_RELEASE: Workload = Workload {
+    depths: &[1, 16],
+    ..single("EVALSHA, refused", &["EVALSHA ae3671744a5dbb24ea37ef607b8b10ac7856d43e 1 {key} other"])
+};
+/// Takes a lock as libraries do, and releases it by the script.
+pub const SCRIPTED_LOCK: Workload = Workload {
+    steps: &["SET {key} {value} NX PX 30000", "EVALSHA ae3671744a5dbb24ea37ef607b8b10ac7856d43e 1 {same} {value}"],
+    depths: &[1, 16],
+    ..single("SET NX PX, EVALSHA", &["SET {key} {value}"])
+};
+
 /// The rows of the command tables.
 pub const COMMANDS: &[Workload] = &[
     SET,

@@ -1,10 +1,12 @@
-//! The documented lock pattern: cycles that take and release, and cycles that take over.
+//! The documented lock pattern: cycles that take and release, and cycles that take over; and the release by a script.
+
+use std::io::{Read, Write};
 
 use crate::load::{Load, Spec, fill, is_able};
 use crate::measure::{Sample, interleaved};
 use crate::report::{Table, number, ratio};
 use crate::server::{Kind, Server};
-use crate::workload::{LOCK, SET, TAKEOVER, Workload};
+use crate::workload::{LOCK, REFUSED_RELEASE, RELEASE, RELEASE_SHA, SCRIPTED_LOCK, SET, TAKEOVER, Workload};
 use crate::{Context, Result};
 
 const LOCKS: u64 = 100_000;
@@ -15,16 +17,54 @@ const VALUE_LEN: usize = 10;
 pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let mut servers = context.start(|kind| kind.is_store() || kind == Kind::Null)?;
     servers.retain(|server| is_able(server, &LOCK) && is_able(server, &TAKEOVER));
+    let table = cycles(context, section, &servers, &[LOCK, TAKEOVER])?;
+    let how = format!(
+        "{CONNECTIONS} connections, each with a lock drawn from {LOCKS} per cycle, so contention is rare. The first cycle \
+         takes a free lock and releases it, the second takes one over that another holds. At P=1 every request waits for \
+         the reply before it; P=64 is 32 cycles per pipeline. Latencies are those of a request, or of a whole pipeline."
+    );
+    context.publish(section, &how, &table.markdown())
+}
+
+/// The script with which libraries release a lock, where it is theirs.
+pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
+    let servers = context.start(|kind| matches!(kind, Kind::Keylatch | Kind::Redis | Kind::Valkey))?;
+    for server in &servers {
+        let mut client = server.connect()?;
+        client.write_all(&load_script())?;
+        let mut reply = [0; 64];
+        let len = client.read(&mut reply)?;
+        if !reply[..len].ends_with(format!("{RELEASE_SHA}\r\n").as_bytes()) {
+            return Err(format!("{} does not take the script", server.kind.name()).into());
+        }
+    }
+    let table = cycles(context, section, &servers, &[REFUSED_RELEASE, SCRIPTED_LOCK])?;
+    let how = format!(
+        "{CONNECTIONS} connections, {LOCKS} locks. `EVALSHA` runs the script that deletes a lock where it holds the caller's \
+         token: first on locks that somebody else holds, so that it reads and refuses, then in cycles of `SET` with `NX PX` \
+         and release."
+    );
+    context.publish(section, &how, &table.markdown())
+}
+
+fn load_script() -> Vec<u8> {
+    format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{RELEASE}\r\n", RELEASE.len()).into_bytes()
+}
+
+/// Measures cycles on all servers, at each depth, and returns the table.
+fn cycles(context: &mut Context, section: &str, servers: &[Server], workloads: &[Workload]) -> Result<Table> {
     let redis = servers.iter().position(|server| server.kind == Kind::Redis).ok_or("there is no redis")?;
     let mut table =
         Table::new(&["cycle", "P", "server", "cycles/s", "x redis", "CPU us/cycle", "x redis", "p50 ms", "p99 ms"]);
-    for workload in [LOCK, TAKEOVER] {
+    context.figures.forget(section);
+    for workload in workloads {
         for &depth in workload.depths {
             println!("{} P={depth}", workload.name);
             let readings =
-                interleaved(&servers, context.effort.rounds, |server| measure(context, server, &workload, depth))?;
+                interleaved(servers, context.effort.rounds, |server| measure(context, server, workload, depth))?;
             let medians: Vec<Sample> = readings.iter().map(|samples| Sample::median(samples)).collect();
             for (server, sample) in servers.iter().zip(&medians) {
+                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), server.kind, sample);
                 table.row([
                     workload.name.to_owned(),
                     depth.to_string(),
@@ -39,17 +79,12 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
             }
         }
     }
-    let how = format!(
-        "{CONNECTIONS} connections, each with a lock drawn from {LOCKS} per cycle, so contention is rare. The first cycle \
-         takes a free lock and releases it, the second takes one over that another holds. At P=1 every request waits for \
-         the reply before it; P=64 is 32 cycles per pipeline. Latencies are those of a request, or of a whole pipeline."
-    );
-    context.publish(section, &how, &table.markdown())
+    Ok(table)
 }
 
 /// Measures cycles, not requests.
 fn measure(context: &Context, server: &Server, workload: &Workload, depth: usize) -> Result<Sample> {
-    if workload.name == LOCK.name {
+    if workload.name == LOCK.name || workload.name == SCRIPTED_LOCK.name {
         let nothing = Workload { name: "DEL", steps: &["DEL {key}"], ..SET };
         fill(server, &nothing, 0..LOCKS, VALUE_LEN)?;
     } else {
