@@ -65,6 +65,7 @@ pub mod listening;
 pub mod logging;
 pub mod mailbox;
 pub mod namespace;
+pub mod notify;
 pub mod observe;
 pub mod pause;
 pub mod process;

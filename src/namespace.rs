@@ -16,13 +16,14 @@ use crate::acl::Acl;
 use crate::clients::Clients;
 use crate::clock::{Clock, Now};
 use crate::config::{Config, SetError};
+use crate::notify::Notifier;
 use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
-use crate::store::{Alarm, Hold, NEVER, Relief, Store, Totals};
+use crate::store::{Alarm, Herald, Hold, NEVER, Relief, Store, Totals};
 
 /// Holds one instance.
 pub struct Namespace {
@@ -37,7 +38,9 @@ pub struct Namespace {
     /// Who is connected.
     pub clients: Clients,
     /// Who listens to which channel.
-    pub hub: Hub,
+    pub hub: Arc<Hub>,
+    /// Publishes what happens to keys.
+    notifier: Arc<Notifier>,
     /// Which commands are held back, if any.
     pub pause: Pause,
     /// Scripts and functions.
@@ -292,7 +295,12 @@ impl Namespace {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        let store = Store::new(config.databases as usize, threads, alarm);
+        let (hub, settings) = (Arc::<Hub>::default(), Settings::new(config));
+        let config = settings.current();
+        let notifier = Arc::new(Notifier::new(hub.clone(), clock.clone(), config.clone()));
+        let publisher = notifier.clone();
+        let herald = Herald::new(move |db, key, event| publisher.publish(db, key, event));
+        let store = Store::new(config.databases as usize, threads, alarm, herald);
         let namespace = Namespace {
             #[cfg(feature = "lua")]
             scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone()),
@@ -300,9 +308,10 @@ impl Namespace {
             started: clock.now(),
             clock,
             acl: Acl::new(config.requirepass.as_deref()),
-            settings: Settings::new(config),
+            settings,
             clients: Clients::default(),
-            hub: Hub::default(),
+            hub,
+            notifier,
             pause: Pause::default(),
             stats: Stats::default(),
             observed: Observed::new(threads),
@@ -319,7 +328,7 @@ impl Namespace {
         namespace
     }
 
-    /// Tells the store what the settings say about memory; to be called whenever they have changed.
+    /// Tells the store what the settings say about memory and events; to be called whenever they have changed.
     pub fn apply_settings(&self) {
         let config = self.settings.current();
         let policy = config.maxmemory_policy;
@@ -329,6 +338,7 @@ impl Namespace {
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.pressure().set_limit(config.maxmemory);
+        self.store.herald().set_wanted(self.notifier.follow(config));
         self.note_shortage(self.clock.now());
     }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::{Form, Text, Ttl};
+use crate::store::{Event, Form, Text, Ttl};
 use bits::Operator;
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
@@ -119,7 +119,7 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
     if old == Some(new) {
         call.view.set_form(key, Form::Edited);
     } else {
-        call.view.write_range(key, at, &[new]);
+        call.view.write_range(key, at, &[new], Event::SetBit);
     }
     call.reply.int(i64::from(byte & mask != 0));
     Ok(())
@@ -236,9 +236,9 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     }
     call.reply.int(result.len() as i64);
     if result.is_empty() {
-        call.view.remove(target);
+        call.view.discard(target);
     } else {
-        call.view.set_bytes(target, result.into(), Ttl::Clear);
+        call.view.set_bytes(target, result.into(), Ttl::Clear, Event::Set);
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::store::Event;
 
 const COPY_COST: &str = "\
     O(N) worst case for collections, where N is the number of nested items. O(1) for string values.";
@@ -58,11 +59,11 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let copy = call.view.copy(from, to);
-    call.view.count(copy.is_some());
+    call.view.count(from, copy.is_some());
     let mut target = call.view.whole_again(target_db);
     let copied = match copy {
         Some(entry) if replaces || !target.exists(to) => {
-            target.put(to, entry);
+            target.put(to, entry, Event::CopyTo);
             true
         }
         _ => false,
@@ -78,10 +79,12 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let is_free = !call.view.whole_again(target_db).exists(key);
-    let entry = if is_free { call.view.take(key) } else { None };
+    let entry = if is_free { call.view.take(key, Event::Untold) } else { None };
     call.reply.int(i64::from(entry.is_some()));
     if let Some(entry) = entry {
-        call.view.whole_again(target_db).put(key, entry);
+        call.view.whole_again(target_db).put(key, entry, Event::Untold);
+        call.view.tell(key, Event::MoveFrom);
+        call.view.whole_again(target_db).tell(key, Event::MoveTo);
     }
     Ok(())
 }

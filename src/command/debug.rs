@@ -13,7 +13,7 @@ use super::args::is_word;
 use super::{ADMIN, Call, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
-use crate::store::Ttl;
+use crate::store::{Event, Ttl};
 
 /// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
 pub const COMMANDS: &[Command] =
@@ -163,7 +163,7 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
             if len > 0 {
                 value.resize(len, 0);
             }
-            call.view.set(key, &value, Ttl::Clear);
+            call.view.set(key, &value, Ttl::Clear, Event::Untold);
         }
     }
     call.reply.ok();

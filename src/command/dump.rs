@@ -2,8 +2,6 @@
 //!
 //! The bytes are Redis' own (`rdb`): a dump of either server is restored by the other.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 
 use super::args::is_word;
@@ -12,7 +10,8 @@ use crate::clock::{Deadline, Now};
 use crate::error::{Error, Result};
 use crate::rdb::{self, LoadError};
 use crate::resp::parse_int;
-use crate::store::{Text, Ttl, usage};
+use crate::store::entry::Entry;
+use crate::store::{Event, Text, usage};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
 objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) \
@@ -86,15 +85,15 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns when a key ends that has so many milliseconds, or ends then; `None` when that has passed.
-    fn life(&self, ttl_ms: i64, now: Now) -> Option<Ttl> {
+    /// Returns when a key ends, if ever, that has so many milliseconds, or ends then; `None` when that has passed.
+    fn life(&self, ttl_ms: i64, now: Now) -> Option<Option<Deadline>> {
         // Redis adds without looking: a time beyond all times lies in the past.
         let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms) };
         match ttl_ms {
-            0 => Some(Ttl::Clear),
+            0 => Some(None),
             _ if end_ms <= now.wall_ms => None,
-            _ if self.is_absolute => Some(Ttl::At(Deadline::at_wall_ms(ttl_ms))),
-            _ => Some(Ttl::At(Deadline::after(now, ttl_ms.unsigned_abs()))),
+            _ if self.is_absolute => Some(Some(Deadline::at_wall_ms(ttl_ms))),
+            _ => Some(Some(Deadline::after(now, ttl_ms.unsigned_abs()))),
         }
     }
 }
@@ -111,10 +110,9 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
     let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
-    match (options.life(ttl_ms, call.now()), value) {
-        (None, _) => drop(call.view.remove(key)),
-        (Some(ttl), Cow::Borrowed(value)) => call.view.set(key, value, ttl),
-        (Some(ttl), Cow::Owned(value)) => call.view.set(key, &value, ttl),
+    match options.life(ttl_ms, call.now()) {
+        None => drop(call.view.discard(key)),
+        Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
     }
     let (rule, now) = (call.server.store.pressure().rule(), call.now());
     let usage = match options {

@@ -149,7 +149,7 @@ fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i6
 fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
     let deadline = call.view.deadline(key);
-    call.view.count(deadline.is_some());
+    call.view.count(key, deadline.is_some());
     let time = match deadline {
         None => -2,
         Some(None) => -1,

@@ -68,7 +68,7 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
     while call.args.left() > 0 {
         let key = call.args.key()?;
         let is_there = call.view.exists(key);
-        found += i64::from(call.view.count(is_there));
+        found += i64::from(call.view.count(key, is_there));
     }
     call.reply.int(found);
     Ok(())
@@ -79,7 +79,7 @@ fn touch(call: &mut Call<'_>) -> Result<()> {
     while call.args.left() > 0 {
         let key = call.args.key()?;
         let is_there = call.view.touch(key);
-        found += i64::from(call.view.count(is_there));
+        found += i64::from(call.view.count(key, is_there));
     }
     call.reply.int(found);
     Ok(())
@@ -105,7 +105,7 @@ fn renamenx(call: &mut Call<'_>) -> Result<()> {
 fn kind(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let kind = call.view.kind(key);
-    call.view.count(kind.is_some());
+    call.view.count(key, kind.is_some());
     call.reply.simple(kind.map_or("none", Type::name));
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
     ACCESS, ADMIN, Call, Command, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string,
 };
 use crate::error::{Error, Result};
-use crate::store::{Form, Key, Text, Ttl};
+use crate::store::{Event, Form, Key, Text, Ttl};
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
 
 const COUNT_COST: &str = "\
@@ -79,7 +79,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     }
     if is_changed {
         sketch.forget_cardinality();
-        call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep);
+        call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
     }
     call.reply.int(i64::from(is_changed));
     outcome
@@ -91,12 +91,15 @@ fn pfadd_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     while let Some(element) = call.args.next_word() {
         let patch = lookup(call, key)?.and_then(|bytes| sketch::dense_patch(bytes, element));
         if let Some((at, bytes)) = patch {
-            call.view.write_range(key, at, bytes.as_slice());
+            call.view.write_range(key, at, bytes.as_slice(), Event::Untold);
             is_changed = true;
         }
     }
     if is_changed && let Some(mark) = lookup(call, key)?.and_then(sketch::forgetting_patch) {
-        call.view.write_range(key, mark.0, &[mark.1]);
+        call.view.write_range(key, mark.0, &[mark.1], Event::Untold);
+    }
+    if is_changed {
+        call.view.tell(key, Event::PfAdd);
     }
     call.reply.int(i64::from(is_changed));
     Ok(())
@@ -110,7 +113,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
     }
     let key = call.args.key()?;
     let is_there = call.view.exists(key);
-    call.view.count(is_there);
+    call.view.count(key, is_there);
     let Some(bytes) = lookup_to_edit(call, key)? else {
         call.reply.int(0);
         return Ok(());
@@ -119,7 +122,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
         Some(cardinality) => cardinality,
         None => {
             let cardinality = sketch::count(bytes)?;
-            call.view.write_range(key, CARDINALITY_AT, &cardinality.to_le_bytes());
+            call.view.write_range(key, CARDINALITY_AT, &cardinality.to_le_bytes(), Event::Untold);
             cardinality
         }
     };
@@ -133,7 +136,7 @@ fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
     while call.args.left() > 0 {
         let key = call.args.key()?;
         let is_there = call.view.exists(key);
-        call.view.count(is_there);
+        call.view.count(key, is_there);
         if let Some(bytes) = lookup(call, key)? {
             any_dense |= sketch::encoding(bytes)? == Encoding::Dense;
             registers.merge(bytes)?;
@@ -152,7 +155,7 @@ fn pfmerge(call: &mut Call<'_>) -> Result<()> {
     }
     sketch.raise_all(&registers, sparse_max);
     sketch.forget_cardinality();
-    call.view.set_bytes(target, sketch.into_bytes(), Ttl::Keep);
+    call.view.set_bytes(target, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
     call.reply.ok();
     Ok(())
 }
@@ -190,6 +193,6 @@ fn make_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<bool> {
     }
     let mut sketch = Sketch::from(bytes);
     sketch.make_dense()?;
-    call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep);
+    call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::Untold);
     Ok(true)
 }

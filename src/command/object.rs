@@ -73,7 +73,7 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
 fn idletime(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let usage = call.view.usage(key);
-    call.view.count(usage.is_some());
+    call.view.count_untold(usage.is_some());
     match usage {
         Some(_) if call.server.store.pressure().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
         Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
@@ -86,7 +86,7 @@ fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let rule = call.server.store.pressure().rule();
     let usage = call.view.usage(key);
-    call.view.count(usage.is_some());
+    call.view.count_untold(usage.is_some());
     match usage {
         Some(_) if !rule.counts() => return Err(Error::other(NO_FREQUENCY)),
         Some(usage) => call.reply.int(i64::from(rule.count(usage, call.now()))),
@@ -105,7 +105,7 @@ enum Encoding {
 /// Returns the encoding, and counts the look-up.
 fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
     let encoding = encoding_of(call, key)?;
-    call.view.count(encoding.is_some());
+    call.view.count_untold(encoding.is_some());
     Ok(encoding)
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
-use crate::store::{Form, Key, Text, Ttl};
+use crate::store::{Event, Form, Key, Text, Ttl};
 
 const PAIRS: Arg = block("key_value", &[key("key", OW | UPDATE), string("value")]).multiple();
 const PAIRS_NX: Arg = block("key_value", &[key("key", OW | INSERT), string("value")]).multiple();
@@ -189,7 +189,7 @@ fn getdel(call: &mut Call<'_>) -> Result<()> {
 fn getset(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     reply_value(call, key)?;
-    call.view.set(key, value, Ttl::Clear);
+    call.view.set(key, value, Ttl::Clear, Event::Set);
     Ok(())
 }
 
@@ -284,7 +284,8 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     }
     let met = options.exists.is_none_or(|expected| call.view.exists(key) == expected);
     if met {
-        call.view.set(key, value, ttl);
+        let event = if matches!(ttl, Ttl::At(_)) { Event::SetToExpire } else { Event::Set };
+        call.view.set(key, value, ttl, event);
     }
     match (options.get, met) {
         (true, _) => {}
@@ -306,7 +307,7 @@ fn setnx(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let free = !call.view.exists(key);
     if free {
-        call.view.set(key, value, Ttl::Clear);
+        call.view.set(key, value, Ttl::Clear, Event::Set);
     }
     call.reply.int(i64::from(free));
     Ok(())
@@ -323,7 +324,7 @@ fn psetex(call: &mut Call<'_>) -> Result<()> {
 fn set_for(call: &mut Call<'_>, unit: &'static Unit) -> Result<()> {
     let (key, amount, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
     let deadline = Expiry { unit, amount }.deadline(call.name(), call.now())?;
-    call.view.set(key, value, Ttl::At(deadline));
+    call.view.set(key, value, Ttl::At(deadline), Event::SetToExpire);
     call.reply.ok();
     Ok(())
 }
@@ -332,7 +333,7 @@ fn mset(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
     while call.args.left() > 0 {
         let (key, value) = (call.args.key()?, call.args.bytes()?);
-        call.view.set(key, value, Ttl::Clear);
+        call.view.set(key, value, Ttl::Clear, Event::Set);
     }
     call.reply.ok();
     Ok(())
@@ -347,7 +348,7 @@ fn msetnx(call: &mut Call<'_>) -> Result<()> {
     let free = !pairs.iter().any(|(key, _)| call.view.exists(*key));
     if free {
         for (key, value) in pairs {
-            call.view.set(key, value, Ttl::Clear);
+            call.view.set(key, value, Ttl::Clear, Event::Set);
         }
     }
     call.reply.int(i64::from(free));
@@ -366,12 +367,12 @@ fn append(call: &mut Call<'_>) -> Result<()> {
     let len_max = call.bulk_len_max();
     let len = match call.view.string(key)?.map(|text| text.as_slice().len()) {
         None => {
-            call.view.set(key, value, Ttl::Clear);
+            call.view.set(key, value, Ttl::Clear, Event::Append);
             value.len()
         }
         Some(old_len) => {
             let len = check_len(old_len, value.len(), len_max)?;
-            call.view.write_range(key, old_len, value);
+            call.view.write_range(key, old_len, value, Event::Append);
             len
         }
     };
@@ -387,7 +388,7 @@ fn setrange(call: &mut Call<'_>) -> Result<()> {
     // Nothing to write is no change, wherever it is to go: the key is not even created.
     if !patch.is_empty() {
         len = old_len.max(check_len(offset, patch.len(), call.bulk_len_max())?);
-        call.view.write_range(key, offset, patch);
+        call.view.write_range(key, offset, patch, Event::SetRange);
     }
     call.reply.int(len as i64);
     Ok(())
@@ -424,7 +425,7 @@ fn add_int(call: &mut Call<'_>, key: Key<'_>, increment: i64) -> Result<()> {
         None => 0,
     };
     let new = old.checked_add(increment).ok_or(Error::Overflow)?;
-    call.view.set(key, itoa::Buffer::new().format(new).as_bytes(), Ttl::Keep);
+    call.view.set(key, itoa::Buffer::new().format(new).as_bytes(), Ttl::Keep, Event::IncrBy);
     call.reply.int(new);
     Ok(())
 }
@@ -437,7 +438,7 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     };
     let increment = call.args.long_double()?;
     let new = float::format(float::add(old, increment).ok_or(Error::NotFinite)?);
-    call.view.set(key, &new, Ttl::Keep);
+    call.view.set(key, &new, Ttl::Keep, Event::IncrByFloat);
     call.view.set_form(key, Form::Text);
     call.reply.bulk(&new);
     Ok(())

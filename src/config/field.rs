@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::kind::{bytes_to_os, os_to_bytes};
-use crate::store::Policy;
+use crate::store::{Classes, Policy};
 
 /// Reads a field from canonical text and prints it again.
 pub(super) trait Field {
@@ -215,6 +215,16 @@ impl Field for Policy {
 
     fn to_text(&self) -> Vec<u8> {
         self.as_str().into()
+    }
+}
+
+impl Field for Classes {
+    fn from_text(text: &[u8]) -> Self {
+        Classes::from_letters(text)
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.to_letters()
     }
 }
 

@@ -18,7 +18,6 @@ const MEMORY: &str = "Memory";
 const LAZY: &str = "Lazy freeing";
 const THREADS: &str = "Threads";
 const SCRIPTS: &str = "Scripts";
-const MONITORING: &str = "Monitoring";
 const DATA: &str = "Data types";
 const CLUSTER: &str = "Cluster";
 
@@ -32,7 +31,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 pub(super) const INERT: &[Setting] = {
     use Change::{Protected, Runtime, Start};
     use Kind::{
-        Bytes, Choice, ChoiceOr, Events, FileName, HostName, Int, Memory, OomScores, Primary,
+        Bytes, Choice, ChoiceOr, FileName, HostName, Int, Memory, OomScores, Primary,
         Raised, SavePoints, SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
@@ -153,7 +152,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(NETWORK, "client-default-resp", Int(2, 3), "2", Start, &["Would be the protocol of a client before HELLO."]).hidden(),
         S::inert(SCRIPTS, "lua-enable-insecure-api", Switch, "no", Runtime, &["Would let scripts see deprecated functions."]).hidden(),
         S::inert(SCRIPTS, "lua-enable-deprecated-api", Switch, "no", Start, &["Would let scripts see deprecated functions."]).hidden(),
-        S::inert(MONITORING, "notify-keyspace-events", Events, "", Runtime, &["Would publish these classes of events about keys."]),
         S::inert(DATA, "hash-max-listpack-entries", Int(0, i64::MAX), "512", Runtime, &["Would keep hashes of up to this many fields compact."]).alias("hash-max-ziplist-entries"),
         S::inert(DATA, "hash-max-listpack-value", Memory(0, LONG_MAX), "64", Runtime, &["Would keep hashes of values up to this length compact."]).alias("hash-max-ziplist-value"),
         S::inert(DATA, "list-max-listpack-size", Int(INT_MIN, INT_MAX), "-2", Runtime, &["Would limit the pieces of a list."]).alias("list-max-ziplist-size"),

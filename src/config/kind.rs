@@ -8,12 +8,8 @@ use std::path::Path;
 use super::lists;
 use super::settings::LONG_MAX;
 use super::text::{parse_c_integer, parse_integer, parse_memory, until_nul};
+use crate::store::Classes;
 
-/// The letters of the event classes, in the order in which `notify-keyspace-events` is printed; `A` stands for the
-/// first ten.
-const EVENT_CLASSES: &[u8] = b"g$lshzxetdnKEm";
-/// How many of the classes `A` stands for.
-const EVENT_CLASSES_ALL: usize = 10;
 /// A host name is shorter than this.
 const HOST_LEN_MAX: usize = 256;
 
@@ -277,18 +273,12 @@ fn split_at_brace(text: &[u8], brace: u8) -> Option<(&[u8], &[u8])> {
 }
 
 fn events(word: &[u8]) -> Result<Vec<u8>, String> {
-    let is_known = |letter: &u8| *letter == b'A' || EVENT_CLASSES.contains(letter);
+    let is_known = |letter: &u8| *letter == b'A' || Classes::LETTERS.contains(letter);
     if !word.iter().all(is_known) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
     }
-    let (all, others) = EVENT_CLASSES.split_at(EVENT_CLASSES_ALL);
-    let is_all = word.contains(&b'A') || all.iter().all(|letter| word.contains(letter));
-    let shown = |letters: &[u8]| letters.iter().copied().filter(|letter| word.contains(letter)).collect::<Vec<_>>();
-    Ok(match is_all {
-        // Whoever asks for everything is not told of `n` again: it is printed among the classes of `A`.
-        true => [b"A".to_vec(), shown(&others[1..])].concat(),
-        false => [shown(all), shown(others)].concat(),
-    })
+    // Not yet as it is printed, which may leave a letter out.
+    Ok(word.to_vec())
 }
 
 /// A relative directory is relative to the one set before it, because Redis changes into each at once.

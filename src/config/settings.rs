@@ -15,7 +15,7 @@ use super::field::{
 use super::inert::INERT;
 use super::kind::Kind;
 use super::special::Special;
-use crate::store::Policy;
+use crate::store::{Classes, Policy};
 
 /// Says when a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,6 +296,10 @@ honoured! {
         /// Shows these percentiles of the durations in INFO.
         "latency-tracking-info-percentiles" latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
             Kind::Percentiles, Runtime, Honoured;
+        /// Publishes what happens to keys, to channels named after the key (K), the event (E) or both: what any command
+        /// does (g) and those on strings do ($), keys that are new (n), were missed (m), have ended (x) or were removed for
+        /// want of memory (e). A stands for g$lshzxetd; some of these letters mean types of values that there are not yet.
+        "notify-keyspace-events" notify_keyspace_events: Classes = "", Kind::Events, Runtime, Honoured;
     }
     "Data types" {
         /// Keeps a HyperLogLog of few elements in a form that takes as many bytes as it needs, up to this many; it then

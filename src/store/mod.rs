@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::clock::Now;
 
 pub mod entry;
+pub mod event;
 pub mod evict;
 pub mod expire;
 mod gate;
@@ -30,6 +31,7 @@ pub mod usage;
 pub mod value;
 pub mod view;
 
+pub use event::{Classes, Event, Herald};
 pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
 pub use gate::Seat;
@@ -68,6 +70,7 @@ pub struct Store {
     hasher: Hasher,
     alarm: Arc<Alarm>,
     pressure: Arc<Pressure>,
+    herald: Arc<Herald>,
     evictor: Mutex<Evictor>,
     /// How many threads execute commands.
     threads: usize,
@@ -80,10 +83,12 @@ type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 
 /// Holds one database; its shards are made when it is first used.
 struct Database {
+    number: usize,
     shards: OnceLock<Shards>,
     hasher: Hasher,
     alarm: Arc<Alarm>,
     pressure: Arc<Pressure>,
+    herald: Arc<Herald>,
 }
 
 impl Database {
@@ -95,7 +100,8 @@ impl Database {
     #[cold]
     fn make_shards(&self) -> &Shards {
         let shards = self.shards.get_or_init(|| {
-            let shard = || Shard::new(self.hasher.clone(), self.alarm.clone(), self.pressure.clone());
+            let (hasher, alarm, pressure, herald) = (&self.hasher, &self.alarm, &self.pressure, &self.herald);
+            let shard = || Shard::new(self.number, hasher.clone(), alarm.clone(), pressure.clone(), herald.clone());
             std::iter::repeat_with(|| CachePadded::new(Mutex::new(shard()))).take(SHARDS).collect()
         });
         // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
@@ -120,18 +126,25 @@ impl Database {
 
 impl Store {
     /// Creates `databases` empty databases, for `threads` that execute commands; `alarm` is told when something falls
-    /// due earlier than expected.
-    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>) -> Self {
-        let (hasher, pressure) = (Hasher::new(), Arc::new(Pressure::default()));
-        let database = || Database {
+    /// due earlier than expected, and `herald` has told what happens to keys.
+    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>, herald: Herald) -> Self {
+        let (hasher, pressure, herald) = (Hasher::new(), Arc::new(Pressure::default()), Arc::new(herald));
+        let database = |number| Database {
+            number,
             shards: OnceLock::new(),
             hasher: hasher.clone(),
             alarm: alarm.clone(),
             pressure: pressure.clone(),
+            herald: herald.clone(),
         };
-        let databases = Databases(std::iter::repeat_with(database).take(databases).collect());
+        let databases = Databases((0..databases).map(database).collect());
         let evictor = Mutex::new(Evictor::new(hasher.clone()));
-        Store { gate: Gate::new(databases), hasher, alarm, pressure, evictor, threads }
+        Store { gate: Gate::new(databases), hasher, alarm, pressure, herald, evictor, threads }
+    }
+
+    /// Returns who has it told what happens to keys.
+    pub fn herald(&self) -> &Herald {
+        &self.herald
     }
 
     /// Returns how much memory is used and may be.

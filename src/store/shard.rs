@@ -1,15 +1,16 @@
 //! One shard: a table, its expiry index and who watches its keys.
 //!
 //! Invariant: every change of a key goes through `Shard::changed`, the single choke point, which
-//! tells watchers and counts; notifications, waiters and the log will hang there too. Only [`Shard::clear`] and
+//! tells watchers, counts and has the event told; waiters and the log will hang there too. Only [`Shard::clear`] and
 //! [`Shard::swap`], which take all keys at once, tell the watchers by themselves instead of going through ten million
-//! calls.
+//! calls; they are no events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::entry::Entry;
+use super::event::{Event, Herald};
 use super::expire::{Alarm, DeadlineTree, NEVER};
 use super::pressure::Pressure;
 use super::table::{Hasher, Table};
@@ -53,6 +54,9 @@ pub struct Shard {
     watchers: HashMap<Box<[u8]>, Vec<WatchFlag>>,
     alarm: Arc<Alarm>,
     pressure: Arc<Pressure>,
+    herald: Arc<Herald>,
+    /// The number of the database, for events.
+    db: usize,
     hasher: Hasher,
     dice: Dice,
     /// Keys with a deadline.
@@ -97,10 +101,12 @@ impl std::ops::AddAssign for Totals {
 }
 
 impl Shard {
-    /// Creates an empty shard, which allocates nothing until it is used.
-    pub fn new(hasher: Hasher, alarm: Arc<Alarm>, pressure: Arc<Pressure>) -> Self {
+    /// Creates an empty shard of a database, which allocates nothing until it is used.
+    pub fn new(db: usize, hasher: Hasher, alarm: Arc<Alarm>, pressure: Arc<Pressure>, herald: Arc<Herald>) -> Self {
         Shard {
             pressure,
+            herald,
+            db,
             dice: Dice::new(hasher.hash_one("dice")),
             table: Table::new(hasher.clone()),
             deadlines: DeadlineTree::default(),
@@ -150,12 +156,22 @@ impl Shard {
         self.table.at(place)
     }
 
-    /// Returns the entry of a key like [`Shard::get`], and notes that it was used.
+    /// Returns the entry of a key like [`Shard::get`], and notes that it was used. That there is none is told if
+    /// `tells_misses`.
     #[inline(always)] // see View::entry
-    pub fn read(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
-        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
+    pub fn read(&mut self, key: Key<'_>, now: Now, tells_misses: bool) -> Option<&Entry> {
+        let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
+            if tells_misses {
+                self.tell(key, Event::Missed);
+            }
+            return None;
+        };
         if has_ended(entry, now) {
-            return self.remove_ended(key, now);
+            self.remove_ended(key, now);
+            if tells_misses {
+                self.tell(key, Event::Missed);
+            }
+            return None;
         }
         note_use(entry, &self.pressure, &mut self.dice, now);
         self.table.at(place)
@@ -178,7 +194,7 @@ impl Shard {
     }
 
     /// Sets a key to a string, whatever it held before.
-    pub fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, now: Now) {
+    pub fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: Event, now: Now) {
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
                 let old_deadline = entry.deadline();
@@ -189,23 +205,36 @@ impl Shard {
                 }
                 if let Some(old_deadline) = old_deadline {
                     self.timed -= 1;
-                    self.expired += u64::from(old_deadline.is_due(now));
+                    if old_deadline.is_due(now) {
+                        self.note_revival(key);
+                    }
                 }
                 self.note_deadline(key.hash, deadline, now);
             }
-            None => self.insert(key.hash, Entry::text(key.bytes, value, deadline), now),
+            None => {
+                self.insert(key.hash, Entry::text(key.bytes, value, deadline), now);
+                self.tell(key, Event::New);
+            }
         }
-        self.changed(key.bytes);
+        self.changed(key.bytes, event);
+    }
+
+    /// Takes note that a key that had ended is set again before it was removed.
+    #[cold]
+    fn note_revival(&mut self, key: Key<'_>) {
+        self.expired += 1;
+        self.tell(key, Event::Expired);
+        self.tell(key, Event::New);
     }
 
     /// Writes into the string of a key that exists; see [`Entry::write_range`].
-    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8]) {
+    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8], event: Event) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             let old = entry.memory();
             entry.write_range(offset, patch);
             let growth = entry.memory() as isize - old as isize;
             self.resized(growth);
-            self.changed(key.bytes);
+            self.changed(key.bytes, event);
         }
     }
 
@@ -218,23 +247,32 @@ impl Shard {
             self.resized(growth);
             self.timed -= usize::from(was_timed);
             self.note_deadline(key.hash, deadline, now);
-            self.changed(key.bytes);
+            self.changed(key.bytes, if deadline.is_some() { Event::Expire } else { Event::Persist });
         }
     }
 
     /// Removes a key and returns its entry.
-    pub fn remove(&mut self, key: Key<'_>) -> Option<Entry> {
+    pub fn remove(&mut self, key: Key<'_>, event: Event) -> Option<Entry> {
         let entry = self.detach(key)?;
-        self.changed(key.bytes);
+        self.changed(key.bytes, event);
         Some(entry)
     }
 
-    /// Adds an entry, in the place of the one that its key may have had.
-    pub fn put(&mut self, hash: u64, entry: Entry, now: Now) {
-        let key = entry.key().to_vec();
-        self.detach(Key { bytes: &key, hash });
-        self.insert(hash, entry, now);
-        self.changed(&key);
+    /// Adds the entry of a key, in the place of the one that the key may have; whoever knows better than to take that for a
+    /// new key says so.
+    pub fn put(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: Event, now: Now) {
+        self.detach(key);
+        self.insert(key.hash, entry, now);
+        if is_new {
+            self.tell(key, Event::New);
+        }
+        self.changed(key.bytes, event);
+    }
+
+    /// Has an event told that goes beyond a change.
+    #[inline]
+    pub fn tell(&self, key: Key<'_>, event: Event) {
+        self.herald.tell(self.db, key.bytes, event);
     }
 
     /// Raises `flag` when the key changes from now on.
@@ -386,19 +424,20 @@ impl Shard {
         }
         self.detach(key);
         self.evicted += 1;
-        self.changed(key.bytes);
+        self.changed(key.bytes, Event::Evicted);
         self.report();
         true
     }
 
     /// Takes note of every change of a key, whatever made it.
-    fn changed(&mut self, key: &[u8]) {
+    fn changed(&mut self, key: &[u8], event: Event) {
         self.changes += 1;
         if !self.watchers.is_empty()
             && let Some(flags) = self.watchers.get(key)
         {
             flags.iter().for_each(WatchFlag::raise);
         }
+        self.herald.tell(self.db, key, event);
     }
 
     /// Takes note that the entries take more bytes than before, or less.
@@ -423,7 +462,7 @@ impl Shard {
     fn expire(&mut self, key: Key<'_>) {
         self.detach(key);
         self.expired += 1;
-        self.changed(key.bytes);
+        self.changed(key.bytes, Event::Expired);
     }
 
     /// Takes an entry out without telling anybody; every caller ends in `changed`.

@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::entry::Entry;
+use super::event::Event;
 use super::shard::{Key, Shard, Totals, WatchFlag};
 use super::table::SCAN_POSITIONS;
 use super::value::{Form, SHARED_MIN, Text, Type, Value};
@@ -122,12 +123,21 @@ impl<'a> View<'a> {
         self.lookups
     }
 
-    /// Counts the look-up of a key that is to be read: a hit or a miss in INFO. What is looked up to be changed is not
-    /// counted. Returns what it was given.
+    /// Counts the look-up of a key that is to be read: a hit or a miss in INFO. A miss is an event. What is looked up to be
+    /// changed is not counted. Returns what it was given.
     #[inline]
-    pub fn count(&mut self, is_hit: bool) -> bool {
-        self.lookups.count(is_hit);
+    pub fn count(&mut self, key: Key<'_>, is_hit: bool) -> bool {
+        self.count_untold(is_hit);
+        if !is_hit {
+            self.tell(key, Event::Missed);
+        }
         is_hit
+    }
+
+    /// Counts the look-up of a key that is looked at from outside, for which a miss is no event.
+    #[inline]
+    pub fn count_untold(&mut self, is_hit: bool) {
+        self.lookups.count(is_hit);
     }
 
     /// Returns the string of a key that is to be read, and counts the look-up.
@@ -137,7 +147,7 @@ impl<'a> View<'a> {
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
         let View { access, now, lookups } = self;
-        let entry = access.used_entry(key, *now);
+        let entry = access.used_entry(key, *now, true);
         lookups.count(entry.is_some());
         text_of(entry)
     }
@@ -207,24 +217,24 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Sets a key to a string, whatever it held before.
-    pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl) {
+    /// Sets a key to a string, whatever it held before; `event` is what that is called.
+    pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl, event: Event) {
         let deadline = match ttl {
             Ttl::Clear => None,
             Ttl::At(deadline) => Some(deadline),
             Ttl::Keep => self.deadline(key).flatten(),
         };
         let now = self.now;
-        self.shard_mut(key, |shard| shard.set_text(key, value, deadline, now));
+        self.shard_mut(key, |shard| shard.set_text(key, value, deadline, event, now));
         if deadline.is_some_and(|deadline| deadline.is_due(now)) {
             self.exists(key); // looking at a key that has ended removes it, so that nothing counts it
         }
     }
 
     /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its form is [`Form::Edited`].
-    pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl) {
+    pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl, event: Event) {
         if value.len() < SHARED_MIN {
-            self.set(key, &value, ttl);
+            self.set(key, &value, ttl, event);
             return self.set_form(key, Form::Edited);
         }
         let deadline = match ttl {
@@ -232,23 +242,24 @@ impl<'a> View<'a> {
             Ttl::At(deadline) => Some(deadline),
             Ttl::Keep => self.deadline(key).flatten(),
         };
-        self.exists(key); // looking at a key that has ended removes it, so that it counts as such
-        self.put(key, Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline));
+        let is_new = !self.exists(key); // looking at a key that has ended removes it, so that it counts as such
+        let (entry, now) = (Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline), self.now);
+        self.shard_mut(key, |shard| shard.put(key, entry, is_new, event, now));
         self.exists(key); // and so it is when the new deadline has passed
     }
 
     /// Writes `patch` into the string of a key from `offset` on; the key is created, and the gap filled with zero bytes, as needed.
     ///
     /// The caller has made sure that the key, if it exists, holds a string.
-    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8]) {
+    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8], event: Event) {
         let (exists, now) = (self.exists(key), self.now);
         self.shard_mut(key, |shard| {
             if exists {
-                shard.write_range(key, offset, patch);
+                shard.write_range(key, offset, patch, event);
             } else {
                 let mut entry = Entry::text(key.bytes, b"", None);
                 entry.write_range(offset, patch);
-                shard.put(key.hash, entry, now);
+                shard.put(key, entry, true, event, now);
             }
         });
     }
@@ -261,15 +272,20 @@ impl<'a> View<'a> {
 
     /// Removes a key; returns whether it existed.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.take(key).is_some()
+        self.take(key, Event::Del).is_some()
     }
 
-    /// Removes a key and returns its entry.
-    pub fn take(&mut self, key: Key<'_>) -> Option<Entry> {
+    /// Removes a key, even one that has ended and that nobody has noticed; returns whether it was there.
+    pub fn discard(&mut self, key: Key<'_>) -> bool {
+        self.shard_mut(key, |shard| shard.remove(key, Event::Del)).is_some()
+    }
+
+    /// Removes a key and returns its entry; `event` is what that is called.
+    pub fn take(&mut self, key: Key<'_>, event: Event) -> Option<Entry> {
         if !self.exists(key) {
             return None;
         }
-        self.shard_mut(key, |shard| shard.remove(key))
+        self.shard_mut(key, |shard| shard.remove(key, event))
     }
 
     /// Returns a copy of the value and the deadline of a key, under another key.
@@ -277,16 +293,25 @@ impl<'a> View<'a> {
         self.used_entry(key).map(|entry| entry.copy(to.bytes))
     }
 
-    /// Adds an entry, over whatever its key held; `key` is the entry's key.
-    pub fn put(&mut self, key: Key<'_>, entry: Entry) {
+    /// Adds an entry, over whatever its key held; `key` is the entry's key, and a new one even if it held something.
+    pub fn put(&mut self, key: Key<'_>, entry: Entry, event: Event) {
         let now = self.now;
-        self.shard_mut(key, |shard| shard.put(key.hash, entry, now));
+        self.shard_mut(key, |shard| shard.put(key, entry, true, event, now));
+    }
+
+    /// Has an event told that goes beyond a change, or sums up several that were untold.
+    #[inline]
+    pub fn tell(&mut self, key: Key<'_>, event: Event) {
+        self.shard_mut(key, |shard| shard.tell(key, event));
     }
 
     /// Moves a value, with its deadline, from one key to another, over whatever that held; returns whether there was one.
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
-        let Some(entry) = self.take(from) else { return false };
-        self.put(to, entry.with_key(to.bytes));
+        let Some(entry) = self.take(from, Event::Untold) else { return false };
+        self.exists(to); // looking at a key that has ended removes it, so that it counts as such
+        self.put(to, entry.with_key(to.bytes), Event::Untold);
+        self.tell(from, Event::RenameFrom);
+        self.tell(to, Event::RenameTo);
         true
     }
 
@@ -409,7 +434,7 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn used_entry(&mut self, key: Key<'_>) -> Option<&Entry> {
-        self.access.used_entry(key, self.now)
+        self.access.used_entry(key, self.now, false)
     }
 
     #[inline]
@@ -440,11 +465,11 @@ fn text_of(entry: Option<&Entry>) -> Result<Option<Text<'_>>> {
 
 impl Access<'_> {
     #[inline(always)] // three calls deep in every look-up
-    fn used_entry(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+    fn used_entry(&mut self, key: Key<'_>, now: Now, tells_misses: bool) -> Option<&Entry> {
         match self {
-            Access::One(shard) => shard.read(key, now),
-            Access::Few(shards) => few(shards, key).read(key, now),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now),
+            Access::One(shard) => shard.read(key, now, tells_misses),
+            Access::Few(shards) => few(shards, key).read(key, now, tells_misses),
+            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now, tells_misses),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }

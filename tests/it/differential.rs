@@ -8,6 +8,7 @@
 //!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
 //!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`companions`] tells stories of several clients at once.
+//! - [`notifications`] listens to the events of keys beside stories.
 //! - [`observe`] compares what both servers count, log and show of the same commands.
 //! - [`grids`] tries every combination of options that is cheap to try.
 //! - [`random`] tries what nobody thought of, and shrinks what it finds.
@@ -27,6 +28,7 @@ mod eviction;
 mod grids;
 mod hyperloglogs;
 mod keys;
+mod notifications;
 mod observe;
 mod oracle;
 mod permissions;

@@ -20,6 +20,7 @@ mod limits;
 mod linearizable;
 mod lock_pattern;
 mod monitor;
+mod notifications;
 mod observe;
 mod process;
 mod protocol;

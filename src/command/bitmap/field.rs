@@ -9,7 +9,7 @@ use crate::command::args::is_word;
 use crate::command::{ACCESS, Args, Call, KeyFlags, RO, RW, UPDATE};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
-use crate::store::{Form, Key, Text};
+use crate::store::{Event, Form, Key, Text};
 
 /// As many bytes as a field of 64 bits can touch, and more.
 const WINDOW: usize = size_of::<u128>();
@@ -54,10 +54,11 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     // The string grows up to the farthest field at once, even if in the end nothing is written there.
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
     match len {
-        Some(len) if len > old_len => call.view.write_range(key, len, b""),
+        Some(len) if len > old_len => call.view.write_range(key, len, b"", Event::Untold),
         Some(_) => call.view.set_form(key, Form::Edited),
         None => {}
     }
+    let mut is_changed = len.is_some_and(|len| len > old_len);
     call.reply.array(operations.len());
     for operation in operations {
         let field = operation.field;
@@ -75,12 +76,17 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
             },
         };
         if new != old {
-            call.view.write_range(key, field.first_byte(), window.with(field, new).bytes_of(field));
+            let window = window.with(field, new);
+            call.view.write_range(key, field.first_byte(), window.bytes_of(field), Event::Untold);
+            is_changed = true;
         }
         match reply {
             Some(value) => call.reply.int(value),
             None => call.reply.null(),
         }
+    }
+    if is_changed {
+        call.view.tell(key, Event::SetBit);
     }
     Ok(())
 }

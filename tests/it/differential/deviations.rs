@@ -68,6 +68,8 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
     ("`UNSUBSCRIBE` and `SUNSUBSCRIBE` of all", "go through the channels in the order of a hash table", "go through them in the order in which they were subscribed to"),
     ("A message that a client publishes to itself inside `EXEC`", "comes in the middle of the reply of `EXEC`", "comes after it, as in Redis 7.2"),
+    ("Events of keys that a client of RESP3 causes and listens to", "come before, inside or after the reply of its command", "come after it, as in Redis 7.2"),
+    ("The `expired` event", "comes when somebody looks at the key, or at the latest when the key is sampled", "comes at the deadline, within a millisecond or two"),
     ("`QUIT` and `CLIENT KILL` of oneself inside `EXEC`, or under `CLIENT REPLY OFF`", "lose the rest of the reply, or do not close", "reply and close"),
     ("What others send to a client without an output limit", "is kept without bound", "closes a client that leaves more than 256 MiB of it unread"),
     ("`OBJECT FREQ` after `BITFIELD`, `SETNX` or `SET` with `NX` or `XX`", "counts each time the command looked the key up", "may count one use fewer or more"),

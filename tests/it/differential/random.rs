@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use super::notifications::Listener;
 use super::oracle::{Arena, Pair, Replies};
 use super::script::spell;
 
@@ -23,18 +24,34 @@ const CHUNK: usize = 50;
 /// How often a failing script is replayed to find a shorter one.
 const REPLAYS_MAX: usize = 2_000;
 
+/// How many commands are tried beside a client that listens to all events.
+const COMMANDS_LISTENED_TO: usize = 40_000;
+
 #[test]
 fn two_hundred_thousand_random_commands_get_the_replies_of_redis() {
+    try_commands(COMMANDS, play);
+}
+
+#[test]
+fn random_commands_tell_the_events_of_redis() {
+    try_commands(COMMANDS_LISTENED_TO, play_beside_listener);
+}
+
+/// Plays a script on both servers; returns where they first differ, and how.
+type Play = fn(&Arena, &[Step]) -> Option<(usize, Replies)>;
+
+#[track_caller]
+fn try_commands(count: usize, play: Play) {
     let Some(arena) = Arena::open() else { return };
     let seed = match std::env::var("KEYLATCH_SEED") {
         Ok(text) => text.parse().expect("KEYLATCH_SEED is a number"),
         Err(_) => SEED,
     };
     let mut random = Random(seed);
-    for _ in 0..COMMANDS / EPOCH {
+    for _ in 0..count / EPOCH {
         let script: Vec<Step> = (0..EPOCH).map(|at| Step { on: at / CHUNK % 2, args: random.command() }).collect();
         if let Some((at, replies)) = play(&arena, &script) {
-            let (script, replies) = shrink(&arena, script[..=at].to_vec(), replies);
+            let (script, replies) = shrink(&arena, play, script[..=at].to_vec(), replies);
             let lines = script.iter().fold(String::new(), |mut text, step| {
                 let _ = writeln!(text, "  RESP{}> {}", step.on + 2, spell(&step.args));
                 text
@@ -49,6 +66,14 @@ fn two_hundred_thousand_random_commands_get_the_replies_of_redis() {
 struct Step {
     on: usize,
     args: Vec<Vec<u8>>,
+}
+
+impl Step {
+    /// Returns whether it may set a key that has ended by then.
+    fn sets_dead_key(&self) -> bool {
+        let is_set = self.args[0].eq_ignore_ascii_case(b"SET");
+        is_set && self.args.windows(2).any(|two| two[0].ends_with(b"XAT") && two[1] == b"1")
+    }
 }
 
 /// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how.
@@ -74,8 +99,25 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     None
 }
 
+/// Plays a script one command at a time beside a listener; returns where what it hears first differs.
+///
+/// Keys that are set with a deadline in the past end here at once and in Redis when they are looked at, so there are none.
+fn play_beside_listener(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
+    arena.flush();
+    let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
+    let (mut listener, mut talker) = (Listener::of(arena, "KEAmn"), arena.pair());
+    for (at, step) in script.iter().enumerate().filter(|(_, step)| !step.sets_dead_key()) {
+        pairs[step.on].call(&step.args);
+        let heard = listener.heard(&mut talker);
+        if !heard.agree() {
+            return Some((at, heard));
+        }
+    }
+    None
+}
+
 /// Drops commands, in ever smaller pieces, as long as some reply still differs.
-fn shrink(arena: &Arena, mut script: Vec<Step>, mut replies: Replies) -> (Vec<Step>, Replies) {
+fn shrink(arena: &Arena, play: Play, mut script: Vec<Step>, mut replies: Replies) -> (Vec<Step>, Replies) {
     let mut piece = script.len().div_ceil(2);
     let mut replays = 0;
     loop {

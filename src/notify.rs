@@ -1,0 +1,57 @@
+//! Keyspace notifications: what happens to keys, published to channels that are named after the key and the event.
+//!
+//! The store tells an event while the key's shard is locked (see [`store::event`](crate::store::event)), and it goes to the
+//! mailboxes of all who listen right then: so the events of a key come in the order of its changes. Nothing here looks at a
+//! key or waits for a client.
+//!
+//! Lock order: a shard, then the settings kept here, then what publishing takes.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::pubsub::{Hub, Message};
+use crate::store::Classes;
+
+/// Publishes events. It keeps the settings by itself, because whoever changes them may take long.
+pub struct Notifier {
+    hub: Arc<Hub>,
+    clock: Clock,
+    config: RwLock<Arc<Config>>,
+}
+
+impl Notifier {
+    /// Creates one that publishes to those who listen at this hub.
+    pub fn new(hub: Arc<Hub>, clock: Clock, config: Arc<Config>) -> Self {
+        Notifier { hub, clock, config: RwLock::new(config) }
+    }
+
+    /// Takes over settings; returns the classes of events that are published.
+    pub fn follow(&self, config: Arc<Config>) -> Classes {
+        let classes = config.notify_keyspace_events;
+        *self.config.write() = config;
+        // Without a kind of channels there is nowhere to publish to.
+        match classes.has_any(Classes::KEYSPACE) || classes.has_any(Classes::KEYEVENT) {
+            true => classes,
+            false => Classes::default(),
+        }
+    }
+
+    /// Publishes an event of a key in a database.
+    pub fn publish(&self, db: usize, key: &[u8], event: &'static str) {
+        if !self.hub.has_listeners() {
+            return;
+        }
+        let (config, now) = (self.config.read().clone(), self.clock.now());
+        if config.notify_keyspace_events.has_any(Classes::KEYSPACE) {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.hub.publish(Message { channel: &channel, payload: event.as_bytes() }, &config, now);
+        }
+        if config.notify_keyspace_events.has_any(Classes::KEYEVENT) {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.hub.publish(Message { channel: channel.as_bytes(), payload: key }, &config, now);
+        }
+    }
+}

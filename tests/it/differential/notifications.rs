@@ -1,0 +1,519 @@
+//! Keyspace notifications: stories that are told beside a client that listens to all of them.
+//!
+//! After every line the listener of either server has to have heard the same events in the same order. The language is that
+//! of [`script`](super::script), without its `~`.
+
+use std::fmt::Write;
+
+use super::oracle::{Arena, Pair, Peer, Replies};
+use super::script::{Differences, words};
+use crate::harness::encode;
+
+/// A channel that marks the end of what a command has caused.
+const MARK: &str = "__keymark__:";
+
+/// Listens to all events of both servers.
+pub(super) struct Listener(Pair);
+
+impl Listener {
+    /// Has both servers publish classes of events, and listens.
+    pub(super) fn of(arena: &Arena, classes: &str) -> Self {
+        let mut pair = arena.pair();
+        pair.call(&["CONFIG", "SET", "notify-keyspace-events", classes]);
+        pair.call(&["PSUBSCRIBE", "__key*__:*"]);
+        Listener(pair)
+    }
+
+    /// Returns what was heard up to now, one message after the other.
+    pub(super) fn heard(&mut self, talker: &mut Pair) -> Replies {
+        let mark = encode(&["PUBLISH", MARK, "end"]);
+        talker.send(&mark);
+        talker.replies();
+        Replies { keylatch: Some(up_to_mark(&mut self.0.keylatch)), redis: Some(up_to_mark(&mut self.0.redis)) }
+    }
+}
+
+fn up_to_mark(peer: &mut Peer) -> Vec<u8> {
+    let mut heard = Vec::new();
+    loop {
+        let message = peer.reply().expect("the listener is not closed");
+        if message.windows(MARK.len()).any(|part| part == MARK.as_bytes()) {
+            return heard;
+        }
+        heard.extend(message);
+    }
+}
+
+/// Tells stories, each with all classes of events and again with the ordinary ones and one channel for each.
+#[track_caller]
+fn tell_beside_listener(stories: &str) {
+    let Some(arena) = Arena::open() else { return };
+    let mut switch = arena.pair();
+    switch.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let mut found = Differences::default();
+    for classes in ["KEAmn", "EA"] {
+        for story in stories.split("\n\n") {
+            tell_one(&arena, story, classes, &mut found);
+        }
+    }
+    found.report();
+}
+
+fn tell_one(arena: &Arena, story: &str, classes: &str, found: &mut Differences) {
+    arena.flush();
+    let (mut a, mut b, mut talker) = (arena.pair(), arena.pair(), arena.pair());
+    let mut listener = Listener::of(arena, classes);
+    let mut told = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let _ = writeln!(told, "  {line}");
+        let (pair, command) = match line.strip_prefix("b: ") {
+            Some(command) => (&mut b, command),
+            None => (&mut a, line),
+        };
+        for replies in [pair.call(&words(command)), listener.heard(&mut talker)] {
+            if !replies.agree() {
+                found.add(&format!("{classes}\n{told}"), &replies);
+            }
+        }
+    }
+}
+
+#[test]
+fn commands_on_strings_tell_the_events_of_redis() {
+    tell_beside_listener(
+        "
+        SET k v
+        SET k w
+        SET k v NX
+        SET k v XX
+        SET n v XX
+        SET n v GET
+        SET n v GET
+        SET k v EX 100
+        SET k v KEEPTTL
+        SET k v PX 100000 NX
+        SET p v PXAT 5000000000000
+        SET p v EX 0
+
+        SETNX k v
+        SETNX k v
+        SETEX k 100 v
+        PSETEX k 100000 v
+        SETEX k 0 v
+        GETSET k w
+        GETSET n w
+        GETDEL k
+        GETDEL k
+        MSET a 1 b 2 a 3
+        MSETNX a 1 c 2
+        MSETNX c 1 d 2
+        MGET a nope b nope
+
+        APPEND k v
+        APPEND k v
+        APPEND k \"\"
+        SETRANGE k 3 xyz
+        SETRANGE n 3 xyz
+        SETRANGE m 3 \"\"
+        STRLEN k
+        STRLEN nope
+        GETRANGE nope 0 1
+        SUBSTR nope 0 1
+        LCS nope never
+
+        INCR k
+        INCR k
+        INCRBY k 0
+        DECR k
+        DECRBY k 3
+        INCRBYFLOAT k 1.5
+        INCRBYFLOAT f 1.5
+        INCR k
+        SET t 1 EX 100
+        INCR t
+
+        GETEX nope
+        SET k v
+        GETEX k
+        GETEX k EX 100
+        GETEX k PERSIST
+        GETEX k PERSIST
+        GETEX k PXAT 5000000000000
+        GETEX k EXAT 1
+        GETEX k
+        GET k
+
+        # another type is not there to be tried
+        SET k v
+        INCR k
+        APPEND k w
+        SETRANGE k -1 x
+        SET k v FOO
+        ",
+    );
+}
+
+#[test]
+fn commands_on_bits_and_hyperloglogs_tell_the_events_of_redis() {
+    tell_beside_listener(
+        "
+        SETBIT k 7 1
+        SETBIT k 7 1
+        SETBIT k 7 0
+        SETBIT k 100 0
+        SETBIT n 3 0
+        GETBIT k 1
+        GETBIT nope 1
+        BITCOUNT nope
+        BITPOS nope 1
+
+        BITFIELD k GET u8 0
+        BITFIELD k SET u8 0 1
+        BITFIELD k SET u8 0 1
+        BITFIELD k SET u8 0 1 SET u8 8 2 INCRBY u8 0 1
+        BITFIELD k INCRBY u8 0 0
+        BITFIELD k OVERFLOW FAIL INCRBY u1 0 1 INCRBY u1 0 1 INCRBY u1 0 1
+        BITFIELD n SET u8 0 0
+        BITFIELD_RO nope GET u8 0
+
+        SET a abc
+        SET b b
+        BITOP AND d a b
+        BITOP OR d a b
+        BITOP NOT d nope
+        BITOP NOT d nope
+        BITOP XOR d nope never
+
+        PFADD h
+        PFADD h
+        PFADD h a b c
+        PFADD h a
+        PFCOUNT h
+        PFCOUNT h
+        PFCOUNT nope
+        PFCOUNT h nope
+        PFADD g x
+        PFMERGE h g
+        PFMERGE n
+        PFMERGE n g nope
+        PFDEBUG TODENSE h
+        PFADD h a
+        PFADD h y z
+        PFCOUNT h
+        ",
+    );
+}
+
+#[test]
+fn commands_on_any_key_tell_the_events_of_redis() {
+    tell_beside_listener(
+        "
+        SET k v
+        SET l w
+        DEL k l nope
+        UNLINK k
+        SET k v
+        UNLINK k k
+        EXISTS k nope
+        TOUCH k nope
+        TYPE k
+        TTL k
+        PTTL k
+        EXPIRETIME k
+        PEXPIRETIME k
+        OBJECT ENCODING k
+        OBJECT FREQ k
+        OBJECT IDLETIME k
+        OBJECT REFCOUNT k
+        DUMP k
+        DEL nope
+
+        SET k v
+        EXPIRE k 100
+        EXPIRE k 200
+        EXPIRE k 100 NX
+        EXPIRE k 100 LT
+        PEXPIRE k 100000
+        EXPIREAT k 5000000000
+        PEXPIREAT k 5000000000000
+        PERSIST k
+        PERSIST k
+        EXPIRE k -1
+        EXPIRE k 100
+        PERSIST k
+        SET k v
+        EXPIREAT k 1
+        SET k v EX 100
+        PEXPIREAT k 1
+
+        SET a 1
+        SET b 2 EX 100
+        RENAME a b
+        RENAME b c
+        RENAME nope c
+        RENAME c c
+        RENAMENX c c
+        SET d 4 EX 100
+        RENAMENX c d
+        RENAMENX d e
+        RENAMENX nope x
+        TTL e
+
+        SET a 1 EX 100
+        COPY a b
+        COPY a b
+        COPY a b REPLACE
+        COPY nope b
+        COPY a a DB 3
+        COPY a a DB 3 REPLACE
+        COPY nope b DB 3
+        MOVE a 3
+        MOVE a 2
+        MOVE nope 2
+        SELECT 2
+        GET a
+        DEL a
+        GET a
+        SELECT 0
+        SWAPDB 0 3
+        GET a
+        SWAPDB 0 3
+
+        SET a bar
+        DUMP a
+        RESTORE b 0 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\"
+        RESTORE b 0 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\"
+        RESTORE b 0 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\" REPLACE
+        RESTORE c 100000 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\"
+        RESTORE c 1 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\" REPLACE ABSTTL
+        RESTORE d 1 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\" REPLACE ABSTTL
+        RESTORE d 0 nonsense
+
+        SET d v
+        SORT nope
+        SORT nope STORE d
+        SORT nope STORE d
+        SORT_RO nope
+
+        DEBUG POPULATE 3
+        DEBUG POPULATE 4
+        DBSIZE
+        FLUSHDB
+        SET k v
+        FLUSHALL
+        ",
+    );
+}
+
+#[test]
+fn keys_that_have_ended_are_told_before_what_finds_them() {
+    tell_beside_listener(
+        "
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        GET k
+        GET k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SET k w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SET k w NX
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SET k w XX
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SET k w GET EX 100
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        INCR k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        APPEND k w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SETRANGE k 1 w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SETBIT k 1 1
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        PFADD k w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        DEL k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        GETDEL k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        EXPIRE k 100
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        PERSIST k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        TTL k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        EXISTS k k
+
+        SET k v PX 1
+        SET l v
+        DEBUG SLEEP 0.01
+        RENAME l k
+
+        SET k v PX 1
+        SET l v
+        DEBUG SLEEP 0.01
+        RENAMENX l k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        RENAME k l
+
+        SET k v PX 1
+        SET l v
+        DEBUG SLEEP 0.01
+        COPY l k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        COPY k l
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        MOVE k 1
+
+        SET k v PX 1
+        SET l v PX 1
+        DEBUG SLEEP 0.01
+        BITOP OR m k l nope
+
+        SET k v PX 1
+        SET l w
+        DEBUG SLEEP 0.01
+        BITOP OR k l
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        MSET k v l w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        MSETNX k v l w
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        MGET k l
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        RESTORE k 0 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\"
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        RESTORE k 0 \"\\x00\\x03bar\\n\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17\" REPLACE
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        OBJECT ENCODING k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        SORT nope STORE k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        DUMP k
+
+        SET k v PX 1
+        DEBUG SLEEP 0.01
+        KEYS *
+
+        SET k v PX 1
+        SET l v PX 1
+        DEBUG SLEEP 0.01
+        BITOP OR k nope never
+        ",
+    );
+}
+
+#[test]
+fn transactions_tell_the_events_of_their_commands() {
+    tell_beside_listener(
+        "
+        MULTI
+        SET k v EX 100
+        GET nope
+        DEL k
+        SELECT 2
+        SET k v
+        EXEC
+        SET k w
+
+        WATCH k
+        b: SET k v
+        MULTI
+        SET k w
+        EXEC
+
+        MULTI
+        SET k v
+        DISCARD
+        ",
+    );
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_tell_the_events_of_their_commands() {
+    tell_beside_listener(
+        "
+        EVAL \"redis.call('set', 'k', 'v', 'EX', 100) redis.call('select', 3) redis.call('incr', 'n') return 1\" 0
+        EVAL \"redis.call('rename', KEYS[1], 'l') redis.call('get', 'k') redis.pcall('incr', 'l')\" 1 k
+        SELECT 3
+        EVAL_RO \"return redis.call('get', 'nope')\" 0
+        ",
+    );
+}
+
+#[test]
+fn classes_are_chosen_one_by_one() {
+    let Some(arena) = Arena::open() else { return };
+    let mut found = Differences::default();
+    let mut switch = arena.pair();
+    switch.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    for classes in ["", "K", "A", "KA", "Kg", "E$", "Kx", "Ee", "KEn", "Em", "gm", "KEg$x", "KEls", "EAn", "AKEnm"] {
+        arena.flush();
+        let (mut pair, mut talker) = (arena.pair(), arena.pair());
+        let mut listener = Listener::of(&arena, classes);
+        for command in
+            ["SET k v PX 1", "DEBUG SLEEP 0.01", "GET k", "SET k v", "EXPIRE k 100", "COPY k l", "DEL k", "GET k"]
+        {
+            pair.call(&words(command));
+        }
+        for replies in [pair.call(&["CONFIG", "GET", "notify-keyspace-events"]), listener.heard(&mut talker)] {
+            if !replies.agree() {
+                found.add(classes, &replies);
+            }
+        }
+    }
+    found.report();
+}

@@ -1,0 +1,165 @@
+//! Keyspace notifications: when an event is told, to whom, and in which order. Which events there are is compared with Redis
+//! in `differential/notifications.rs`.
+
+use crate::harness::{Client, TestServer, wait_until};
+
+/// Starts a server that publishes all events, and a client that listens to those named after the event.
+fn start_with_listener(settings: &[(&str, &str)]) -> (TestServer, Client) {
+    let server = TestServer::start_with(&[&[("notify-keyspace-events", "AEnm")], settings].concat());
+    let listener = listener(&server);
+    (server, listener)
+}
+
+fn listener(server: &TestServer) -> Client {
+    let mut client = server.client();
+    assert_eq!(client.call("PSUBSCRIBE __keyevent@*"), "*3 $10 psubscribe $12 __keyevent@* :1");
+    client
+}
+
+/// Returns what the listener has heard up to now, each as `event key`; in another database than 0, as `event@db key`.
+fn heard(listener: &mut Client, talker: &mut Client) -> Vec<String> {
+    assert!(talker.int("PUBLISH __keyevent@mark end") > 0);
+    let mut events = Vec::new();
+    loop {
+        let message = listener.reply();
+        let words: Vec<&str> = message.split(' ').collect();
+        let (channel, key) = (words[6], words[8]);
+        if channel == "__keyevent@mark" {
+            return events;
+        }
+        let (db, event) = channel["__keyevent@".len()..].split_once("__:").expect("a channel of events");
+        events.push(if db == "0" { format!("{event} {key}") } else { format!("{event}@{db} {key}") });
+    }
+}
+
+#[test]
+fn a_key_that_ends_is_told_at_its_deadline_and_not_before() {
+    let (server, mut listener) = start_with_listener(&[]);
+    let mut client = server.client();
+    client.expect(&[("SET k v PX 100", "+OK"), ("SELECT 3", "+OK"), ("SET l v PX 101", "+OK")]);
+    assert_eq!(heard(&mut listener, &mut client), ["new k", "set k", "expire k", "new@3 l", "set@3 l", "expire@3 l"]);
+    server.advance_ms(99);
+    assert!(heard(&mut listener, &mut client).is_empty());
+    server.advance_ms(1);
+    assert_eq!(heard(&mut listener, &mut client), ["expired k"]);
+    server.advance_ms(1);
+    assert_eq!(heard(&mut listener, &mut client), ["expired@3 l"]);
+}
+
+#[test]
+fn a_key_that_is_looked_at_before_it_is_swept_is_told_to_have_ended() {
+    let (server, mut listener) = start_with_listener(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 100", "+OK")]);
+    heard(&mut listener, &mut client);
+    server.advance_ms(100);
+    assert!(heard(&mut listener, &mut client).is_empty());
+    client.expect(&[("GET k", "$-1"), ("GET k", "$-1")]);
+    assert_eq!(heard(&mut listener, &mut client), ["expired k", "keymiss k", "keymiss k"]);
+}
+
+#[test]
+fn a_key_that_is_set_with_a_deadline_in_the_past_has_ended_at_once() {
+    let (server, mut listener) = start_with_listener(&[]);
+    let mut client = server.client();
+    client.expect(&[("SET k v EXAT 1", "+OK")]);
+    assert_eq!(heard(&mut listener, &mut client), ["new k", "set k", "expire k", "expired k"]);
+}
+
+#[test]
+fn of_ten_thousand_keys_that_end_at_once_each_is_told_once() {
+    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "Ex")]);
+    let mut client = server.client();
+    let sets: Vec<String> = (0..10_000).map(|number| format!("SET k:{number} v PX 100")).collect();
+    client.pipeline(&sets);
+    server.advance_ms(100);
+    let mut events = heard(&mut listener, &mut client);
+    events.sort();
+    let mut expected: Vec<String> = (0..10_000).map(|number| format!("expired k:{number}")).collect();
+    expected.sort();
+    assert!(events == expected, "{} events", events.len());
+}
+
+#[test]
+fn every_key_that_is_removed_for_want_of_memory_is_told() {
+    for policy in ["allkeys-lru", "allkeys-random", "volatile-ttl"] {
+        let settings = [("notify-keyspace-events", "Ee"), ("maxmemory-policy", policy)];
+        let (server, mut listener) = start_with_listener(&settings);
+        let mut client = server.client();
+        let limit: usize = client.info("used_memory").parse::<usize>().expect("a number") + 100_000;
+        client.expect(&[(&format!("CONFIG SET maxmemory {limit}"), "+OK")]);
+        let sets: Vec<String> = (0..500).map(|number| format!("SETEX k:{number} 1000 {}", "x".repeat(1000))).collect();
+        assert!(client.pipeline(&sets).iter().all(|reply| reply == "+OK"));
+        client.expect(&[("CONFIG SET maxmemory 0", "+OK")]);
+        let mut events = heard(&mut listener, &mut client);
+        assert_eq!(events.len().to_string(), client.info("evicted_keys"), "{policy}");
+        assert!(events.len() > 300 && events.iter().all(|event| event.starts_with("evicted k:")), "{policy}");
+        events.sort();
+        events.dedup();
+        assert_eq!(events.len().to_string(), client.info("evicted_keys"), "{policy}: a key is told twice");
+    }
+}
+
+#[test]
+fn keys_that_go_all_at_once_are_not_told() {
+    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "KEA")]);
+    let mut client = server.client();
+    client.expect(&[("MSET a 1 b 2", "+OK"), ("FLUSHDB", "+OK"), ("MSET a 1 b 2", "+OK"), ("FLUSHALL", "+OK")]);
+    client.expect(&[("SWAPDB 0 1", "+OK")]);
+    assert_eq!(heard(&mut listener, &mut client), ["set a", "set b", "set a", "set b"]);
+}
+
+#[test]
+fn classes_are_switched_while_clients_work() {
+    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "\"\"")]);
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK"), ("CONFIG SET notify-keyspace-events E$", "+OK"), ("SET k v", "+OK")]);
+    client.expect(&[("DEL k", ":1"), ("CONFIG SET notify-keyspace-events gE", "+OK"), ("SET k v", "+OK")]);
+    client.expect(&[("DEL k", ":1"), ("CONFIG GET notify-keyspace-events", "*2 $22 notify-keyspace-events $2 gE")]);
+    client.expect(&[("CONFIG SET notify-keyspace-events KA", "+OK"), ("SET k v", "+OK")]);
+    assert_eq!(heard(&mut listener, &mut client), ["set k", "del k"]);
+}
+
+#[test]
+fn the_events_of_a_key_come_in_the_order_of_its_changes() {
+    let server = TestServer::start_on_workers(2);
+    let mut client = server.client();
+    client.expect(&[("CONFIG SET notify-keyspace-events Egn", "+OK")]);
+    let mut listener = listener(&server);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                let word = if number % 2 == 0 { "SETNX k v" } else { "DEL k" };
+                let commands: Vec<String> = vec![word.into(); 20];
+                (0..100).for_each(|_| drop(client.pipeline(&commands)));
+            });
+        }
+    });
+    let events = heard(&mut listener, &mut client);
+    assert!(events.len() > 10);
+    let expected = ["new k", "del k"].into_iter().cycle();
+    assert!(events.iter().zip(expected).all(|(event, expected)| event == expected), "new and del take turns");
+}
+
+#[test]
+fn a_listener_that_does_not_read_is_cut_off_and_keys_change_all_the_same() {
+    let settings = [("client-output-buffer-limit", "pubsub 1mb 0 0"), ("notify-keyspace-events", "KEA")];
+    let (server, listener) = start_with_listener(&settings);
+    let mut client = server.client();
+    let sets: Vec<String> = (0..100).map(|number| format!("SET {}:{number} v", "k".repeat(10_000))).collect();
+    wait_until(|| {
+        assert!(client.pipeline(&sets).iter().all(|reply| reply == "+OK"));
+        client.info("client_output_buffer_limit_disconnections") == "1"
+    });
+    drop(listener);
+}
+
+#[test]
+fn a_client_that_listens_to_its_own_events_gets_them_after_its_replies() {
+    let server = TestServer::start_with(&[("notify-keyspace-events", "AE")]);
+    let mut client = server.client3();
+    client.expect(&[("SUBSCRIBE __keyevent@0__:set", ">3 $9 subscribe $18 __keyevent@0__:set :1"), ("MULTI", "+OK")]);
+    client.expect(&[("SET k v", "+QUEUED"), ("GET k", "+QUEUED"), ("EXEC", "*2 +OK $1 v")]);
+    assert_eq!(client.reply(), ">3 $7 message $18 __keyevent@0__:set $1 k");
+}
