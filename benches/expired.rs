@@ -1,0 +1,170 @@
+//! How late the event comes that tells that a key has ended: of keylatch, and of the redis-server on the PATH.
+//!
+//! ```text
+//! cargo bench --bench expired [-- PROBES]
+//! ```
+//!
+//! A client listens to `__keyevent@0__:expired` while others set probes, keys whose deadlines (`PXAT`) are spread evenly over
+//! ten seconds. How late the event of a probe is: the wall clock when its message has arrived, less its deadline. That is done
+//! with nothing but the probes, beside a million keys that live for an hour, and beside these and four clients that send `SET`
+//! with a time to live of an hour and `GET`, sixteen at a time, without pause. What has not been heard of half a minute after
+//! the last deadline counts as lost, and is left out of the other columns.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a benchmark measures and prints"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hdrhistogram::Histogram;
+
+use probe::{connect, load};
+
+#[allow(dead_code, reason = "only part of it is needed here")]
+mod probe;
+
+/// Over how many milliseconds the deadlines are spread.
+const SPREAD_MS: usize = 10_000;
+/// How long before the first deadline the probes are set, in milliseconds.
+const LEAD_MS: u64 = 2_000;
+/// How long events are waited for after the last deadline.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many keys are the crowd.
+const CROWD: usize = 1_000_000;
+/// How many clients are the load.
+const CLIENTS: usize = 4;
+
+fn main() {
+    let probes = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(2_000);
+    println!("| server | beside the {probes} probes | p50 ms | p99 ms | worst ms | lost |\n|---|---|---|---|---|---|");
+    for (name, program) in [("keylatch", env!("CARGO_BIN_EXE_keylatch")), ("redis-server", "redis-server")] {
+        let server = Server::start(program);
+        row(name, "nothing", &server, probes);
+        load(server.addr, 0..CROWD, 5, set_crowd);
+        row(name, "a million keys", &server, probes);
+        let done = Arc::new(AtomicBool::new(false));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (addr, done) = (server.addr, done.clone());
+                thread::spawn(move || work(addr, client, &done))
+            })
+            .collect();
+        row(name, "these and four busy clients", &server, probes);
+        done.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    }
+}
+
+fn row(name: &str, beside: &str, server: &Server, probes: usize) {
+    let (late_us, lost) = measure(server.addr, probes);
+    let ms = |us: u64| us as f64 / 1e3;
+    println!(
+        "| {name} | {beside} | {:.2} | {:.2} | {:.2} | {lost} |",
+        ms(late_us.value_at_quantile(0.5)),
+        ms(late_us.value_at_quantile(0.99)),
+        ms(late_us.max())
+    );
+}
+
+/// Sets probes and listens; returns how late they were told, in microseconds, and how many were not.
+fn measure(addr: SocketAddr, probes: usize) -> (Histogram<u64>, usize) {
+    let mut listener = BufReader::new(connect(addr));
+    listener.get_mut().write_all(b"SUBSCRIBE __keyevent@0__:expired\r\n").unwrap();
+    read_message(&mut listener).unwrap();
+    listener.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    let first_ms = wall_us() / 1000 + LEAD_MS;
+    let deadline_ms = |probe: usize| first_ms + (probe * SPREAD_MS / probes) as u64;
+    load(addr, 0..probes, 5, |probe| {
+        let at_ms = deadline_ms(probe);
+        format!("*5\r\n$3\r\nSET\r\n$19\r\n{at_ms}:{probe:05}\r\n$1\r\nx\r\n$4\r\nPXAT\r\n$13\r\n{at_ms}\r\n")
+    });
+    assert!(wall_us() / 1000 < first_ms, "the probes are set too slowly");
+    let end_us = (deadline_ms(probes) + PATIENCE.as_millis() as u64) * 1000;
+    let (mut late_us, mut heard) = (Histogram::new(3).unwrap(), 0);
+    while heard < probes
+        && wall_us() < end_us
+        && let Some(key) = read_message(&mut listener)
+    {
+        let now_us = wall_us();
+        // What the load has set does not end before this is over.
+        let (at_ms, _) = key.split_once(':').unwrap();
+        late_us.record(now_us.saturating_sub(at_ms.parse::<u64>().unwrap() * 1000)).unwrap();
+        heard += 1;
+    }
+    (late_us, probes - heard)
+}
+
+/// Reads a message of three parts and returns the last, or nothing when it does not come.
+fn read_message(listener: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut line = String::new();
+    // The head, then head and text of two strings, then the head and text of a string, or a number.
+    for _ in 0..6 {
+        line.clear();
+        listener.read_line(&mut line).ok()?;
+    }
+    if !line.starts_with(':') {
+        line.clear();
+        listener.read_line(&mut line).ok()?;
+    }
+    Some(line.trim_end().to_owned())
+}
+
+fn set_crowd(key: usize) -> String {
+    format!("*5\r\n$3\r\nSET\r\n$16\r\nkey:{key:012}\r\n$3\r\nxxx\r\n$2\r\nPX\r\n$7\r\n3600000\r\n")
+}
+
+/// Sends sixteen requests at a time, half of them SET, until told to stop.
+fn work(addr: SocketAddr, client: usize, done: &AtomicBool) {
+    let mut stream = connect(addr);
+    for round in 0.. {
+        if done.load(Ordering::Relaxed) {
+            return;
+        }
+        let key = |at: usize| (client + (round * 16 + at) * 7919) % CROWD;
+        let sets: String = (0..8).map(|at| set_crowd(key(at))).collect();
+        let gets: String = (8..16).map(|at| format!("*2\r\n$3\r\nGET\r\n$16\r\nkey:{:012}\r\n", key(at))).collect();
+        stream.write_all((sets + &gets).as_bytes()).unwrap();
+        stream.read_exact(&mut [0; 8 * 5 + 8 * 9]).unwrap();
+    }
+}
+
+fn wall_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
+}
+
+/// A server of its own process; it ends when this is dropped.
+struct Server {
+    process: Child,
+    addr: SocketAddr,
+}
+
+impl Server {
+    fn start(program: &str) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--save", "", "--notify-keyspace-events", "Ex"]);
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = Server { process, addr: (Ipv4Addr::LOCALHOST, port).into() };
+        while TcpStream::connect(server.addr).is_err() {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended on its own; there is nobody to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
