@@ -160,10 +160,16 @@ impl Herald {
         self.wanted.store(classes.0, Relaxed);
     }
 
+    /// Returns whether anything is wanted.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.wanted.load(Relaxed) != 0
+    }
+
     /// Tells an event of a key if it is wanted.
     #[inline]
     pub(super) fn tell(&self, db: usize, key: &[u8], event: Event) {
-        if self.wanted.load(Relaxed) != 0 {
+        if self.is_asked() {
             self.tell_wanted(db, key, event);
         }
     }

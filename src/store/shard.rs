@@ -430,11 +430,19 @@ impl Shard {
     }
 
     /// Takes note of every change of a key, whatever made it.
+    #[inline]
     fn changed(&mut self, key: &[u8], event: Event) {
         self.changes += 1;
-        if !self.watchers.is_empty()
-            && let Some(flags) = self.watchers.get(key)
-        {
+        if !self.watchers.is_empty() || self.herald.is_asked() {
+            self.tell_change(key, event);
+        }
+    }
+
+    /// Tells a change to those who watch the key, and to the herald.
+    #[cold]
+    #[inline(never)] // keeps what every change takes short
+    fn tell_change(&self, key: &[u8], event: Event) {
+        if let Some(flags) = self.watchers.get(key) {
             flags.iter().for_each(WatchFlag::raise);
         }
         self.herald.tell(self.db, key, event);
