@@ -18,6 +18,7 @@ use crate::config::{Config, OutputLimit};
 use crate::mailbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
 use crate::store::NEVER;
+use crate::tracking::{BROADCAST, BROKEN, Mode};
 
 /// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
 /// but what others send cannot be.
@@ -40,6 +41,8 @@ pub struct ClientInfo {
     pub laddr: String,
     /// What others leave for it, and what tells its connection to end.
     pub mailbox: Mailbox,
+    /// How it tracks keys.
+    pub tracking: Mode,
     is_unix: bool,
     fd: i64,
     connected_ms: u64,
@@ -129,6 +132,11 @@ impl ClientInfo {
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         self.mailbox.set_protocol(protocol, out);
         self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
+    }
+
+    /// Returns the protocol.
+    pub fn protocol(&self) -> Protocol {
+        if self.protocol.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 }
     }
 
     /// Notes how many commands MULTI has queued; `None` outside a transaction.
@@ -326,6 +334,9 @@ impl ClientInfo {
             (self.class() == Class::Subscriber, 'P'),
             (self.queued.load(Relaxed) >= 0, 'x'),
             (self.is_blocked(), 'b'),
+            (self.tracking.is_on(), 't'),
+            (self.tracking.has(BROKEN), 'R'),
+            (self.tracking.has(BROADCAST), 'B'),
             (self.is_unix, 'U'),
             (self.is_exempt.load(Relaxed), 'e'),
             (self.is_silent.load(Relaxed), 'T'),
@@ -357,7 +368,7 @@ impl ClientInfo {
             line,
             " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
              argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
-             cmd={command} user={} redir=-1 resp={} lib-name={} lib-ver={}",
+             cmd={command} user={} redir={} resp={} lib-name={} lib-ver={}",
             names.name,
             self.age_ms(now) / 1000,
             self.idle_ms(now) / 1000,
@@ -375,6 +386,7 @@ impl ClientInfo {
             self.memory() + argument_bytes,
             if output > 0 { "rw" } else { "r" },
             self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
+            if self.tracking.is_on() { self.tracking.redirect() as i64 } else { -1 },
             self.protocol.load(Relaxed),
             names.lib_name,
             names.lib_ver,
@@ -476,6 +488,7 @@ impl Clients {
             addr: peer.addr,
             laddr: peer.laddr,
             mailbox,
+            tracking: Mode::default(),
             is_unix: peer.is_unix,
             fd: peer.fd,
             connected_ms: now.mono_ms,

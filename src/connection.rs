@@ -85,6 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
         self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
+        self.server.tracking.leave(&self.session.info, self.server.store.herald());
         let store = &self.server.store;
         while self.session.is_known_to_shards() && store.seat().is_occupied() {
             tokio::time::sleep(BUSY_PAUSE).await;
@@ -279,6 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         turn.plan(batch, *next, self.session.db, plan);
         self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
+        let _acting = is_restrained.then(|| turn.attend(&self.session));
         let (mut executed, mut deferred) = (0, None);
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
             let request = batch.get(*next + executed);
@@ -293,6 +295,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         *next += executed;
         self.session.info.touch(turn.now(), self.session.last_command, input.len());
+        if self.server.tracking.has_news() {
+            self.server.tracking.broadcast((&self.config, turn.now()));
+        }
         deferred
     }
 

@@ -142,6 +142,8 @@ pub enum Error {
     Script(Vec<u8>),
     /// LCS over values too large for its table.
     LcsTooLong,
+    /// Two prefixes of one client that overlap: the new one, what the other one is, and that.
+    PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
     /// A text that only one command knows, without the `ERR` prefix.
     Other(Cow<'static, str>),
 }
@@ -205,6 +207,11 @@ impl Error {
             Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::Script(line) => line.clone(),
+            Error::PrefixOverlap(prefix, kind, other) => {
+                let between = format!("' overlaps with {kind} prefix '");
+                let first = quoting("ERR Prefix '", until_nul(prefix), &between);
+                [first, quoting("", until_nul(other), "'. Prefixes for a single client must not overlap.")].concat()
+            }
             Error::SetInfoOption(word) => quoting("ERR Unrecognized option '", word, "'"),
             _ => return None,
         })

@@ -81,6 +81,7 @@ pub mod shutdown;
 pub mod store;
 #[cfg(feature = "tls")]
 pub mod tls;
+pub mod tracking;
 #[cfg(not(feature = "tls"))]
 mod without_tls;
 pub mod worker;

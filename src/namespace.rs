@@ -24,6 +24,7 @@ use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
 use crate::store::{Alarm, Herald, Hold, NEVER, Relief, Store, Totals};
+use crate::tracking::Tracking;
 
 /// Holds one instance.
 pub struct Namespace {
@@ -36,7 +37,9 @@ pub struct Namespace {
     /// The users, and what each may do.
     pub acl: Acl,
     /// Who is connected.
-    pub clients: Clients,
+    pub clients: Arc<Clients>,
+    /// Who keeps copies of keys.
+    pub tracking: Arc<Tracking>,
     /// Who listens to which channel.
     pub hub: Arc<Hub>,
     /// Publishes what happens to keys.
@@ -273,6 +276,9 @@ const EVICTED_KEYS: usize = 500;
 /// How many keys are removed in a step whatever the tenacity, as Redis looks at its clock only after so many.
 const EVICTED_KEYS_MIN: usize = 16;
 
+/// How many keys that clients have copies of are forgotten at a time.
+const FORGOTTEN_KEYS: usize = 1000;
+
 impl Namespace {
     /// Returns what scripts and functions take; nothing where the server was built without them.
     pub fn script_usage(&self) -> ScriptUsage {
@@ -295,12 +301,10 @@ impl Namespace {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        let (hub, settings) = (Arc::<Hub>::default(), Settings::new(config));
-        let config = settings.current();
-        let notifier = Arc::new(Notifier::new(hub.clone(), clock.clone(), config.clone()));
-        let publisher = notifier.clone();
-        let herald = Herald::new(move |db, key, event| publisher.publish(db, key, event));
-        let store = Store::new(config.databases as usize, threads, alarm, herald);
+        let (hub, clients, settings) = (Arc::<Hub>::default(), Arc::<Clients>::default(), Settings::new(config));
+        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone())));
+        let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
+        let store = Store::new(config.databases as usize, threads, alarm, Herald::new(notifier.clone()));
         let namespace = Namespace {
             #[cfg(feature = "lua")]
             scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone()),
@@ -309,7 +313,8 @@ impl Namespace {
             clock,
             acl: Acl::new(config.requirepass.as_deref()),
             settings,
-            clients: Clients::default(),
+            clients,
+            tracking,
             hub,
             notifier,
             pause: Pause::default(),
@@ -338,7 +343,8 @@ impl Namespace {
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.pressure().set_limit(config.maxmemory);
-        self.store.herald().set_wanted(self.notifier.follow(config));
+        self.store.herald().set_wanted(self.notifier.follow(config.clone()));
+        while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         self.note_shortage(self.clock.now());
     }
 
@@ -359,7 +365,15 @@ impl Namespace {
         if relief == Relief::Unfinished {
             self.sweep_wanted.notify_one();
         }
+        self.broadcast(now);
         relief
+    }
+
+    /// Tells clients that track keys of what has changed without anybody's doing.
+    fn broadcast(&self, now: Now) {
+        if self.tracking.has_news() {
+            self.tracking.broadcast((&self.settings.current(), now));
+        }
     }
 
     /// Has keys whose time has come looked for, or not any more.
@@ -375,6 +389,7 @@ impl Namespace {
         }
         let begun = self.clock.ticks();
         let due_ms = self.store.sweep(now);
+        self.broadcast(now);
         self.note_latency(EXPIRE_CYCLE, begun);
         due_ms
     }

@@ -1,10 +1,11 @@
-//! Keyspace notifications: what happens to keys, published to channels that are named after the key and the event.
+//! What happens to keys is told to clients: events are published to channels that are named after the key and the event, and
+//! changes to those who track keys.
 //!
-//! The store tells an event while the key's shard is locked (see [`store::event`](crate::store::event)), and it goes to the
-//! mailboxes of all who listen right then: so the events of a key come in the order of its changes. Nothing here looks at a
+//! The store tells it while the key's shard is locked (see [`store::event`](crate::store::event)), and it goes to the
+//! mailboxes of all concerned right then: so the events of a key come in the order of its changes. Nothing here looks at a
 //! key or waits for a client.
 //!
-//! Lock order: a shard, then the settings kept here, then what publishing takes.
+//! Lock order: a shard, then the settings kept here, then what publishing and tracking take.
 
 use std::sync::Arc;
 
@@ -13,19 +14,21 @@ use parking_lot::RwLock;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::pubsub::{Hub, Message};
-use crate::store::Classes;
+use crate::store::{Classes, Witness};
+use crate::tracking::Tracking;
 
-/// Publishes events. It keeps the settings by itself, because whoever changes them may take long.
+/// Tells clients. It keeps the settings by itself, because whoever changes them may take long.
 pub struct Notifier {
     hub: Arc<Hub>,
+    tracking: Arc<Tracking>,
     clock: Clock,
     config: RwLock<Arc<Config>>,
 }
 
 impl Notifier {
-    /// Creates one that publishes to those who listen at this hub.
-    pub fn new(hub: Arc<Hub>, clock: Clock, config: Arc<Config>) -> Self {
-        Notifier { hub, clock, config: RwLock::new(config) }
+    /// Creates one that tells those who listen at this hub, and those who track.
+    pub fn new(hub: Arc<Hub>, tracking: Arc<Tracking>, clock: Clock, config: Arc<Config>) -> Self {
+        Notifier { hub, tracking, clock, config: RwLock::new(config) }
     }
 
     /// Takes over settings; returns the classes of events that are published.
@@ -38,9 +41,10 @@ impl Notifier {
             false => Classes::default(),
         }
     }
+}
 
-    /// Publishes an event of a key in a database.
-    pub fn publish(&self, db: usize, key: &[u8], event: &'static str) {
+impl Witness for Arc<Notifier> {
+    fn hear(&self, db: usize, key: &[u8], event: &'static str) {
         if !self.hub.has_listeners() {
             return;
         }
@@ -53,5 +57,15 @@ impl Notifier {
             let channel = format!("__keyevent@{db}__:{event}");
             self.hub.publish(Message { channel: channel.as_bytes(), payload: key }, &config, now);
         }
+    }
+
+    fn see_change(&self, key: &[u8], is_doing: bool) {
+        let config = self.config.read().clone();
+        self.tracking.invalidate(key, is_doing, (&config, self.clock.now()));
+    }
+
+    fn see_all_removed(&self) {
+        let config = self.config.read().clone();
+        self.tracking.invalidate_all((&config, self.clock.now()));
     }
 }

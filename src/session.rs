@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::acl::{Access, Acl};
 use crate::clients::{Class, ClientInfo};
 use crate::command::{Flags, Group, Registered, WHILE_LISTENING};
+use crate::mailbox::MAIL;
 use crate::pubsub::Subscriptions;
 use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply};
 use crate::store::{Store, View, WatchFlag};
@@ -161,7 +162,19 @@ impl Session {
 
     /// Returns whether its requests need more care than the gate's quick way takes. Asked once in a turn.
     pub fn is_restrained(&self) -> bool {
-        self.replies != Replies::On || self.only_listens()
+        self.replies != Replies::On || self.is_pushed_to()
+    }
+
+    /// Returns whether others may have something for it that belongs between its replies.
+    pub fn is_pushed_to(&self) -> bool {
+        self.info.class() == Class::Subscriber || self.info.tracking.is_on()
+    }
+
+    /// Writes what others, or its own doings, have left for it so far, if it is the kind that this is expected of.
+    pub fn take_pushes(&self, out: &mut Output) {
+        if self.is_pushed_to() && self.info.mailbox.signals() & MAIL != 0 {
+            self.info.mailbox.take_into(out, usize::MAX);
+        }
     }
 
     /// Returns whether it has subscribed to something in RESP2, where replies cannot be told from messages.

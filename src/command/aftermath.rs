@@ -1,14 +1,16 @@
-//! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR.
+//! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR, keys that are tracked.
 //!
 //! Dispatch comes here only when the [`Gauge`](crate::observe::Gauge) says so; that nobody wants to know of a fast call
 //! costs one comparison.
 
 use super::args::is_word;
-use super::{ADMIN, Call, FAST, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
+use super::{ADMIN, Call, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
 use crate::config::Config;
+use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
 use crate::resp::Request;
+use crate::session::Session;
 
 /// Stands for what nobody may see.
 const HIDDEN: &[u8] = b"(redacted)";
@@ -22,6 +24,10 @@ pub(super) fn note(call: &mut Call<'_>, ns: u64) {
     // The settings of this moment: the call may have changed them.
     let config = call.server.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
+    // A script that only reads has read nothing yet; what its commands read is noted when they end.
+    if flags & READ != 0 && call.command.command.group != Group::Scripting {
+        note_read(call);
+    }
     let threshold_ms = config.latency_monitor_threshold;
     if threshold_ms != 0 && us / 1000 >= threshold_ms {
         let event = if flags & FAST != 0 { FAST_COMMAND } else { COMMAND };
@@ -34,7 +40,25 @@ pub(super) fn note(call: &mut Call<'_>, ns: u64) {
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.server.observed.monitors.is_empty() {
         show(call, &config);
     }
-    call.gauge.set_interest(call.server.observed.notable_ns(&config), config.latency_tracking);
+    call.gauge.set_interest(notable_ns(call.server, call.session, &config), config.latency_tracking);
+}
+
+/// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
+pub(super) fn notable_ns(server: &Namespace, session: &Session, config: &Config) -> u64 {
+    if session.info.tracking.is_on() { 0 } else { server.observed.notable_ns(config) }
+}
+
+/// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
+pub(super) fn note_read(call: &Call<'_>) {
+    let (client, command, request) = (&call.session.info, call.command, call.args.request());
+    if !client.tracking.remembers() {
+        return;
+    }
+    let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
+    if keys.peek().is_some() {
+        let most = call.config.tracking_table_max_keys;
+        call.server.tracking.remember(client, keys, most, (call.config, call.now()));
+    }
 }
 
 fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {

@@ -1,6 +1,7 @@
 //! CLIENT: what the server and other clients know about this connection.
 
 mod others;
+mod tracking;
 
 use std::sync::Arc;
 
@@ -22,12 +23,12 @@ const PER_CLIENT: &str = "O(N) where N is the number of client connections";
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub const COMMANDS: &[Command] = &[
     Command::container("CLIENT", Group::Connection, &[
-        Command::new("CACHING", caching, PLAIN, Group::Connection)
+        Command::new("CACHING", tracking::caching, PLAIN, Group::Connection)
             .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])
             .docs("6.0.0", "O(1)", "Tells whether the keys of the next command are tracked."),
         Command::new("GETNAME", get_name, PLAIN, Group::Connection)
             .docs("2.6.9", "O(1)", "Returns the connection's name."),
-        Command::new("GETREDIR", get_redir, PLAIN, Group::Connection)
+        Command::new("GETREDIR", tracking::get_redir, PLAIN, Group::Connection)
             .docs("6.0.0", "O(1)", "Returns which client gets the messages about tracked keys."),
         Command::new("ID", id, PLAIN, Group::Connection)
             .docs("5.0.0", "O(1)", "Returns the connection's number."),
@@ -60,7 +61,10 @@ pub const COMMANDS: &[Command] = &[
         Command::new("SETNAME", set_name_command, PLAIN, Group::Connection)
             .args(&[string("connection-name")])
             .docs("2.6.9", "O(1)", "Names the connection."),
-        Command::new("TRACKINGINFO", tracking_info, PLAIN, Group::Connection)
+        Command::new("TRACKING", tracking::tracking, PLAIN, Group::Connection)
+            .args(tracking::TRACKING_ARGS)
+            .docs("6.0.0", "O(1). Some options may introduce additional complexity.", "Tells whether the connection is told of changes of the keys it reads."),
+        Command::new("TRACKINGINFO", tracking::tracking_info, PLAIN, Group::Connection)
             .docs("6.2.0", "O(1)", "Tells how the connection tracks keys."),
         Command::new("UNBLOCK", others::unblock, RULE, Group::Connection)
             .args(others::UNBLOCK_ARGS)
@@ -217,32 +221,6 @@ fn reply(call: &mut Call<'_>) -> Result<()> {
         call.session.replies = Replies::SkipNext;
     }
     call.end_turn();
-    Ok(())
-}
-
-fn caching(_: &mut Call<'_>) -> Result<()> {
-    Err(Error::other(
-        "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-    ))
-}
-
-fn get_redir(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(NO_REDIRECTION);
-    Ok(())
-}
-
-/// What stands for the client that gets another one's messages about tracked keys where nothing is tracked.
-const NO_REDIRECTION: i64 = -1;
-
-fn tracking_info(call: &mut Call<'_>) -> Result<()> {
-    call.reply.map(3);
-    call.reply.bulk(b"flags");
-    call.reply.set(1);
-    call.reply.bulk(b"off");
-    call.reply.bulk(b"redirect");
-    call.reply.int(NO_REDIRECTION);
-    call.reply.bulk(b"prefixes");
-    call.reply.array(0);
     Ok(())
 }
 

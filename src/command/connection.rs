@@ -181,6 +181,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.info.set_queued(None);
     call.session.stop_watching(&mut call.view, &call.server.store);
     call.session.select(0);
+    call.server.tracking.leave(&call.session.info, call.server.store.herald());
     call.server.hub.leave(&call.session.info, &mut call.session.subscriptions);
     call.take_mail();
     call.session.replies = Replies::On;

@@ -20,6 +20,7 @@ use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::{Replies, Session};
 use crate::store::{Hold, Relief, View};
+use crate::tracking::{Acting, CACHING};
 
 /// How much of an unknown command is quoted back, in bytes.
 const QUOTED_MAX: usize = 128;
@@ -327,10 +328,42 @@ impl<'n> Turn<'n> {
         deferred
     }
 
+    /// Pays attention to what only clients need that track keys: to every call, and to who makes it until what is returned
+    /// is dropped.
+    #[cold]
+    pub fn attend(&self, session: &Session) -> Option<Acting<'n>> {
+        self.gauge.set_interest(aftermath::notable_ns(self.server, session, self.config), self.config.latency_tracking);
+        self.server.tracking.act_for(&session.info)
+    }
+
     /// Does what [`Turn::execute`] does while the server is paused, or for a client that is restrained: one that listens
-    /// to channels in RESP2, or wants no replies.
+    /// to channels, tracks keys, or wants no replies.
     #[cold]
     pub fn execute_restrained(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        plan: &Plan,
+        index: usize,
+        out: &mut Output,
+    ) -> Deferred {
+        if self.is_limited && self.server.store.pressure().is_over() && session.is_pushed_to() {
+            self.relieve();
+            session.take_pushes(out); // of keys that go before the command is even looked at
+        }
+        let deferred = self.execute_watched(session, request, plan, index, out);
+        if matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Pause)) {
+            return deferred;
+        }
+        let is_about_client = plan.steps[index].command.is_some_and(|command| command.name.starts_with("client"));
+        if session.transaction.is_none() && !is_about_client {
+            session.info.tracking.lower(CACHING);
+        }
+        session.take_pushes(out); // of its own doings, which belong right behind the reply
+        deferred
+    }
+
+    fn execute_watched(
         &mut self,
         session: &mut Session,
         request: Request<'_>,

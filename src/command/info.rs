@@ -111,7 +111,7 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "client_recent_max_input_buffer", buffers.iter().map(|(input, _)| *input).max().unwrap_or(0));
     field(text, "client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
     field(text, "blocked_clients", call.server.clients.blocked());
-    field(text, "tracking_clients", 0);
+    field(text, "tracking_clients", call.server.tracking.tracked().clients);
     field(text, "pubsub_clients", call.server.clients.count_of(Class::Subscriber));
     field(text, "clients_in_timeout_table", call.server.clients.timed());
     field(text, "total_blocking_keys", 0);

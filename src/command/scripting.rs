@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Buf;
 
 use super::acl::note_denial_in_script;
-use super::aftermath::show_ahead;
+use super::aftermath::{note_read, show_ahead};
 use super::args::is_word;
 use super::dispatch::find;
 use super::{
@@ -270,6 +270,9 @@ impl Host for Caller<'_, '_> {
         }
         output.advance(output.len());
         self.call.nested_into(command, request, output);
+        if flags & READ != 0 {
+            note_read(self.call); // as if it were all keys that the script was given
+        }
         Ok(reply_bytes(output))
     }
 

@@ -137,7 +137,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(MEMORY, "active-defrag-cycle-min", Int(1, 99), "1", Runtime, &["Would be the least share of time for it, in per cent."]),
         S::inert(MEMORY, "active-defrag-cycle-max", Int(1, 99), "25", Runtime, &["Would be the greatest share of time for it, in per cent."]),
         S::inert(MEMORY, "active-defrag-max-scan-fields", Int(1, i64::MAX), "1000", Runtime, &["Would move larger collections piece by piece."]),
-        S::inert(MEMORY, "tracking-table-max-keys", Int(0, i64::MAX), "1000000", Runtime, &["Would remember this many keys for clients that cache."]),
         S::inert(LAZY, "lazyfree-lazy-eviction", Switch, "no", Runtime, &["Would free evicted values in the background."]),
         S::inert(LAZY, "lazyfree-lazy-expire", Switch, "no", Runtime, &["Would free expired values in the background."]),
         S::inert(LAZY, "lazyfree-lazy-server-del", Switch, "no", Runtime, &["Would free overwritten values in the background."]),

@@ -321,6 +321,9 @@ honoured! {
         "lfu-log-factor" lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Honoured;
         /// Lowers the count of a key's uses by one after so many minutes without use, with an LFU policy; 0 never does.
         "lfu-decay-time" lfu_decay_minutes: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Honoured;
+        /// Remembers this many keys that clients have copies of (CLIENT TRACKING); of one more, some client is told to give
+        /// up its copy. 0 is no limit.
+        "tracking-table-max-keys" tracking_table_max_keys: usize = "1000000", Kind::Int(0, i64::MAX), Runtime, Honoured;
     }
     "Snapshots and append-only file" {
         /// Compresses strings in the replies of DUMP.

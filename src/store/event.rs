@@ -139,25 +139,45 @@ impl Event {
     }
 }
 
-/// Tells one event that somebody wants to know of: the number of the database, the key, and the event's name. It is called
-/// while shards are locked, so it looks at no key and waits for nobody.
-type Tell = Box<dyn Fn(usize, &[u8], &'static str) + Send + Sync>;
+/// Is told what happens to keys, while their shards are locked: so it looks at no key and waits for nobody.
+pub trait Witness: Send + Sync {
+    /// Hears of an event that is wanted: the number of the database, the key, and the event's name.
+    fn hear(&self, db: usize, key: &[u8], event: &'static str);
 
-/// Knows which events are wanted and has them told. Shared by a store and its shards.
+    /// Learns that a key has changed, by what a client does or by itself.
+    fn see_change(&self, key: &[u8], is_doing: bool);
+
+    /// Learns that all keys of a database, or of all, have been removed.
+    fn see_all_removed(&self);
+}
+
+/// Is not a class: stands for the wish to know of every change.
+const CHANGES: u32 = 1 << 31;
+
+/// Knows what the witness wants to know. Shared by a store and its shards.
 pub struct Herald {
     wanted: AtomicU32,
-    tell: Tell,
+    witness: Box<dyn Witness>,
 }
 
 impl Herald {
-    /// Creates a herald that calls `tell` for every event of the classes that are wanted; none are at first.
-    pub fn new(tell: impl Fn(usize, &[u8], &'static str) + Send + Sync + 'static) -> Self {
-        Herald { wanted: AtomicU32::new(0), tell: Box::new(tell) }
+    /// Creates a herald of a witness who wants to know nothing at first.
+    pub fn new(witness: impl Witness + 'static) -> Self {
+        Herald { wanted: AtomicU32::new(0), witness: Box::new(witness) }
     }
 
     /// Chooses the classes of events that are told.
     pub fn set_wanted(&self, classes: Classes) {
-        self.wanted.store(classes.0, Relaxed);
+        // Never fails: the closure always gives a value.
+        let _ = self.wanted.fetch_update(Relaxed, Relaxed, |wanted| Some(wanted & CHANGES | classes.0));
+    }
+
+    /// Chooses whether every change is told, whatever its event.
+    pub fn set_tracked(&self, is_tracked: bool) {
+        match is_tracked {
+            true => self.wanted.fetch_or(CHANGES, Relaxed),
+            false => self.wanted.fetch_and(!CHANGES, Relaxed),
+        };
     }
 
     /// Returns whether anything is wanted.
@@ -166,19 +186,34 @@ impl Herald {
         self.wanted.load(Relaxed) != 0
     }
 
-    /// Tells an event of a key if it is wanted.
+    /// Tells a change of a key, and the event that it is, as far as they are wanted.
+    pub(super) fn tell_change(&self, db: usize, key: &[u8], event: Event) {
+        self.tell_wanted(db, key, event, true);
+    }
+
+    /// Tells an event of a key that is no change if it is wanted.
     #[inline]
     pub(super) fn tell(&self, db: usize, key: &[u8], event: Event) {
         if self.is_asked() {
-            self.tell_wanted(db, key, event);
+            self.tell_wanted(db, key, event, false);
+        }
+    }
+
+    /// Tells that all keys of a database, or of all, have been removed.
+    pub(super) fn tell_all_removed(&self) {
+        if self.wanted.load(Relaxed) & CHANGES != 0 {
+            self.witness.see_all_removed();
         }
     }
 
     #[cold]
-    fn tell_wanted(&self, db: usize, key: &[u8], event: Event) {
+    fn tell_wanted(&self, db: usize, key: &[u8], event: Event, is_change: bool) {
         let wanted = Classes(self.wanted.load(Relaxed));
+        if is_change && wanted.0 & CHANGES != 0 {
+            self.witness.see_change(key, !matches!(event, Event::Expired | Event::Evicted));
+        }
         for (_, name) in event.names().iter().filter(|(class, _)| wanted.has_any(*class)) {
-            (self.tell)(db, key, name);
+            self.witness.hear(db, key, name);
         }
     }
 }

@@ -31,7 +31,7 @@ pub mod usage;
 pub mod value;
 pub mod view;
 
-pub use event::{Classes, Event, Herald};
+pub use event::{Classes, Event, Herald, Witness};
 pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
 pub use gate::Seat;

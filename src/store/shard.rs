@@ -3,7 +3,7 @@
 //! Invariant: every change of a key goes through `Shard::changed`, the single choke point, which
 //! tells watchers, counts and has the event told; waiters and the log will hang there too. Only [`Shard::clear`] and
 //! [`Shard::swap`], which take all keys at once, tell the watchers by themselves instead of going through ten million
-//! calls; they are no events.
+//! calls; they are no events, and those who track keys are told once by [`View::clear`](super::View::clear).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -445,7 +445,7 @@ impl Shard {
         if let Some(flags) = self.watchers.get(key) {
             flags.iter().for_each(WatchFlag::raise);
         }
-        self.herald.tell(self.db, key, event);
+        self.herald.tell_change(self.db, key, event);
     }
 
     /// Takes note that the entries take more bytes than before, or less.

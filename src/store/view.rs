@@ -394,6 +394,9 @@ impl<'a> View<'a> {
             }
             _ => unreachable!("{NOT_EXCLUSIVE}"),
         }
+        if let Access::Whole(databases, db) = &self.access {
+            databases.0[*db].herald.tell_all_removed();
+        }
         free_aside(old);
     }
 

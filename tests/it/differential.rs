@@ -7,7 +7,7 @@
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
 //!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
 //!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
-//! - [`companions`] tells stories of several clients at once.
+//! - [`companions`] tells stories of several clients at once; [`tracking`] those of clients that keep copies of keys.
 //! - [`notifications`] listens to the events of keys beside stories.
 //! - [`observe`] compares what both servers count, log and show of the same commands.
 //! - [`grids`] tries every combination of options that is cheap to try.
@@ -44,5 +44,6 @@ mod scripts;
 mod sessions;
 mod settings;
 mod strings;
+mod tracking;
 mod transactions;
 mod wire;

@@ -32,4 +32,5 @@ mod string;
 mod tidy;
 #[cfg(feature = "tls")]
 mod tls;
+mod tracking;
 mod transaction;

@@ -7,6 +7,7 @@ use super::{all_totals, field};
 use crate::clients::Topic;
 use crate::command::registry::table;
 use crate::command::{Call, Registered};
+use crate::tracking::Tracked;
 
 /// How many bytes `kbps` counts as one.
 const KILOBYTE: f64 = 1024.0;
@@ -14,7 +15,7 @@ const KILOBYTE: f64 = 1024.0;
 pub(super) fn stats(text: &mut String, call: &mut Call<'_>) {
     happened(text, call);
     keys(text, call);
-    features(text);
+    features(text, call.server.tracking.tracked());
     errors(text, call);
     turns(text, call);
 }
@@ -60,7 +61,7 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     field(text, "pubsubshard_channels", hub.count(Topic::ShardChannel));
 }
 
-fn features(text: &mut String) {
+fn features(text: &mut String, tracked: Tracked) {
     field(text, "latest_fork_usec", 0);
     field(text, "total_forks", 0);
     field(text, "migrate_cached_sockets", 0);
@@ -71,9 +72,9 @@ fn features(text: &mut String) {
     field(text, "active_defrag_key_misses", 0);
     field(text, "total_active_defrag_time", 0);
     field(text, "current_active_defrag_time", 0);
-    field(text, "tracking_total_keys", 0);
-    field(text, "tracking_total_items", 0);
-    field(text, "tracking_total_prefixes", 0);
+    field(text, "tracking_total_keys", tracked.keys);
+    field(text, "tracking_total_items", tracked.items);
+    field(text, "tracking_total_prefixes", tracked.prefixes);
 }
 
 fn errors(text: &mut String, call: &Call<'_>) {

@@ -22,9 +22,15 @@ use crate::harness::{encode, wait_until};
 /// Plays every story of a text on both servers, in RESP2 and in RESP3, and fails with all differences.
 #[track_caller]
 pub(super) fn play(stories: &str) {
+    play_in(&[2, 3], stories);
+}
+
+/// Plays every story of a text on both servers, in some protocols, and fails with all differences.
+#[track_caller]
+pub(super) fn play_in(protocols: &[u8], stories: &str) {
     let Some(arena) = Arena::open() else { return };
     let mut found = Differences::default();
-    for protocol in [2, 3] {
+    for &protocol in protocols {
         for story in stories.split("\n\n") {
             arena.flush();
             Cast { arena: &arena, protocol, clients: BTreeMap::new(), told: String::new() }.play(story, &mut found);

@@ -13,7 +13,7 @@ use crate::harness::show;
 /// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
-    ("client", "subcommands", "TRACKING does not exist yet; SETINFO and NO-TOUCH are from Redis 7.2"),
+    ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2"),
     ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
     ("client|no-touch", "existence", "Redis has it since 7.2"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
@@ -69,6 +69,9 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`UNSUBSCRIBE` and `SUNSUBSCRIBE` of all", "go through the channels in the order of a hash table", "go through them in the order in which they were subscribed to"),
     ("A message that a client publishes to itself inside `EXEC`", "comes in the middle of the reply of `EXEC`", "comes after it, as in Redis 7.2"),
     ("Events of keys that a client of RESP3 causes and listens to", "come before, inside or after the reply of its command", "come after it, as in Redis 7.2"),
+    ("What scripts read, for clients that track keys", "the keys that the script was given are remembered once it reads any", "these, and the keys that it does read, as in Redis 7.2"),
+    ("`tracking_total_keys` in `INFO` when the last client that tracks has gone", "goes down as keys change", "is 0"),
+    ("A key beyond `tracking-table-max-keys`", "is given up before the next command", "is given up at once"),
     ("The `expired` event", "comes when somebody looks at the key, or at the latest when the key is sampled", "comes at the deadline, within a millisecond or two"),
     ("`QUIT` and `CLIENT KILL` of oneself inside `EXEC`, or under `CLIENT REPLY OFF`", "lose the rest of the reply, or do not close", "reply and close"),
     ("What others send to a client without an output limit", "is kept without bound", "closes a client that leaves more than 256 MiB of it unread"),

@@ -24,6 +24,15 @@ impl Listener {
         Listener(pair)
     }
 
+    /// Has both servers tell of every key that changes.
+    pub(super) fn that_tracks(arena: &Arena) -> Self {
+        let mut pair = arena.pair();
+        pair.speak(3);
+        pair.call(&["SUBSCRIBE", MARK]);
+        pair.call(&["CLIENT", "TRACKING", "ON", "BCAST"]);
+        Listener(pair)
+    }
+
     /// Returns what was heard up to now, one message after the other.
     pub(super) fn heard(&mut self, talker: &mut Pair) -> Replies {
         let mark = encode(&["PUBLISH", MARK, "end"]);

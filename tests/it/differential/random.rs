@@ -37,6 +37,11 @@ fn random_commands_tell_the_events_of_redis() {
     try_commands(COMMANDS_LISTENED_TO, play_beside_listener);
 }
 
+#[test]
+fn random_commands_change_the_keys_that_they_change_in_redis() {
+    try_commands(COMMANDS_LISTENED_TO, play_beside_tracker);
+}
+
 /// Plays a script on both servers; returns where they first differ, and how.
 type Play = fn(&Arena, &[Step]) -> Option<(usize, Replies)>;
 
@@ -99,13 +104,24 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     None
 }
 
-/// Plays a script one command at a time beside a listener; returns where what it hears first differs.
-///
-/// Keys that are set with a deadline in the past end here at once and in Redis when they are looked at, so there are none.
+/// Plays a script beside a listener to events.
 fn play_beside_listener(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     arena.flush();
+    play_beside(Listener::of(arena, "KEAmn"), arena, script)
+}
+
+/// Plays a script beside a client that is told of every change.
+fn play_beside_tracker(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
+    arena.flush();
+    play_beside(Listener::that_tracks(arena), arena, script)
+}
+
+/// Plays a script one command at a time; returns where what is heard first differs.
+///
+/// Keys that are set with a deadline in the past end here at once and in Redis when they are looked at, so there are none.
+fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
-    let (mut listener, mut talker) = (Listener::of(arena, "KEAmn"), arena.pair());
+    let mut talker = arena.pair();
     for (at, step) in script.iter().enumerate().filter(|(_, step)| !step.sets_dead_key()) {
         pairs[step.on].call(&step.args);
         let heard = listener.heard(&mut talker);
