@@ -5,12 +5,17 @@
 //! wall clock: both kinds are compared as milliseconds since 1970.
 
 use super::args::is_word;
+use super::condition::{self, IFDEQ, IFDNE, IFEQ, IFNE, is_conditional};
 use super::{
-    ACCESS, Arg, Args, Call, Command, FAST, Group, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
+    ACCESS, Arg, Args, Call, Command, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token,
+    unix_time,
 };
 use crate::clock::{Deadline, Now};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::resp::{Request, parse_int};
+use crate::store::Key;
+
+const ONE_MATCH: &str = "IFEQ, IFNE, IFDEQ and IFDNE options at the same time are not compatible";
 
 const MILLISECOND: i64 = 1;
 const SECOND: i64 = 1000;
@@ -21,15 +26,18 @@ const CONDITION: Arg =
     one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
         .optional()
         .since("7.0.0");
+const MATCH: Arg = one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional();
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub const COMMANDS: &[Command] = &[
     Command::new("EXPIRE", expire, WRITE | FAST, Group::Generic)
-        .args(&[CHANGED_KEY, integer("seconds"), CONDITION])
+        .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MATCH])
+        .key_use(limit_key_use)
         .docs("1.0.0", "O(1)", "Lets a key live for a number of seconds from now."),
     Command::new("EXPIREAT", expireat, WRITE | FAST, Group::Generic)
-        .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION])
+        .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MATCH])
+        .key_use(limit_key_use)
         .docs("1.2.0", "O(1)", "Lets a key live until a time given in seconds since 1970."),
     Command::new("EXPIRETIME", expiretime, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
@@ -38,10 +46,12 @@ pub const COMMANDS: &[Command] = &[
         .args(&[CHANGED_KEY])
         .docs("2.2.0", "O(1)", "Lets a key live until it is removed."),
     Command::new("PEXPIRE", pexpire, WRITE | FAST, Group::Generic)
-        .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION])
+        .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MATCH])
+        .key_use(limit_key_use)
         .docs("2.6.0", "O(1)", "Lets a key live for a number of milliseconds from now."),
     Command::new("PEXPIREAT", pexpireat, WRITE | FAST, Group::Generic)
-        .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION])
+        .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MATCH])
+        .key_use(limit_key_use)
         .docs("2.6.0", "O(1)", "Lets a key live until a time given in milliseconds since 1970."),
     Command::new("PEXPIRETIME", pexpiretime, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
@@ -106,6 +116,11 @@ enum Since {
     Epoch,
 }
 
+/// The EXPIRE family reads the key only where a condition on its string is among the words after the time.
+fn limit_key_use(request: Request<'_>) -> KeyFlags {
+    if is_conditional(request, 3) { RW | ACCESS | UPDATE } else { RW | UPDATE }
+}
+
 /// Carries out the EXPIRE family. Redis checks the options before the number, and both before the key.
 fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
@@ -118,6 +133,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     call.view.touch(key);
     let allowed = match call.view.deadline(key) {
         None => false,
+        Some(_) if !is_matched(call, key, condition.matching)? => false,
         Some(current) => condition.allows(end_ms, current.map(|deadline| deadline.wall_ms(now))),
     };
     if allowed {
@@ -133,6 +149,12 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     }
     call.reply.int(i64::from(allowed));
     Ok(())
+}
+
+/// Returns whether a key that exists holds the string that it must hold.
+fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Condition<'_>>) -> Result<bool> {
+    let Some(matching) = matching else { return Ok(true) };
+    call.view.peek(key)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))
 }
 
 /// Returns the time asked for in milliseconds, as given and since 1970; `None` when either leaves 64 bits.
@@ -167,7 +189,7 @@ fn rounded(ms: i64, unit_ms: i64) -> i64 {
 
 /// Holds the options of the EXPIRE family: when a deadline may be set.
 #[derive(Default)]
-struct Condition {
+struct Condition<'a> {
     /// Only when the key has none.
     nx: bool,
     /// Only when the key has one.
@@ -176,11 +198,14 @@ struct Condition {
     gt: bool,
     /// Only when it is earlier than the key's.
     lt: bool,
+    /// Only when the key holds the right string.
+    matching: Option<condition::Condition<'a>>,
 }
 
-impl Condition {
-    /// Reads options to the end of the request. Any of them may be repeated, and XX goes with GT or LT.
-    fn read(args: &mut Args<'_>) -> Result<Self> {
+impl<'a> Condition<'a> {
+    /// Reads options to the end of the request. NX, XX, GT and LT may be repeated, and XX goes with GT or LT; one
+    /// condition on the string goes with any of them.
+    fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut condition = Condition::default();
         while let Some(word) = args.next_word() {
             match word {
@@ -188,7 +213,11 @@ impl Condition {
                 word if is_word(word, "XX") => condition.xx = true,
                 word if is_word(word, "GT") => condition.gt = true,
                 word if is_word(word, "LT") => condition.lt = true,
-                word => return Err(unsupported(word)),
+                word => match condition::Condition::read(word, args)? {
+                    Some(_) if condition.matching.is_some() => return Err(Error::other(ONE_MATCH)),
+                    Some(matching) => condition.matching = Some(matching),
+                    None => return Err(unsupported(word)),
+                },
             }
         }
         if condition.nx && (condition.xx || condition.gt || condition.lt) {

@@ -4,7 +4,8 @@ use super::args::is_word;
 use super::dispatch::find;
 use super::registry::{CATEGORIES, KeySpec, Registered};
 use super::{
-    Arg, Call, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, STALE, one_of, pattern, string,
+    Arg, Call, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of,
+    pattern, string,
 };
 use crate::error::{Error, Result};
 use crate::glob;
@@ -114,16 +115,17 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
 fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let request = call.args.request().skip(2);
     let command = find(request, &call.config.special.renames).ok_or(Error::other("Invalid command specified"))?;
-    if command.keys.is_empty() {
+    if command.keys.is_empty() && command.command.key_search.is_none() {
         return Err(Error::other("The command has no key arguments"));
     }
     if !command.accepts(request.len()) {
         return Err(Error::other("Invalid number of arguments specified for command"));
     }
-    if command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
+    let keys: Vec<_> = command.keys_of(request).collect();
+    let is_lacking = keys.is_empty() && command.command.flags & NO_MANDATORY_KEYS == 0;
+    if is_lacking || command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
         return Err(Error::other("Invalid arguments specified for command"));
     }
-    let keys: Vec<_> = command.keys_of(request).collect();
     call.reply.array(keys.len());
     for (position, flags) in keys {
         if with_flags {

@@ -13,6 +13,7 @@ pub mod aftermath;
 pub mod args;
 pub mod bitmap;
 pub mod client;
+mod condition;
 pub mod connection;
 pub mod databases;
 pub mod debug;
@@ -169,6 +170,9 @@ pub type KeyFlags = u32;
 
 /// Tells what a request does with its keys; its number of words fits the arity.
 pub type KeyUse = fn(Request<'_>) -> KeyFlags;
+
+/// Finds the keys of a request that stand at no fixed places, and what it does with each.
+pub type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
 /// Reads the value.
 pub const RO: KeyFlags = 1;
@@ -390,6 +394,8 @@ pub struct Command {
     pub internal: bool,
     /// Tells what a request does with its keys where that depends on the options.
     pub key_use: Option<KeyUse>,
+    /// Finds keys that stand at no fixed places; only for commands that hold the whole store.
+    pub key_search: Option<KeySearch>,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
     /// The commands inside this one; `HELP` is added to them.
@@ -415,6 +421,7 @@ impl Command {
             deprecated: None,
             internal: false,
             key_use: None,
+            key_search: None,
             arity: None,
             subcommands: &[],
             help_since: "5.0.0",
@@ -463,6 +470,11 @@ impl Command {
     /// Tells what a request does with its keys where that depends on the options.
     pub const fn key_use(self, key_use: KeyUse) -> Self {
         Command { key_use: Some(key_use), ..self }
+    }
+
+    /// Finds keys that stand at no fixed places; only for commands that hold the whole store.
+    pub const fn key_search(self, key_search: KeySearch) -> Self {
+        Command { key_search: Some(key_search), ..self }
     }
 
     /// Sets the arity by hand: the number of words, or its negative where that is only the least.

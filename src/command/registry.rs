@@ -71,7 +71,10 @@ impl KeySpec {
             true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
         };
         let first = self.first + 1;
-        let counted = (first..first.saturating_add(count).min(request.len())).step_by(self.step);
+        // As in Redis, more keys than there are words are no keys.
+        let room = request.len().saturating_sub(first) / self.step;
+        let count = if count > room { 0 } else { count };
+        let counted = (first..first + count * self.step).step_by(self.step);
         let fixed = (!self.counted).then(|| self.positions(request.len()));
         fixed.into_iter().flatten().chain(counted)
     }
@@ -136,7 +139,7 @@ impl Registered {
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
-        // Commands that count their keys hold the whole store, and need the hashes only to have the keys loaded ahead.
+        // Scripts, which count their keys, hold the whole store and need the hashes only to have the keys loaded ahead.
         for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
             match spec.counted {
                 true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
@@ -147,10 +150,11 @@ impl Registered {
 
     /// Returns where the keys of a request are, and what this very request does with each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
-        self.keys.iter().filter(|spec| spec.flags != NOT_KEY).flat_map(move |spec| {
+        let fixed = self.keys.iter().filter(|spec| spec.flags != NOT_KEY).flat_map(move |spec| {
             let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
             spec.positions_in(request).map(move |position| (position, flags))
-        })
+        });
+        fixed.chain(self.command.key_search.into_iter().flat_map(move |search| search(request)))
     }
 
     /// Returns where the channels of a request are, and whether each is a pattern.
@@ -374,9 +378,13 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_words;
     if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
-        && let Some(Arg { kind: Kind::Key(flags), .. }) = args.get(at + 1)
+        && let Some((flags, step)) = args.get(at + 1).and_then(|counted| match counted.kind {
+            Kind::Key(flags) => Some((flags, 1)),
+            Kind::Block(parts @ [Arg { kind: Kind::Key(flags), .. }, ..]) => Some((*flags, parts.len())),
+            _ => None,
+        })
     {
-        return vec![KeySpec { first: position + at, last: 0, step: 1, flags: *flags, counted: true }];
+        return vec![KeySpec { first: position + at, last: 0, step, flags, counted: true }];
     }
     // Only a channel may be left out and still be where it is.
     for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {

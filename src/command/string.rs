@@ -6,20 +6,24 @@
 //! Invariant: checks come in Redis' order, so that a call with two faults is refused for the same one.
 
 mod lifetime;
+mod multiple;
 
 use smallvec::SmallVec;
 
 use lifetime::{EX, Expiry, Lifetime, PX, Unit};
 
 use super::args::is_word;
+use super::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
 use super::{
-    ACCESS, Arg, Args, Call, Command, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, OW, READ, RO, RW, UPDATE,
-    VARIABLE, WRITE, block, double, float, integer, key, lcs, one_of, string, token, unix_time,
+    ACCESS, Arg, Args, Call, Command, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO,
+    RW, UPDATE, VARIABLE, WRITE, block, double, float, integer, key, lcs, one_of, string, token, unix_time,
 };
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
 use crate::store::{Event, Form, Key, Text, Ttl};
 
+const DELEX_COST: &str = "O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.";
+const DIGEST_COST: &str = "O(N) where N is the length of the string value.";
 const PAIRS: Arg = block("key_value", &[key("key", OW | UPDATE), string("value")]).multiple();
 const PAIRS_NX: Arg = block("key_value", &[key("key", OW | INSERT), string("value")]).multiple();
 const RANGE_COST: &str = "\
@@ -49,9 +53,19 @@ pub const COMMANDS: &[Command] = &[
     Command::new("DECRBY", decrby, WRITE | DENY_OOM | FAST, Group::String)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("decrement")])
         .docs("1.0.0", "O(1)", "Subtracts a number from the integer of a key; a missing key counts as 0."),
+    Command::new("DELEX", delex, WRITE | FAST, Group::String)
+        .args(&[
+            key("key", RW | DELETE | VARIABLE),
+            one_of("condition", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional(),
+        ])
+        .key_use(delex_key_use)
+        .docs("8.4.0", DELEX_COST, "Removes a key, if told so only under a condition on its string."),
     Command::new("DELIFEQ", delifeq, WRITE | FAST, Group::String)
         .args(&[key("key", RW | ACCESS | DELETE), string("value")])
         .docs("9.0.0", "O(1)", "Removes a key if it holds this string; a lock is released so only by its owner."),
+    Command::new("DIGEST", digest_command, READ | FAST, Group::String)
+        .args(&[key("key", RO | ACCESS)])
+        .docs("8.4.0", DIGEST_COST, "Returns a digest of the string of a key, to compare it with."),
     Command::new("GET", get, READ | FAST, Group::String)
         .args(&[key("key", RO | ACCESS)])
         .docs("1.0.0", "O(1)", "Returns the string of a key."),
@@ -98,6 +112,10 @@ pub const COMMANDS: &[Command] = &[
         .args(&[PAIRS])
         .docs("1.0.1", MSET_COST, "Sets several keys at once.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+    Command::new("MSETEX", multiple::msetex, WRITE | DENY_OOM | MOVABLE_KEYS, Group::String)
+        .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, multiple::EXPIRATION])
+        .docs("8.4.0", MSET_COST, "Sets several keys at once, if told so under a condition and with a time to live.")
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETNX", msetnx, WRITE | DENY_OOM, Group::String)
         .args(&[PAIRS_NX])
         .docs("1.0.1", MSET_COST, "Sets several keys at once unless one of them exists.")
@@ -109,7 +127,16 @@ pub const COMMANDS: &[Command] = &[
         .args(&[
             key("key", RW | ACCESS | UPDATE | VARIABLE).key_notes("RW and ACCESS due to the optional `GET` argument"),
             string("value"),
-            one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional().since("2.6.12"),
+            one_of("condition", &[
+                token("nx", "NX"),
+                token("xx", "XX"),
+                IFEQ.since("8.4.0"),
+                IFNE.since("8.4.0"),
+                IFDEQ.since("8.4.0"),
+                IFDNE.since("8.4.0"),
+            ])
+            .optional()
+            .since("2.6.12"),
             token("get", "GET").optional().since("6.2.0"),
             SET_EXPIRATION,
         ])
@@ -168,6 +195,41 @@ pub fn reply_text(reply: &mut Reply<'_>, text: Text<'_>) {
 fn get(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     reply_value(call, key)
+}
+
+/// Removes a key of any type, or, where a condition is given, a string that fulfils it.
+fn delex(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    if !matches!(call.args.left(), 0 | 2) {
+        return Err(Error::WrongArity(call.name().into()));
+    }
+    let is_met = match (call.args.next_word(), call.view.string(key)) {
+        (None, _) => true,
+        // Of a missing key, not even the condition is read.
+        (Some(_), Ok(None)) => false,
+        (Some(_), Err(_)) => return Err(Error::other("Key should be of string type if conditions are specified")),
+        (Some(word), Ok(Some(text))) => match Condition::read(word, &mut call.args)? {
+            Some(condition) => condition.is_met_by(text.as_slice())?,
+            None => return Err(Error::other("Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
+        },
+    };
+    let removed = is_met && call.view.remove(key);
+    call.reply.int(i64::from(removed));
+    Ok(())
+}
+
+/// Without a condition, DELEX does not look at what it removes.
+fn delex_key_use(request: Request<'_>) -> KeyFlags {
+    if request.len() == 2 { RM | DELETE } else { RW | ACCESS | DELETE }
+}
+
+fn digest_command(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    match call.view.read(key)? {
+        Some(text) => call.reply.bulk(&digest(text.as_slice())),
+        None => call.reply.null(),
+    }
+    Ok(())
 }
 
 /// Compares and removes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
@@ -282,7 +344,14 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     if options.get {
         reply_value(call, key)?;
     }
-    let met = options.exists.is_none_or(|expected| call.view.exists(key) == expected);
+    let met = match options.when {
+        When::Always => true,
+        When::Exists(expected) => call.view.exists(key) == expected,
+        When::Matches(condition) => match call.view.string(key)? {
+            Some(text) => condition.is_met_by(text.as_slice())?,
+            None => condition.is_met_by_nothing(),
+        },
+    };
     if met {
         let event = if matches!(ttl, Ttl::At(_)) { Event::SetToExpire } else { Event::Set };
         call.view.set(key, value, ttl, event);
@@ -295,9 +364,9 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// SET reads the key only where GET is among the words after the value, whatever it stands for.
+/// SET reads the key only where GET or a condition is among the words after the value, whatever it stands for.
 fn set_key_use(request: Request<'_>) -> KeyFlags {
-    match request.args().skip(3).any(|word| is_word(word, "GET")) {
+    match request.args().skip(3).any(|word| is_word(word, "GET")) || is_conditional(request, 3) {
         true => RW | ACCESS | UPDATE,
         false => OW | UPDATE,
     }
@@ -446,28 +515,50 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
 
 /// Holds the options of SET.
 struct SetOptions<'a> {
-    /// Whether the key must exist (XX) or must not (NX), if it matters.
-    exists: Option<bool>,
+    when: When<'a>,
     /// Whether the reply is the old string.
     get: bool,
     lifetime: Lifetime<'a>,
 }
 
+/// Says when a key is set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When<'a> {
+    /// In any case.
+    Always,
+    /// If it exists (XX), or if it does not (NX).
+    Exists(bool),
+    /// If it holds the right string.
+    Matches(Condition<'a>),
+}
+
 impl<'a> SetOptions<'a> {
     fn read(args: &mut Args<'a>) -> Result<Self> {
-        let mut options = SetOptions { exists: None, get: false, lifetime: Lifetime::Unsaid };
+        let mut options = SetOptions { when: When::Always, get: false, lifetime: Lifetime::Unsaid };
         while let Some(word) = args.next_word() {
-            if is_word(word, "NX") && options.exists != Some(true) {
-                options.exists = Some(false);
-            } else if is_word(word, "XX") && options.exists != Some(false) {
-                options.exists = Some(true);
+            if is_word(word, "NX") {
+                options.choose(When::Exists(false))?;
+            } else if is_word(word, "XX") {
+                options.choose(When::Exists(true))?;
             } else if is_word(word, "GET") {
                 options.get = true;
+            } else if let Some(condition) = Condition::read(word, args)? {
+                options.choose(When::Matches(condition))?;
             } else {
                 options.lifetime.choose(Lifetime::read(word, args)?)?;
             }
         }
         if options.lifetime == Lifetime::Persist { Err(Error::Syntax) } else { Ok(options) }
+    }
+
+    /// Takes one more condition. NX and XX may be repeated, but there is only one string to compare with.
+    fn choose(&mut self, when: When<'a>) -> Result<()> {
+        let is_repeated = matches!(when, When::Exists(_)) && self.when == when;
+        if self.when != When::Always && !is_repeated {
+            return Err(Error::Syntax);
+        }
+        self.when = when;
+        Ok(())
     }
 }
 

@@ -3,9 +3,17 @@
 //! Queueing is the gate's work (`dispatch`); here a transaction is opened, carried out or dropped.
 //! EXEC holds the whole store, so nobody sees a state between its commands.
 
+use smallvec::SmallVec;
+
+use super::args::is_word;
+use super::condition::Condition;
 use super::dispatch::refuse;
-use super::{ALLOW_BUSY, AT_ONCE, Call, Command, EXCLUSIVE, FAST, Group, LOADING, NO_SCRIPT, RO, STALE, acl, key};
+use super::{
+    ACCESS, ALLOW_BUSY, AT_ONCE, Arg, Args, Call, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_SCRIPT, RO,
+    STALE, acl, block, key, one_of, string,
+};
 use crate::error::{Error, Result};
+use crate::resp::Request;
 use crate::session::Transaction;
 
 /// Declares the commands of this file.
@@ -16,7 +24,13 @@ pub const COMMANDS: &[Command] = &[
         "Opens a transaction: the commands that follow are queued until EXEC.",
     ),
     Command::new("EXEC", exec, (FLAGS | AT_ONCE | EXCLUSIVE | super::SKIP_SLOWLOG) & !ALLOW_BUSY, Group::Transactions)
-        .docs("1.2.0", "Depends on commands in the transaction", "Carries out the queued commands as one."),
+        .args(&[PRECONDITIONS])
+        .key_search(precondition_keys)
+        .docs(
+            "1.2.0",
+            "Depends on commands in the transaction",
+            "Carries out the queued commands as one, if told so only under conditions.",
+        ),
     Command::new("DISCARD", discard, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
         "2.0.0",
         "O(N), when N is the number of queued commands",
@@ -33,6 +47,19 @@ pub const COMMANDS: &[Command] = &[
         "Forgets which keys are watched.",
     ),
 ];
+
+/// The conditions are Valkey's.
+const PRECONDITIONS: Arg = one_of(
+    "condition",
+    &[
+        block("ifeq", &[key("key", RO | ACCESS), string("value")]).token("IFEQ"),
+        block("ifne", &[key("key", RO | ACCESS), string("value")]).token("IFNE"),
+        key("nx-key", RO).token("NX"),
+        key("xx-key", RO).token("XX"),
+    ],
+)
+.optional()
+.multiple();
 
 const FLAGS: super::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
 
@@ -51,10 +78,11 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
     call.session.info.set_queued(None);
     let untouched = watched_keys_are_untouched(call);
     call.session.stop_watching(&mut call.view, &call.server.store);
+    let preconditions = read_preconditions(&mut call.args)?;
     if transaction.failed {
         return Err(Error::ExecAborted);
     }
-    if !untouched {
+    if !untouched || !are_met(call, &preconditions)? {
         call.reply.null_array();
         return Ok(());
     }
@@ -77,6 +105,66 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says what must be true of a key for EXEC to act.
+enum Precondition<'a> {
+    /// It exists (XX), or does not (NX).
+    Exists(bool),
+    /// It holds the right string.
+    Matches(Condition<'a>),
+}
+
+/// Holds the preconditions of one EXEC, each after the position of its key in the request.
+type Preconditions<'a> = SmallVec<[(usize, Precondition<'a>); 2]>;
+
+/// Reads the preconditions of EXEC to the end of the request.
+fn read_preconditions<'a>(args: &mut Args<'a>) -> Result<Preconditions<'a>> {
+    parse_preconditions(args.request()).ok_or_else(|| Error::ExecRefused(b"invalid check condition syntax".to_vec()))
+}
+
+fn parse_preconditions(request: Request<'_>) -> Option<Preconditions<'_>> {
+    let mut found = Preconditions::new();
+    let mut at = 1;
+    while at < request.len() {
+        let word = request.arg(at);
+        let exists = if is_word(word, "NX") { Some(false) } else { is_word(word, "XX").then_some(true) };
+        let (precondition, words) = match exists {
+            Some(exists) => (Precondition::Exists(exists), 2),
+            None if at + 2 < request.len() => {
+                (Precondition::Matches(Condition::by_value(word, request.arg(at + 2))?), 3)
+            }
+            None => return None,
+        };
+        if at + 1 >= request.len() {
+            return None;
+        }
+        found.push((at + 1, precondition));
+        at += words;
+    }
+    Some(found)
+}
+
+/// Finds the keys that the preconditions of EXEC read. Whoever may not read them must not be told whether they are met.
+fn precondition_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    parse_preconditions(request).into_iter().flatten().map(|(position, _)| (position, RO | ACCESS)).collect()
+}
+
+fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> Result<bool> {
+    for (position, precondition) in preconditions {
+        let key = call.server.store.key(call.args.request().arg(*position));
+        let is_met = match precondition {
+            Precondition::Exists(expected) => call.view.exists(key) == *expected,
+            Precondition::Matches(condition) => match call.view.string(key)? {
+                Some(text) => condition.is_met_by(text.as_slice())?,
+                None => condition.is_met_by_nothing(),
+            },
+        };
+        if !is_met {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn discard(call: &mut Call<'_>) -> Result<()> {

@@ -222,7 +222,7 @@ fn a_renamed_command_answers_to_its_new_name_alone() {
         ("CONF NOPE", "-ERR unknown subcommand 'NOPE'. Try CONF HELP."),
         ("MULTI", "+OK"),
         ("Fetch k", "+QUEUED"),
-        ("go x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"),
+        ("go x", "-EXECABORT Transaction discarded because of: invalid check condition syntax"),
         ("MULTI", "+OK"),
         ("Fetch k", "+QUEUED"),
         ("Go", "*1 $1 v"),

@@ -315,9 +315,7 @@ fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
         let commands = if row.subcommands.is_empty() { vec![row] } else { row.subcommands.iter().collect() };
         for command in commands {
             let mut words: Vec<&str> = command.name.split('|').collect();
-            // EXEC, when refused, says so as EXEC does.
-            let prefix = if command.name == "exec" { "EXECABORT Transaction discarded because of:" } else { "ERR" };
-            let refusal = format!("-{prefix} wrong number of arguments for '{}' command", command.name);
+            let refusal = format!("-ERR wrong number of arguments for '{}' command", command.name);
             if command.arity.unsigned_abs() as usize > words.len() {
                 assert_eq!(client.call_args(&words), refusal, "{}", command.name);
             }

@@ -104,6 +104,21 @@ impl Recorder<'_> {
         let seen = model::value(&self.call(vec![Command::Get(key)])[0]);
         self.call(vec![Command::Swap { key, seen, to }]);
     }
+
+    /// Changes a key only if it still holds what it was seen to hold.
+    fn swap_compared(&mut self) {
+        let (key, other, to) = (self.dice.key(), self.dice.key(), self.dice.value());
+        let seen = model::value(&self.call(vec![Command::Get(key)])[0]);
+        let command = match (seen, self.dice.below(3)) {
+            (None, _) => Command::SetNx(key, to),
+            (Some(seen), 0) => Command::SetIfEq { key, seen, to },
+            (Some(seen), 1) => Command::DelEx { key, seen },
+            (Some(seen), _) => {
+                Command::ExecIfEq { key, seen, commands: vec![Command::Incr(key), Command::GetSet(other, to)] }
+            }
+        };
+        self.call(vec![command]);
+    }
 }
 
 fn plain_command(recorder: &mut Recorder<'_>) -> Command {
@@ -192,8 +207,10 @@ fn record(server: &TestServer, plan: Plan) -> Vec<Vec<Event>> {
 }
 
 fn take_turn(recorder: &mut Recorder<'_>, plan: Plan) {
-    if recorder.dice.below(12) == 0 {
-        return recorder.swap_watched();
+    match recorder.dice.below(12) {
+        0 => return recorder.swap_watched(),
+        1 | 2 => return recorder.swap_compared(),
+        _ => {}
     }
     let commands = (0..=recorder.dice.below(plan.burst)).map(|_| (plan.draw)(recorder)).collect();
     recorder.call(commands);
@@ -281,6 +298,20 @@ fn the_checker_rejects_a_takeover_seen_by_two_clients() {
     let crashed = (0, 1, Command::Set(0, 100), "+OK");
     let took_over = |called, replied, value| (called, replied, Command::GetSet(0, value), "$3 100");
     assert!(!is_linearizable(&history(&[crashed, took_over(2, 4, 211), took_over(3, 5, 212)])));
+}
+
+#[test]
+fn the_checker_rejects_a_compare_and_set_with_two_winners() {
+    let held = (0, 1, Command::Set(0, 7), "+OK");
+    let renewed = |called, replied, to| (called, replied, Command::SetIfEq { key: 0, seen: 7, to }, "+OK");
+    let released = |reply| (3, 5, Command::DelEx { key: 0, seen: 7 }, reply);
+    assert!(!is_linearizable(&history(&[held.clone(), renewed(2, 4, 8), renewed(3, 5, 9)])));
+    assert!(!is_linearizable(&history(&[held.clone(), renewed(2, 4, 8), released(":1")])));
+    assert!(is_linearizable(&history(&[held.clone(), renewed(2, 4, 8), released(":0")])));
+    let commands = vec![Command::Set(1, 1)];
+    let exec = |reply| (3, 5, Command::ExecIfEq { key: 0, seen: 7, commands: commands.clone() }, reply);
+    assert!(is_linearizable(&history(&[held.clone(), renewed(2, 4, 8), exec("*1 +OK")])), "it came before");
+    assert!(!is_linearizable(&history(&[held, renewed(2, 2, 8), exec("*1 +OK")])), "it came after");
 }
 
 #[test]

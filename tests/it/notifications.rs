@@ -163,3 +163,33 @@ fn a_client_that_listens_to_its_own_events_gets_them_after_its_replies() {
     client.expect(&[("SET k v", "+QUEUED"), ("GET k", "+QUEUED"), ("EXEC", "*2 +OK $1 v")]);
     assert_eq!(client.reply(), ">3 $7 message $18 __keyevent@0__:set $1 k");
 }
+
+/// The commands are those of Redis 8 and Valkey 9, which no test here can ask.
+#[test]
+fn what_is_done_under_a_condition_is_told_as_what_it_does_without() {
+    let (server, mut listener) = start_with_listener(&[]);
+    let mut client = server.client();
+    let cases: &[(&str, &[&str])] = &[
+        ("SET k a IFEQ a", &[]),
+        ("SET k a IFNE b", &["new k", "set k"]),
+        ("SET k b IFNE a", &[]),
+        ("SET k b IFEQ a EX 100", &["set k", "expire k"]),
+        ("EXPIRE k 50 IFEQ a", &[]),
+        ("EXPIRE k 50 IFEQ b", &["expire k"]),
+        ("DIGEST k", &[]),
+        ("DELEX k IFEQ a", &[]),
+        ("DELEX k IFEQ b", &["del k"]),
+        ("DIGEST k", &["keymiss k"]),
+        ("DELEX k IFEQ b", &[]),
+        ("MSETEX 2 k a l b", &["new k", "set k", "new l", "set l"]),
+        ("MSETEX 2 k a m b NX", &[]),
+        ("MSETEX 2 k a l b XX EX 9", &["set k", "expire k", "set l", "expire l"]),
+        ("DELIFEQ k b", &[]),
+        ("DELIFEQ k a", &["del k"]),
+        ("DELEX l", &["del l"]),
+    ];
+    for (words, events) in cases {
+        client.call(words);
+        assert_eq!(heard(&mut listener, &mut client), *events, "{words}");
+    }
+}

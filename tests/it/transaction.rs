@@ -3,7 +3,7 @@
 use crate::harness::{TestServer, wait_until};
 
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
-const EXEC_ARITY: &str = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+const EXEC_SYNTAX: &str = "-EXECABORT Transaction discarded because of: invalid check condition syntax";
 const OK: &str = "+OK";
 const QUEUED: &str = "+QUEUED";
 
@@ -46,7 +46,7 @@ fn exec_discard_and_multi_out_of_place_are_refused() {
         ("EXEC", "*1 +OK"),
         ("EXEC", "-ERR EXEC without MULTI"),
         ("MULTI x", "-ERR wrong number of arguments for 'multi' command"),
-        ("EXEC x", EXEC_ARITY),
+        ("EXEC x", "-ERR EXEC without MULTI"),
     ]);
 }
 
@@ -91,7 +91,7 @@ fn a_malformed_exec_ends_the_transaction() {
     server.client().expect(&[
         ("MULTI", OK),
         ("SET a 1", QUEUED),
-        ("EXEC x", EXEC_ARITY),
+        ("EXEC x", EXEC_SYNTAX),
         ("SET b 1", OK),
         ("EXISTS a b", ":1"),
         ("EXEC", "-ERR EXEC without MULTI"),

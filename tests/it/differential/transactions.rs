@@ -51,7 +51,6 @@ const TRANSACTIONS: &str = r#"
     CONFIG GET
     EXEC
     MULTI x
-    EXEC x
     DISCARD x
     WATCH
     UNWATCH x

@@ -32,6 +32,23 @@ pub(super) enum Command {
     Del(Vec<usize>),
     Incr(usize),
     Mset(Vec<(usize, i64)>),
+    /// Sets a key if it holds what it was seen to hold.
+    SetIfEq {
+        key: usize,
+        seen: i64,
+        to: i64,
+    },
+    /// Removes a key if it holds what it was seen to hold.
+    DelEx {
+        key: usize,
+        seen: i64,
+    },
+    /// MULTI, the commands, EXEC if a key holds what it was seen to hold.
+    ExecIfEq {
+        key: usize,
+        seen: i64,
+        commands: Vec<Command>,
+    },
     /// Reads all keys.
     Mget,
     /// MULTI, the commands, EXEC.
@@ -87,13 +104,22 @@ impl Command {
                 [encode(&["MULTI"]), queued.concat(), encode(&["EXEC"])].concat()
             }
             Command::Swap { key, to, .. } => Command::Exec(vec![Command::Set(*key, *to)]).requests(prefix),
+            Command::SetIfEq { key, seen, to } => {
+                words("SET", vec![name(key), to.to_string(), "IFEQ".into(), seen.to_string()])
+            }
+            Command::DelEx { key, seen } => words("DELEX", vec![name(key), "IFEQ".into(), seen.to_string()]),
+            Command::ExecIfEq { key, seen, commands } => {
+                let queued: Vec<u8> = commands.iter().flat_map(|command| command.requests(prefix)).collect();
+                let exec = words("EXEC", vec!["IFEQ".into(), name(key), seen.to_string()]);
+                [encode(&["MULTI"]), queued, exec].concat()
+            }
         }
     }
 
     /// Returns the replies that come before the one that counts.
     pub(super) fn replies_before_the_last(&self) -> Vec<&'static str> {
         let queued = match self {
-            Command::Exec(commands) => commands.len(),
+            Command::Exec(commands) | Command::ExecIfEq { commands, .. } => commands.len(),
             Command::Proclaim(_) => 2,
             Command::Swap { .. } => 1,
             _ => return Vec::new(),
@@ -138,6 +164,14 @@ impl Command {
                 Command::Exec(vec![Command::Set(*key, *to)]).run(map)
             }
             Command::Swap { .. } => ABORTED.to_owned(),
+            Command::SetIfEq { key, seen, to } if map[*key] == Some(*seen) => Command::Set(*key, *to).run(map),
+            Command::SetIfEq { .. } => bulk(None),
+            Command::DelEx { key, seen } if map[*key] == Some(*seen) => Command::Del(vec![*key]).run(map),
+            Command::DelEx { .. } => ":0".to_owned(),
+            Command::ExecIfEq { key, seen, commands } if map[*key] == Some(*seen) => {
+                Command::Exec(commands.clone()).run(map)
+            }
+            Command::ExecIfEq { .. } => ABORTED.to_owned(),
         }
     }
 }
@@ -155,7 +189,7 @@ const ANNOUNCE: &str = "local n = redis.call('incr', KEYS[1]) redis.call('publis
 /// What is proclaimed.
 pub(super) const WORD: &str = "more";
 
-/// EXEC's reply when a watched key has been touched.
+/// EXEC's reply when a watched key has been touched or a condition is not met.
 const ABORTED: &str = "*-1";
 
 fn bulk(value: Option<i64>) -> String {

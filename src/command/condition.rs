@@ -1,0 +1,129 @@
+//! IFEQ, IFNE, IFDEQ and IFDNE: what the string of a key must be for a command to act. SET, DELEX, EXPIRE and EXEC
+//! take them.
+//!
+//! Not here: NX and XX, which only ask whether a key exists, and what a command does about a key that is missing.
+//!
+//! Invariant: strings are compared byte by byte, digests as the hexadecimal digits that DIGEST shows.
+
+use std::io::Write;
+
+use twox_hash::XxHash3_64;
+
+use super::args::is_word;
+use super::{Arg, Args, string};
+use crate::error::{Error, Result};
+use crate::resp::Request;
+
+/// The grammar of a condition by value.
+pub(super) const IFEQ: Arg = string("ifeq-value").token("IFEQ");
+/// The grammar of the opposite of [`IFEQ`].
+pub(super) const IFNE: Arg = string("ifne-value").token("IFNE");
+/// The grammar of a condition by digest.
+pub(super) const IFDEQ: Arg = string("ifdeq-digest").token("IFDEQ");
+/// The grammar of the opposite of [`IFDEQ`].
+pub(super) const IFDNE: Arg = string("ifdne-digest").token("IFDNE");
+
+/// How many hexadecimal digits a digest has.
+const DIGITS: usize = 16;
+
+/// Says what the string of a key must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Condition<'a> {
+    verb: Verb,
+    operand: &'a [u8],
+}
+
+/// Says how a condition compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Equal,
+    NotEqual,
+    DigestEqual,
+    DigestNotEqual,
+}
+
+const VERBS: [(&str, Verb); 4] =
+    [("IFEQ", Verb::Equal), ("IFNE", Verb::NotEqual), ("IFDEQ", Verb::DigestEqual), ("IFDNE", Verb::DigestNotEqual)];
+
+impl<'a> Condition<'a> {
+    /// Reads a condition whose first word has been taken off `args`; `None` when the word begins none.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] when no operand follows.
+    pub(super) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Option<Self>> {
+        let Some(verb) = Verb::of(word) else { return Ok(None) };
+        Ok(Some(Condition { verb, operand: args.bytes()? }))
+    }
+
+    /// Makes a condition of its word and what comes somewhere after it; `None` unless it compares with a value.
+    pub(super) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
+        let verb = Verb::of(word).filter(|verb| matches!(verb, Verb::Equal | Verb::NotEqual))?;
+        Some(Condition { verb, operand })
+    }
+
+    /// Returns whether the string that a key holds is as it must be.
+    ///
+    /// # Errors
+    /// When the operand cannot be a digest, which is told by its length alone.
+    pub(super) fn is_met_by(&self, text: &[u8]) -> Result<bool> {
+        Ok(match self.verb {
+            Verb::Equal => text == self.operand,
+            Verb::NotEqual => text != self.operand,
+            Verb::DigestEqual => self.has_digest(text)?,
+            Verb::DigestNotEqual => !self.has_digest(text)?,
+        })
+    }
+
+    /// Returns whether a key that is missing is as it must be: it is equal to nothing.
+    pub(super) fn is_met_by_nothing(&self) -> bool {
+        matches!(self.verb, Verb::NotEqual | Verb::DigestNotEqual)
+    }
+
+    fn has_digest(&self, text: &[u8]) -> Result<bool> {
+        if self.operand.len() != DIGITS {
+            return Err(Error::other("must be exactly 16 hexadecimal characters"));
+        }
+        Ok(digest(text).eq_ignore_ascii_case(self.operand))
+    }
+}
+
+impl Verb {
+    fn of(word: &[u8]) -> Option<Self> {
+        VERBS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, verb)| verb)
+    }
+}
+
+/// Returns the XXH3 of a string as DIGEST shows it: hexadecimal, small letters, with leading zeros.
+pub(super) fn digest(text: &[u8]) -> [u8; DIGITS] {
+    let mut digits = [0; DIGITS];
+    write!(&mut digits[..], "{:016x}", XxHash3_64::oneshot(text)).expect("64 bits are sixteen digits");
+    digits
+}
+
+/// Returns whether any word of a request from place `first` on begins a condition, and so makes the command read its
+/// key. Words that are values count as well: as in Redis, only the command itself tells them apart.
+pub(super) fn is_conditional(request: Request<'_>, first: usize) -> bool {
+    request.args().skip(first).any(|word| Verb::of(word).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vectors are those of Redis' own tests and documentation.
+    #[test]
+    fn digests_are_those_of_redis() {
+        let long = "v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkfzkjytls2kwlj7626sd";
+        let cases = [
+            ("", "2d06800538d394c2"),
+            ("hello", "9555e8555c62dcfd"),
+            ("123", "404a763b3f4c8c9a"),
+            ("v8", "0cc76dbb41381419"),
+            ("Hello world", "b6acb9d84a38ff74"),
+            (long, "00006c38adf31777"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(digest(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
+}

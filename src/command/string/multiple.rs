@@ -1,0 +1,77 @@
+//! MSETEX: several keys at once, under a condition on all of them and with one time to live.
+//!
+//! This is not MSET and MSETNX, which take nothing but pairs.
+//!
+//! Invariant: either all keys are set or none.
+
+use smallvec::SmallVec;
+
+use super::lifetime::Lifetime;
+use crate::command::args::is_word;
+use crate::command::{Arg, Args, Call, OW, UPDATE, block, integer, key, one_of, string, token, unix_time};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::{Event, Key, Ttl};
+
+pub(super) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
+pub(super) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
+pub(super) const EXPIRATION: Arg = one_of(
+    "expiration",
+    &[
+        integer("seconds").token("EX"),
+        integer("milliseconds").token("PX"),
+        unix_time("unix-time-seconds").token("EXAT"),
+        unix_time("unix-time-milliseconds").token("PXAT"),
+        token("keepttl", "KEEPTTL"),
+    ],
+)
+.optional();
+
+pub(super) fn msetex(call: &mut Call<'_>) -> Result<()> {
+    let count = read_count(&mut call.args)?;
+    let mut pairs: SmallVec<[(Key<'_>, &[u8]); 8]> = SmallVec::new();
+    for _ in 0..count {
+        pairs.push((call.args.key()?, call.args.bytes()?));
+    }
+    let (exists, lifetime) = read_options(&mut call.args)?;
+    let ttl = match lifetime {
+        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.now())?),
+        Lifetime::Keep => Ttl::Keep,
+        Lifetime::Unsaid | Lifetime::Persist => Ttl::Clear,
+    };
+    let met = exists.is_none_or(|expected| pairs.iter().all(|(key, _)| call.view.exists(*key) == expected));
+    if met {
+        let event = if matches!(ttl, Ttl::At(_)) { Event::SetToExpire } else { Event::Set };
+        for (key, value) in pairs {
+            call.view.set(key, value, ttl, event);
+        }
+    }
+    call.reply.int(i64::from(met));
+    Ok(())
+}
+
+/// Reads how many pairs follow, and makes sure that they do.
+fn read_count(args: &mut Args<'_>) -> Result<usize> {
+    let count = parse_int(args.bytes()?).and_then(|count| i32::try_from(count).ok()).filter(|count| *count > 0);
+    let count = count.ok_or(Error::other("invalid numkeys value"))?.unsigned_abs() as usize;
+    match count <= args.left() / 2 {
+        true => Ok(count),
+        false => Err(Error::other("wrong number of key-value pairs")),
+    }
+}
+
+/// Reads the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and how long
+/// they live.
+fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, Lifetime<'a>)> {
+    let (mut exists, mut lifetime) = (None, Lifetime::Unsaid);
+    while let Some(word) = args.next_word() {
+        if is_word(word, "NX") && exists != Some(true) {
+            exists = Some(false);
+        } else if is_word(word, "XX") && exists != Some(false) {
+            exists = Some(true);
+        } else {
+            lifetime.choose(Lifetime::read(word, args)?)?;
+        }
+    }
+    if lifetime == Lifetime::Persist { Err(Error::Syntax) } else { Ok((exists, lifetime)) }
+}
