@@ -4,9 +4,10 @@
 //! empty list.
 
 use super::args::is_word;
-use super::{ACCESS, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Group, OW, READ, RO, UPDATE, WRITE};
+use super::{ACCESS, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Group, KeyFlags, OW, READ, RO, UPDATE, WRITE};
 use super::{block, integer, key, one_of, pattern, token};
 use crate::error::{Error, Result};
+use crate::resp::Request;
 
 const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
 returned elements. When the elements are not sorted, complexity is O(N).";
@@ -25,6 +26,7 @@ const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional();
 pub const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
+        .key_search(stored_key)
         .categories(CATEGORIES)
         .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
     Command::new("SORT_RO", sort_ro, READ, Group::Generic)
@@ -32,6 +34,25 @@ pub const COMMANDS: &[Command] = &[
         .categories(CATEGORIES)
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
 ];
+
+/// Finds the key of STORE, of which the last counts, so that whoever may not write it is refused.
+fn stored_key(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    let mut found = None;
+    let mut at = 2;
+    while at + 1 < request.len() {
+        let word = request.arg(at);
+        at += match () {
+            () if is_word(word, "LIMIT") => 3,
+            () if is_word(word, "BY") || is_word(word, "GET") => 2,
+            () if is_word(word, "STORE") => {
+                found = Some((at + 1, OW | UPDATE));
+                2
+            }
+            () => 1,
+        };
+    }
+    found.into_iter().collect()
+}
 
 fn sort(call: &mut Call<'_>) -> Result<()> {
     sort_nothing(call, true)
