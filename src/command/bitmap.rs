@@ -1,10 +1,12 @@
 //! Bitmaps: strings as rows of bits, of which the first is the highest bit of the first byte.
 //!
-//! BITFIELD has its row here and its handler in `bitmap/field.rs`, the arithmetic over many bits is in `bitmap/bits.rs`.
+//! BITFIELD has its row here and its handler in `bitmap/field.rs`, the arithmetic over many bits is in `bitmap/bits.rs`
+//! and `bitmap/combine.rs`.
 //!
 //! Invariant: a string is read where it lies; only BITOP makes a new one.
 
 mod bits;
+mod combine;
 mod field;
 
 use std::ops::Range;
@@ -17,7 +19,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::{Event, Form, Text, Ttl};
-use bits::Operator;
+use combine::{Combination, Operator};
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
 const FIELD: &[Arg] = &[string("encoding"), integer("offset")];
@@ -219,21 +221,13 @@ impl Unit {
 fn bitop(call: &mut Call<'_>) -> Result<()> {
     let operator = Operator::read(call.args.bytes()?)?;
     let target = call.args.key()?;
-    if operator == Operator::Not && call.args.left() != 1 {
-        return Err(Error::other("BITOP NOT must be called with a single source key."));
-    }
-    let mut result = Vec::new();
-    for position in 0..call.args.left() {
+    operator.check_count(call.args.left())?;
+    let mut combination = Combination::new(operator);
+    while call.args.left() > 0 {
         let key = call.args.key()?;
-        let source = call.view.read(key)?.map_or(&b""[..], Text::as_slice);
-        match position {
-            0 => result.extend_from_slice(source),
-            _ => operator.fold(&mut result, source),
-        }
+        combination.add(call.view.read(key)?.map_or(&b""[..], Text::as_slice));
     }
-    if operator == Operator::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
+    let result = combination.finish();
     call.reply.int(result.len() as i64);
     if result.is_empty() {
         call.view.discard(target);

@@ -74,3 +74,43 @@ fn bits_set_one_after_the_other_over_the_border_between_short_and_long_strings_a
         assert_eq!(client.int(&format!("BITPOS k 1 {} -1 BIT", at * step)), at * step);
     }
 }
+
+/// The operators are those of Redis 8.2, which no test here can ask: the expectations follow from what they mean.
+#[test]
+fn bitop_combines_the_first_string_with_the_others() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SETBIT x 0 1", ":0"), ("SETBIT x 1 1", ":0"), ("SETBIT x 2 1", ":0")]);
+    client.expect(&[("SETBIT y 1 1", ":0"), ("SETBIT y 3 1", ":0"), ("SETBIT z 2 1", ":0"), ("SETBIT z 12 1", ":0")]);
+    // One bit after the other: x 1110 0000 0000 0, y 0101 0000 0000 0, z 0010 0000 0000 1.
+    let cases = [
+        ("DIFF", "x y z", ":2", "\\x80\\x00"),
+        ("diff", "y x z", ":2", "\\x10\\x00"),
+        ("DIFF1", "x y z", ":2", "\\x10\\x08"),
+        ("ANDOR", "x y z", ":2", "`\\x00"),
+        ("One", "x y z", ":2", "\\x90\\x08"),
+        ("ONE", "x x", ":1", "\\x00"),
+        ("ONE", "x y x y z", ":2", "\\x00\\x08"),
+        ("ONE", "x", ":1", "\\xe0"),
+        ("DIFF", "x x", ":1", "\\x00"),
+        ("DIFF", "missing x", ":1", "\\x00"),
+        ("DIFF1", "missing x", ":1", "\\xe0"),
+        ("ANDOR", "x missing", ":1", "\\x00"),
+    ];
+    for (operator, sources, len, bytes) in cases {
+        assert_eq!(client.call(&format!("BITOP {operator} result {sources}")), len, "{operator} {sources}");
+        assert_eq!(client.call("GET result"), format!("${} {bytes}", &len[1..]), "{operator} {sources}");
+    }
+    // The result may take the place of a source.
+    client.expect(&[("BITOP DIFF x x y", ":1"), ("GET x", "$1 \\xa0"), ("BITOP ONE gone missing", ":0")]);
+    client.expect(&[("SET result v", "+OK"), ("BITOP ANDOR result missing gone", ":0"), ("EXISTS result", ":0")]);
+    for operator in ["DIFF", "DIFF1", "ANDOR"] {
+        let refusal = format!("-ERR BITOP {operator} must be called with at least two source keys.");
+        assert_eq!(client.call(&format!("BITOP {} result x", operator.to_lowercase())), refusal);
+    }
+    client.expect(&[
+        ("BITOP NOT result x y", "-ERR BITOP NOT must be called with a single source key."),
+        ("BITOP DIFF2 result x y", "-ERR syntax error"),
+        ("BITOP DIFF result", "-ERR wrong number of arguments for 'bitop' command"),
+    ]);
+}

@@ -1,9 +1,6 @@
-//! Counting, finding and combining bits, eight bytes at a time.
+//! Counting and finding bits, eight bytes at a time.
 
 use std::ops::Range;
-
-use crate::command::args::is_word;
-use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
 
@@ -54,51 +51,6 @@ fn load(chunk: &[u8]) -> u64 {
     let mut word = [0; WORD];
     word[..chunk.len()].copy_from_slice(chunk);
     u64::from_be_bytes(word)
-}
-
-/// Says how BITOP combines strings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
-    And,
-    Or,
-    Xor,
-    Not,
-}
-
-impl Operator {
-    pub(super) fn read(word: &[u8]) -> Result<Self> {
-        let all = [("AND", Self::And), ("OR", Self::Or), ("XOR", Self::Xor), ("NOT", Self::Not)];
-        all.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, operator)| operator).ok_or(Error::Syntax)
-    }
-
-    /// Combines a string into the result so far; the shorter of the two counts as filled up with zero bytes.
-    pub(super) fn fold(self, result: &mut Vec<u8>, other: &[u8]) {
-        if result.len() < other.len() {
-            result.resize(other.len(), 0);
-        }
-        let (shared, rest) = result.split_at_mut(other.len());
-        match self {
-            Operator::And => {
-                combine(shared, other, |a, b| a & b);
-                rest.fill(0);
-            }
-            Operator::Or => combine(shared, other, |a, b| a | b),
-            Operator::Xor => combine(shared, other, |a, b| a ^ b),
-            Operator::Not => {}
-        }
-    }
-}
-
-/// Combines two strings of the same length into the first, word by word.
-fn combine(into: &mut [u8], other: &[u8], operation: impl Fn(u64, u64) -> u64) {
-    let (words, rest) = into.as_chunks_mut::<WORD>();
-    let (other_words, other_rest) = other.as_chunks::<WORD>();
-    for (word, other) in words.iter_mut().zip(other_words) {
-        *word = operation(u64::from_ne_bytes(*word), u64::from_ne_bytes(*other)).to_ne_bytes();
-    }
-    for (byte, other) in rest.iter_mut().zip(other_rest) {
-        *byte = operation(u64::from(*byte), u64::from(*other)) as u8;
-    }
 }
 
 #[cfg(test)]

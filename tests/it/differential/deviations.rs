@@ -50,6 +50,7 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("EXPIRE k 10 IFEQ v", "-ERR Unsupported option IFEQ", ":0", "renews a lock only for its owner, as proposed to Redis; IFNE, IFDEQ and IFDNE too"),
     ("EXEC NX k", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
      "-ERR EXEC without MULTI", "EXEC takes the conditions of Valkey 9.2; inside MULTI, what is none aborts"),
+    ("BITOP DIFF k a b", "-ERR syntax error", ":0", "Redis has it since 8.2, and DIFF1, ANDOR and ONE"),
     ("DELEX k", "-ERR unknown command 'DELEX', with args beginning with: 'k' ", ":0", "Redis has it since 8.4"),
     ("DIGEST k", "-ERR unknown command 'DIGEST', with args beginning with: 'k' ", "$-1", "Redis has it since 8.4"),
     ("MSETEX 1 k v NX EX 10", "-ERR unknown command 'MSETEX', with args beginning with: '1' 'k' 'v' 'NX' 'EX' '10' ", ":1",
