@@ -13,6 +13,7 @@ pub mod aftermath;
 pub mod args;
 pub mod bitmap;
 pub mod client;
+pub mod cluster;
 mod condition;
 pub mod connection;
 pub mod databases;
@@ -142,6 +143,8 @@ pub enum Group {
     PubSub,
     /// This connection.
     Connection,
+    /// Clusters.
+    Cluster,
     /// Scripts and functions.
     Scripting,
     /// The server as a whole.
@@ -159,6 +162,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
+            Group::Cluster => "cluster",
             Group::Scripting => "scripting",
             Group::Server => "server",
         }
@@ -514,6 +518,7 @@ pub const FAMILIES: &[&[Command]] = &[
     function::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
+    cluster::COMMANDS,
     server::COMMANDS,
     acl::COMMANDS,
     wait::COMMANDS,

@@ -187,12 +187,14 @@ impl Registered {
     }
 }
 
-/// Registers what a container holds, and its HELP.
+/// Registers what a container holds, and its HELP where it declares none.
 fn subcommands(container: &'static Command) -> Vec<Registered> {
     let register = |subcommand| Registered::new(subcommand, Some(container.name));
     let declared = container.subcommands.iter().map(register);
     // The table lives as long as the process, and so do the rows that are made for it.
-    let help = (!container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
+    let needs_help = container.subcommands.iter().all(|subcommand| subcommand.name != "HELP");
+    let help =
+        (needs_help && !container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
     declared.chain(help).collect()
 }
 

@@ -54,6 +54,10 @@ fn every_container_has_a_help_that_begins_and_ends_as_that_of_redis() {
     let Some(arena) = Arena::open() else { return };
     for command in keylatch::command::table().all().iter().filter(|command| !command.subcommands.is_empty()) {
         let replies = arena.pair().call(&[&command.name, "HELP"]);
+        if command.name == "cluster" {
+            assert_eq!(replies.keylatch, replies.redis, "where there is no cluster, its HELP is refused as well");
+            continue;
+        }
         let (ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
         let frame = |lines: &[String]| (lines[0].clone(), lines[lines.len() - 2..].to_vec());
         assert_eq!(frame(&ours), frame(&theirs), "{}", command.name);

@@ -16,6 +16,8 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2"),
     ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
     ("client|no-touch", "existence", "Redis has it since 7.2"),
+    ("cluster", "subcommands", "MYSHARDID is from Redis 7.2"),
+    ("cluster|myshardid", "existence", "Redis has it since 7.2; it is refused like the others"),
     ("delex", "existence", "Redis has it since 8.4"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("digest", "existence", "Redis has it since 8.4"),

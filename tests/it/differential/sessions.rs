@@ -27,6 +27,11 @@ fn settings_are_read_and_refused_as_redis_does() {
 }
 
 #[test]
+fn what_clients_of_clusters_ask_is_refused_as_redis_alone_refuses_it() {
+    tell(CLUSTER);
+}
+
+#[test]
 fn commands_describe_themselves_in_the_forms_of_redis() {
     tell(COMMAND);
 }
@@ -343,6 +348,30 @@ const SETTINGS: &str = r#"
     APPEND k x
     STRLEN k
     CONFIG SET proto-max-bulk-len 512mb
+"#;
+
+const CLUSTER: &str = r#"
+    CLUSTER INFO
+    cluster nodes
+    CLUSTER NODES x
+    CLUSTER SLOTS
+    CLUSTER SHARDS
+    CLUSTER MYID
+    CLUSTER KEYSLOT k
+    CLUSTER KEYSLOT
+    CLUSTER MEET 127.0.0.1 1
+    CLUSTER RESET HARD SOFT
+    CLUSTER HELP
+    CLUSTER
+    CLUSTER NOSUCH
+    READONLY
+    READONLY x
+    READWRITE
+    ASKING
+    MULTI
+    READONLY
+    CLUSTER INFO
+    EXEC
 "#;
 
 const COMMAND: &str = r#"
