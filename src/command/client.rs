@@ -26,6 +26,9 @@ pub const COMMANDS: &[Command] = &[
         Command::new("CACHING", tracking::caching, PLAIN, Group::Connection)
             .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])
             .docs("6.0.0", "O(1)", "Tells whether the keys of the next command are tracked."),
+        Command::new("CAPA", capabilities, PLAIN, Group::Connection)
+            .args(&[string("capability").multiple()])
+            .docs("8.0.0", "O(1)", "Tells what the client can do; nothing here depends on it."),
         Command::new("GETNAME", get_name, PLAIN, Group::Connection)
             .docs("2.6.9", "O(1)", "Returns the connection's name."),
         Command::new("GETREDIR", tracking::get_redir, PLAIN, Group::Connection)
@@ -221,6 +224,13 @@ fn reply(call: &mut Call<'_>) -> Result<()> {
         call.session.replies = Replies::SkipNext;
     }
     call.end_turn();
+    Ok(())
+}
+
+/// What a client may be able to do concerns replicas, of which there are none. As in Valkey, where the command comes
+/// from, words that are not known are no error.
+fn capabilities(call: &mut Call<'_>) -> Result<()> {
+    call.reply.ok();
     Ok(())
 }
 

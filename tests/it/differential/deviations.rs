@@ -13,7 +13,8 @@ use crate::harness::show;
 /// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
-    ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2"),
+    ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2, CAPA is from Valkey 8.0"),
+    ("client|capa", "existence", "Valkey has it since 8.0"),
     ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
     ("client|no-touch", "existence", "Redis has it since 7.2"),
     ("cluster", "subcommands", "MYSHARDID is from Redis 7.2"),
@@ -57,6 +58,7 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("DIGEST k", "-ERR unknown command 'DIGEST', with args beginning with: 'k' ", "$-1", "Redis has it since 8.4"),
     ("MSETEX 1 k v NX EX 10", "-ERR unknown command 'MSETEX', with args beginning with: '1' 'k' 'v' 'NX' 'EX' '10' ", ":1",
      "Redis has it since 8.4, Valkey since 9.1"),
+    ("CLIENT CAPA redirect", "-ERR unknown subcommand 'CAPA'. Try CLIENT HELP.", "+OK", "Valkey has it since 8.0"),
     ("CLIENT NO-TOUCH on", "-ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.", "+OK",
      "Redis has it since 7.2"),
     ("WAITAOF 0 0 0", "-ERR unknown command 'WAITAOF', with args beginning with: '0' '0' '0' ", "*2 :0 :0",
