@@ -15,7 +15,7 @@ use crate::resp::{Protocol, parse_int};
 use crate::session::Replies;
 
 /// The Redis version that clients may rely on; see LOCKS in the project's documentation of deviations.
-pub const REDIS_VERSION: &str = "7.4.0";
+pub const REDIS_VERSION: &str = "8.4.0";
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 

@@ -623,10 +623,12 @@ fn msetex_locks_its_keys_beside_other_workers() {
 
 #[test]
 #[cfg(feature = "lua")]
-fn scripts_compare_and_set_too() {
+fn scripts_compare_and_set_too_and_learn_the_version() {
     let server = TestServer::start();
     let mut client = server.client();
     let mut eval = |script: &str| client.call_args(&["EVAL", script, "1", "k"]);
+    assert_eq!(eval("return redis.REDIS_VERSION"), "$5 8.4.0");
+    assert_eq!(eval("return redis.REDIS_VERSION_NUM"), format!(":{}", 0x0008_0400));
     assert_eq!(eval("redis.call('SET', KEYS[1], 'a'); return redis.call('SET', KEYS[1], 'b', 'IFEQ', 'a')"), "+OK");
     assert_eq!(eval("return redis.call('SET', KEYS[1], 'c', 'IFEQ', 'a')"), "$-1");
     assert_eq!(eval("return redis.call('MSETEX', 2, KEYS[1], 'd', 'other', 'e')"), ":1");

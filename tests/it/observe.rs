@@ -329,7 +329,7 @@ fn the_server_says_what_it_is() {
     client.expect(&[("ROLE", "*3 $6 master :0 *0"), ("MODULE LIST", "*0"), ("MEMORY PURGE", "+OK")]);
     assert!(client.int("LASTSAVE") > 0);
     for art in ["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION 9 ignored", "LOLWUT what"] {
-        assert!(client.call(art).contains("Redis ver. 7."), "{art}");
+        assert!(client.call(art).contains("Redis ver. 8.4."), "{art}");
     }
     assert_eq!(client.call("DEBUG CONFIG-REWRITE-FORCE-ALL"), "-ERR The server is running without a config file");
     assert_eq!(client.call("LOLWUT VERSION x"), "-ERR value is not an integer or out of range");

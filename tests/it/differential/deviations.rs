@@ -47,8 +47,8 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
 const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("CLIENT SETINFO LIB-NAME mylib", "-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.", "+OK",
      "clients send it on connect; Redis has it since 7.2"),
-    ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 7.4.0 ...",
-     "clients choose features by the version; 7.4 is what they may rely on until the compare-and-set commands of 8.4 exist; INFO says the same"),
+    ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 8.4.0 ...",
+     "clients choose features by the version; what Redis 8.4 brought for strings is there; INFO and scripts say the same"),
     ("SET k v IFEQ w", "-ERR syntax error", "$-1", "Redis has it since 8.4, and IFNE, IFDEQ and IFDNE"),
     ("EXPIRE k 10 IFEQ v", "-ERR Unsupported option IFEQ", ":0", "renews a lock only for its owner, as proposed to Redis; IFNE, IFDEQ and IFDNE too"),
     ("EXEC NX k", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
