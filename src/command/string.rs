@@ -5,6 +5,7 @@
 //!
 //! Invariant: checks come in Redis' order, so that a call with two faults is refused for the same one.
 
+mod increx;
 mod lifetime;
 mod multiple;
 
@@ -94,6 +95,9 @@ pub const COMMANDS: &[Command] = &[
     Command::new("INCRBYFLOAT", incrbyfloat, WRITE | DENY_OOM | FAST, Group::String)
         .args(&[key("key", RW | ACCESS | UPDATE), double("increment")])
         .docs("2.6.0", "O(1)", "Adds a number to the floating-point number of a key; a missing key counts as 0."),
+    Command::new("INCREX", increx::increx, WRITE | DENY_OOM | FAST, Group::String)
+        .args(increx::ARGS)
+        .docs("8.8.0", "O(1)", "Adds to the number of a key, within bounds and, if told so, with a time to live."),
     Command::new("LCS", lcs::lcs, READ, Group::String)
         .args(&[
             key("key1", RO | ACCESS),

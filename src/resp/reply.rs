@@ -126,6 +126,14 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Writes a double given as its decimal digits; to RESP2 clients as a bulk string.
+    pub fn double_digits(&mut self, digits: &[u8]) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b',', digits),
+        }
+    }
+
     /// Writes an integer of any size, given as decimal digits; to RESP2 clients as a bulk string.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {

@@ -16,6 +16,7 @@ mod eviction;
 mod expiry;
 mod harness;
 mod hyperloglog;
+mod increx;
 mod keys;
 mod limits;
 mod linearizable;

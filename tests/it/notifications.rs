@@ -187,6 +187,14 @@ fn what_is_done_under_a_condition_is_told_as_what_it_does_without() {
         ("DELIFEQ k b", &[]),
         ("DELIFEQ k a", &["del k"]),
         ("DELEX l", &["del l"]),
+        ("INCREX n BYINT 5", &["new n", "incrby n"]),
+        ("INCREX n BYINT 5 UBOUND 7", &[]),
+        ("INCREX n BYFLOAT 0.5 EX 100", &["incrbyfloat n", "expire n"]),
+        ("INCREX n BYFLOAT 0.5 EX 200 ENX", &["incrbyfloat n"]),
+        ("INCREX n PERSIST", &["incrby n", "persist n"]),
+        ("INCREX n PERSIST", &["incrby n"]),
+        ("INCREX n EXAT 1", &["del n"]),
+        ("INCREX n EXAT 1", &[]),
     ];
     for (words, events) in cases {
         client.call(words);

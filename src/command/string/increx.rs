@@ -1,0 +1,214 @@
+//! INCREX: count up or down, within bounds and with a time to live, in one step, as rate limiters do.
+//!
+//! Invariant: a sum that leaves the bounds changes nothing, neither the number nor its time to live, unless SATURATE
+//! cuts it back.
+
+use rustc_apfloat::Float;
+
+use super::lifetime::Lifetime;
+use super::{GETEX_EXPIRATION, UPDATE};
+use crate::command::args::is_word;
+use crate::command::float::{self, LongDouble};
+use crate::command::{ACCESS, Arg, Args, Call, RW, double, integer, key, one_of, string, token};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::{Event, Form, Key, Ttl};
+
+pub(super) const ARGS: &[Arg] = &[
+    key("key", RW | ACCESS | UPDATE),
+    one_of("increment", &[double("float").token("BYFLOAT"), integer("integer").token("BYINT")]).optional(),
+    token("saturate", "SATURATE").optional(),
+    string("lowerbound").token("LBOUND").optional(),
+    string("upperbound").token("UBOUND").optional(),
+    GETEX_EXPIRATION,
+    token("enx", "ENX").optional(),
+];
+
+pub(super) fn increx(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let options = Options::read(&mut call.args)?;
+    match options.float {
+        Some(increment) => add_float(call, key, increment, &options),
+        None => add_int(call, key, &options),
+    }
+}
+
+/// Holds the options as the client gave them; numbers are judged when all words are known.
+#[derive(Default)]
+struct Options<'a> {
+    /// The increment of BYINT, if given.
+    int: Option<&'a [u8]>,
+    /// The increment of BYFLOAT, if given.
+    float: Option<&'a [u8]>,
+    lower: Option<&'a [u8]>,
+    upper: Option<&'a [u8]>,
+    saturates: bool,
+    lifetime: Option<Lifetime<'a>>,
+    /// Whether a key keeps the time to live that it has.
+    only_without: bool,
+}
+
+impl<'a> Options<'a> {
+    /// Reads options to the end of the request; none may be repeated.
+    fn read(args: &mut Args<'a>) -> Result<Self> {
+        let mut options = Options::default();
+        while let Some(word) = args.next_word() {
+            let is = |name| is_word(word, name);
+            let is_new = if is("SATURATE") {
+                !std::mem::replace(&mut options.saturates, true)
+            } else if is("ENX") {
+                !std::mem::replace(&mut options.only_without, true)
+            } else if is("BYINT") {
+                options.int.replace(args.bytes()?).or(options.float).is_none()
+            } else if is("BYFLOAT") {
+                options.float.replace(args.bytes()?).or(options.int).is_none()
+            } else if is("LBOUND") {
+                options.lower.replace(args.bytes()?).is_none()
+            } else if is("UBOUND") {
+                options.upper.replace(args.bytes()?).is_none()
+            } else {
+                options.lifetime.replace(Lifetime::read(word, args)?).is_none()
+            };
+            if !is_new {
+                return Err(Error::Syntax);
+            }
+        }
+        match (options.lifetime, options.only_without) {
+            (Some(Lifetime::Keep), _) | (Some(Lifetime::Persist), true) => Err(Error::Syntax),
+            (None, true) => Err(Error::other("ENX flag requires an expiration")),
+            _ => Ok(options),
+        }
+    }
+
+    /// Returns what is to become of the time to live.
+    fn ttl(&self, call: &mut Call<'_>, key: Key<'_>) -> Result<Ttl> {
+        Ok(match self.lifetime {
+            Some(Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.now())? {
+                _ if self.only_without && matches!(call.view.deadline(key), Some(Some(_))) => Ttl::Keep,
+                deadline => Ttl::At(deadline),
+            },
+            Some(Lifetime::Persist) => Ttl::Clear,
+            _ => Ttl::Keep,
+        })
+    }
+
+    /// Reads both bounds, and makes sure that something lies between them.
+    fn bounds<N: PartialOrd>(&self, read: impl Fn(&str, &[u8]) -> Result<N>, least: N, most: N) -> Result<(N, N)> {
+        let lower = self.lower.map_or(Ok(least), |text| read("LBOUND", text))?;
+        let upper = self.upper.map_or(Ok(most), |text| read("UBOUND", text))?;
+        if lower > upper {
+            return Err(Error::other("LBOUND can't be greater than UBOUND"));
+        }
+        Ok((lower, upper))
+    }
+}
+
+fn add_int(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>) -> Result<()> {
+    let increment = options.int.map_or(Ok(1), |text| read_int("Increment", text))?;
+    let bounds = options.bounds(read_int, i64::MIN, i64::MAX)?;
+    let ttl = options.ttl(call, key)?;
+    let old = match call.view.string(key)? {
+        Some(text) => parse_int(text.as_slice()).ok_or(Error::NotInteger)?,
+        None => 0,
+    };
+    let step = int_step(old, increment, bounds, options.saturates)?;
+    if let Some((new, _)) = step {
+        store(call, key, itoa::Buffer::new().format(new).as_bytes(), ttl, (Form::Whole, Event::IncrBy));
+    }
+    let (new, applied) = step.unwrap_or((old, 0));
+    call.reply.array(2);
+    call.reply.int(new);
+    call.reply.int(applied);
+    Ok(())
+}
+
+fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Options<'_>) -> Result<()> {
+    let increment = read_float("Increment", increment)?;
+    if !increment.is_finite() {
+        return Err(Error::other("BYFLOAT increment cannot be Infinity"));
+    }
+    let bounds = options.bounds(read_float, -LongDouble::largest(), LongDouble::largest())?;
+    let ttl = options.ttl(call, key)?;
+    let old = match call.view.string(key)? {
+        Some(text) => float::parse(text.as_slice()).ok_or(Error::NotFloat)?,
+        None => LongDouble::default(),
+    };
+    if !old.is_finite() {
+        return Err(Error::other("value cannot be Infinity"));
+    }
+    let step = float_step(old, increment, bounds, options.saturates)?;
+    if let Some((new, _)) = step {
+        store(call, key, &float::format(new), ttl, (Form::Text, Event::IncrByFloat));
+    }
+    let (new, applied) = step.unwrap_or((old, LongDouble::default()));
+    call.reply.array(2);
+    call.reply.double_digits(&float::format(new));
+    call.reply.double_digits(&float::format(applied));
+    Ok(())
+}
+
+/// Sets a key to its new number, and says what that does to its time to live. What is past removes the key.
+fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, event): (Form, Event)) {
+    if let Ttl::At(deadline) = ttl
+        && deadline.is_due(call.now())
+    {
+        call.view.remove(key);
+        return;
+    }
+    let had_deadline = matches!(call.view.deadline(key), Some(Some(_)));
+    call.view.set(key, number, ttl, event);
+    if form != Form::Whole {
+        call.view.set_form(key, form);
+    }
+    match ttl {
+        Ttl::At(_) => call.view.tell(key, Event::Expire),
+        Ttl::Clear if had_deadline => call.view.tell(key, Event::Persist),
+        _ => {}
+    }
+}
+
+fn read_int(what: &str, text: &[u8]) -> Result<i64> {
+    parse_int(text).ok_or_else(|| Error::other(format!("{what} is not an integer or out of range")))
+}
+
+fn read_float(what: &str, text: &[u8]) -> Result<LongDouble> {
+    float::parse(text).ok_or_else(|| Error::other(format!("{what} is not a valid float")))
+}
+
+/// Returns the new number and what was added to the old one; `None` when the sum is out of bounds and is not cut back.
+fn int_step(old: i64, increment: i64, (lower, upper): (i64, i64), saturates: bool) -> Result<Option<(i64, i64)>> {
+    let sum = i128::from(old) + i128::from(increment);
+    let bounded = sum.clamp(lower.into(), upper.into()) as i64;
+    if i128::from(bounded) == sum {
+        return Ok(Some((bounded, increment)));
+    }
+    if !saturates {
+        return Ok(None);
+    }
+    let applied = bounded.checked_sub(old).ok_or(APPLIED_OVERFLOW)?;
+    Ok(Some((bounded, applied)))
+}
+
+/// Does what [`int_step`] does, with numbers that are finite and bounds that need not be.
+fn float_step(
+    old: LongDouble,
+    increment: LongDouble,
+    (lower, upper): (LongDouble, LongDouble),
+    saturates: bool,
+) -> Result<Option<(LongDouble, LongDouble)>> {
+    let largest = LongDouble::largest();
+    let sum = (old + increment).value;
+    let most = if upper > largest { largest } else { upper };
+    let least = if lower < -largest { -largest } else { lower };
+    if sum >= least && sum <= most {
+        return Ok(Some((sum, increment)));
+    }
+    if !saturates {
+        return Ok(None);
+    }
+    let bounded = if sum > most { most } else { least };
+    let applied = (bounded - old).value;
+    if bounded.is_finite() && applied.is_finite() { Ok(Some((bounded, applied))) } else { Err(APPLIED_OVERFLOW) }
+}
+
+const APPLIED_OVERFLOW: Error = Error::Other(std::borrow::Cow::Borrowed("applied increment would overflow"));
