@@ -45,6 +45,9 @@ pub struct Clock(Arc<Source>);
 enum Source {
     System {
         origin: Instant,
+        /// How far into a millisecond of the wall clock the origin was. Milliseconds of both clocks then begin together,
+        /// and the wall clock read here is behind nobody else's.
+        lead: Duration,
         wall_offset_ms: AtomicI64,
         /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once in a millisecond is
         /// enough, and spares every other request a clock.
@@ -60,10 +63,12 @@ enum Source {
 impl Clock {
     /// Creates a clock that follows the operating system.
     pub fn system() -> Self {
-        let wall_offset_ms = AtomicI64::new(unix_us() / 1000);
         let counter = Counter::new();
+        let (wall_us, origin) = (unix_us(), Instant::now());
+        let wall_offset_ms = AtomicI64::new(wall_us.div_euclid(1000));
         Clock(Arc::new(Source::System {
-            origin: Instant::now(),
+            origin,
+            lead: Duration::from_micros(wall_us.rem_euclid(1000) as u64),
             wall_offset_ms,
             compared_ms: AtomicU64::new(0),
             counter,
@@ -87,13 +92,13 @@ impl Clock {
                 mono_ms: mono_us.load(Ordering::Relaxed) / 1000,
                 wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
             },
-            Source::System { origin, wall_offset_ms, compared_ms, counter } => {
+            Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
-                let mono_ms = elapsed.as_millis() as u64;
+                let mono_ms = (elapsed + *lead).as_millis() as u64;
                 let mut offset = wall_offset_ms.load(Ordering::Relaxed);
                 if compared_ms.load(Ordering::Relaxed) != mono_ms {
                     compared_ms.store(mono_ms, Ordering::Relaxed);
-                    let seen = (unix_us() / 1000).wrapping_sub_unsigned(mono_ms);
+                    let seen = unix_us().div_euclid(1000).wrapping_sub_unsigned(mono_ms);
                     if seen.abs_diff(offset) > WALL_TOLERANCE_MS as u64 {
                         wall_offset_ms.store(seen, Ordering::Relaxed);
                         offset = seen;
