@@ -1,6 +1,6 @@
 //! Bits, seen through the socket: what a comparison with Redis does not show.
 
-use crate::harness::{TestServer, encode};
+use crate::harness::{Client, TestServer, encode};
 
 /// Longer than what is copied into replies.
 const LONG: usize = 100_000;
@@ -113,4 +113,30 @@ fn bitop_combines_the_first_string_with_the_others() {
         ("BITOP DIFF2 result x y", "-ERR syntax error"),
         ("BITOP DIFF result", "-ERR wrong number of arguments for 'bitop' command"),
     ]);
+}
+
+#[test]
+fn a_change_of_bits_counts_once_and_the_same_bits_again_count_for_nothing() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let mut changes = |commands: &[&str]| {
+        let dirty = |client: &mut Client| client.info("rdb_changes_since_last_save").parse::<i64>().expect("a number");
+        let before = dirty(&mut client);
+        commands.iter().for_each(|command| assert!(!client.call(command).starts_with('-'), "{command}"));
+        dirty(&mut client) - before
+    };
+    for (commands, count) in [
+        (&["SETBIT k 0 0", "BITFIELD l SET i5 0 0"][..], 2),
+        (&["SETBIT k 0 0", "BITFIELD l SET i5 0 0"], 0),
+        (&["SETBIT k 0 1", "SETBIT k 0 1", "SETBIT k 0 0", "SETBIT k 0 0"], 2),
+        (&["BITFIELD l SET i5 0 1", "BITFIELD l SET i5 0 1", "BITFIELD l SET i5 0 0"], 2),
+        (&["BITFIELD m INCRBY i5 0 1", "BITFIELD m INCRBY i5 0 1"], 2),
+        (&["SETBIT k 90 0", "BITFIELD l SET i5 90 0"], 2),
+        // While the string grows, each operation that writes counts, and one that is refused does not.
+        (&["BITFIELD n SET u8 0 0 SET u8 8 0 GET u8 0"], 2),
+        (&["BITFIELD n SET u8 16 1 OVERFLOW FAIL SET u8 0 256"], 1),
+    ] {
+        assert_eq!(changes(commands), count, "{commands:?}");
+    }
+    client.expect(&[("STRLEN l", ":12"), ("STRLEN n", ":3")]);
 }

@@ -51,14 +51,13 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     let is_write = operations.iter().any(Operation::is_write);
     let old = if is_write { call.view.string(key)? } else { call.view.read(key)? };
     let old_len = old.map_or(0, |text| text.as_slice().len());
-    // The string grows up to the farthest field at once, even if in the end nothing is written there.
+    // The string grows up to the farthest field, even if in the end nothing is written there.
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
-    match len {
-        Some(len) if len > old_len => call.view.write_range(key, len, b"", Event::Untold),
-        Some(_) => call.view.set_form(key, Form::Edited),
-        None => {}
+    let grows = len.is_some_and(|len| len > old_len);
+    if is_write && !grows {
+        call.view.set_form(key, Form::Edited);
     }
-    let mut is_changed = len.is_some_and(|len| len > old_len);
+    let mut is_changed = grows;
     call.reply.array(operations.len());
     for operation in operations {
         let field = operation.field;
@@ -75,7 +74,8 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
                 None => (None, old),
             },
         };
-        if new != old {
+        // A string that grows counts as changed by every operation that writes, whatever that writes.
+        if new != old || grows && operation.is_write() && reply.is_some() {
             let window = window.with(field, new);
             call.view.write_range(key, field.first_byte(), window.bytes_of(field), Event::Untold);
             is_changed = true;
@@ -84,6 +84,11 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
             Some(value) => call.reply.int(value),
             None => call.reply.null(),
         }
+    }
+    if let Some(len) = len.filter(|_| grows)
+        && call.view.string(key)?.is_none_or(|text| text.as_slice().len() < len)
+    {
+        call.view.write_range(key, len, b"", Event::Untold);
     }
     if is_changed {
         call.view.tell(key, Event::SetBit);
