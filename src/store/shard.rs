@@ -308,7 +308,8 @@ impl Shard {
     }
 
     /// Exchanges all keys with those of another shard. Watchers stay with their databases, and learn of it where either
-    /// shard has the key.
+    /// shard has the key. One that has ended and comes from the other shard is no change to them: for them there was
+    /// none before and is none now.
     pub fn swap(&mut self, other: &mut Shard, now: Now) {
         for (old, new) in [(&*self, &*other), (&*other, &*self)] {
             for (key, flags) in &old.watchers {
@@ -326,6 +327,18 @@ impl Shard {
         std::mem::swap(&mut self.memory, &mut other.memory);
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
+        self.bury_watched(now);
+        other.bury_watched(now);
+    }
+
+    /// Removes the watched keys that have ended, of which the watchers are not to learn.
+    fn bury_watched(&mut self, now: Now) {
+        let watchers = std::mem::take(&mut self.watchers);
+        for key in watchers.keys() {
+            let hash = self.hasher.hash_one(&key[..]);
+            self.get(Key { bytes: key, hash }, now);
+        }
+        self.watchers = watchers;
     }
 
     /// Notes how the string of a key came to be. That is no change: the value stays as it is.
