@@ -375,7 +375,7 @@ impl<'n> Turn<'n> {
         let command = plan.steps[index].command;
         let admitted = command.filter(|command| is_admitted(session, command, request));
         if let Some(command) = admitted.filter(|command| session.allows(command)) {
-            if self.is_held_back(session, command) {
+            if self.is_held_back(session, command, request) {
                 session.last_command = Some(command);
                 return Some(Later::Pause);
             }
@@ -392,19 +392,28 @@ impl<'n> Turn<'n> {
         None
     }
 
-    /// Returns whether CLIENT PAUSE holds a command back.
-    fn is_held_back(&self, session: &Session, command: &Registered) -> bool {
-        let may_write = |command: &Registered| command.command.flags & (WRITE | MAY_REPLICATE) != 0;
+    /// Returns whether CLIENT PAUSE holds a request back.
+    fn is_held_back(&self, session: &Session, command: &Registered, request: Request<'_>) -> bool {
         match self.server.pause.in_force(self.now) {
             None => false,
             Some((Held::Everything, _)) => true,
             Some((Held::Writes, _)) => match &session.transaction {
                 Some(transaction) if command.command.name == "EXEC" => {
-                    transaction.queue.iter().any(|(queued, _)| may_write(queued))
+                    transaction.queue.iter().any(|(queued, request)| self.may_write(queued, request.as_request()))
                 }
-                _ => may_write(command),
+                _ => self.may_write(command, request),
             },
         }
+    }
+
+    /// Returns whether a request may change keys or reach other servers. A script says so itself, if it says anything.
+    fn may_write(&self, command: &Registered, request: Request<'_>) -> bool {
+        #[cfg(feature = "lua")]
+        if let Some(flags) = super::scripting::declared_flags(self.server, command, request) {
+            return flags & crate::script::NO_WRITES == 0;
+        }
+        let _ = request;
+        command.command.flags & (WRITE | MAY_REPLICATE) != 0
     }
 
     /// Frees memory if too much is used. Returns whether that was in vain and the command needs some.

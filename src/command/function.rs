@@ -3,7 +3,7 @@
 use super::aftermath::show_ahead;
 use super::args::is_word;
 use super::scripting::{RUNS, Run, key_count, run, run_args, script_error};
-use super::{ALLOW_BUSY, Call, Command, DENY_OOM, Group, NO_SCRIPT, READ, WRITE, one_of, string, token};
+use super::{ALLOW_BUSY, Call, Command, DENY_OOM, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::rdb::library;
@@ -14,23 +14,22 @@ const COST: &str = "Depends on the function that is executed.";
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[
-    Command::new("FCALL", fcall, RUNS, Group::Scripting).args(&run_args("function", false, true)).docs(
-        "7.0.0",
-        COST,
-        "Calls a function.",
-    ),
-    Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting).args(&run_args("function", true, true)).docs(
-        "7.0.0",
-        COST,
-        "Calls a function that must not write.",
-    ),
-    Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
-        "7.0.0",
-        "Depends on subcommand.",
-        "Holds the commands about functions.",
-    ),
-];
+pub const COMMANDS: &[Command] =
+    &[
+        Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
+            .args(&run_args("function", false, true))
+            .docs("7.0.0", COST, "Calls a function."),
+        Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting).args(&run_args("function", true, true)).docs(
+            "7.0.0",
+            COST,
+            "Calls a function that must not write.",
+        ),
+        Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
+            "7.0.0",
+            "Depends on subcommand.",
+            "Holds the commands about functions.",
+        ),
+    ];
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("DELETE", delete, WRITE | NO_SCRIPT, Group::Scripting)

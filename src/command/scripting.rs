@@ -13,8 +13,8 @@ use super::args::is_word;
 use super::dispatch::find;
 use super::{
     ACCESS, ALLOW_BUSY, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
-    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string,
-    token,
+    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, Registered, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of,
+    string, token,
 };
 use crate::acl::Denial;
 use crate::error::{Error, Result};
@@ -42,16 +42,14 @@ pub(super) const fn run_args(script: &'static str, is_read_only: bool, with_note
 /// Declares the commands of this file.
 pub const COMMANDS: &[Command] =
     &[
-        Command::new("EVAL", eval, RUNS, Group::Scripting).args(&run_args("script", false, true)).docs(
+        Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
             "2.6.0",
             COST,
             "Runs a script.",
         ),
-        Command::new("EVALSHA", eval_sha, RUNS, Group::Scripting).args(&run_args("sha1", false, false)).docs(
-            "2.6.0",
-            COST,
-            "Runs a script that was loaded before, by its SHA1.",
-        ),
+        Command::new("EVALSHA", eval_sha, RUNS | MAY_REPLICATE, Group::Scripting)
+            .args(&run_args("sha1", false, false))
+            .docs("2.6.0", COST, "Runs a script that was loaded before, by its SHA1."),
         Command::new("EVAL_RO", eval_ro, RUNS | READ, Group::Scripting).args(&run_args("script", true, true)).docs(
             "7.0.0",
             COST,
@@ -133,6 +131,25 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let scratch = std::mem::take(&mut engines.scratch);
     engines.scratch = run_script(call, engines.eval(&scripts.control), &script, keys, is_read_only, scratch)?;
     Ok(())
+}
+
+/// Returns what the script or function that a request runs says of itself; `None` where it says nothing, where there is
+/// none, and while another one keeps the interpreters for long.
+#[cold]
+pub(super) fn declared_flags(
+    server: &Namespace,
+    command: &Registered,
+    request: Request<'_>,
+) -> Option<crate::script::Flags> {
+    let subject = (request.len() > 1).then(|| request.arg(1))?;
+    let scripts = &server.scripts;
+    let flags = match &command.name[..] {
+        "eval" | "eval_ro" => crate::script::flags_of(subject)?,
+        "evalsha" | "evalsha_ro" => scripts.engines_soon(server.store.seat())?.cache.find(subject)?.flags,
+        "fcall" | "fcall_ro" => scripts.engines_soon(server.store.seat())?.libraries.function(subject)?.flags,
+        _ => return None,
+    };
+    (flags & COMPATIBLE == 0).then_some(flags)
 }
 
 fn run_script(

@@ -30,6 +30,7 @@ mod vm;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -74,6 +75,14 @@ scoped_tls_hkt::scoped_thread_local! {
     // Not state, but an argument: the functions of `api` live as long as the interpreter, and what they act on lives as
     // long as one script. It is there while the script runs, on its thread, and for nobody else.
     static mut HOST: for<'a> &'a mut (dyn Host + 'a)
+}
+
+/// How long to wait for the interpreters before looking whether that will take long.
+const SOON: Duration = Duration::from_millis(5);
+
+/// Returns the flags in a script's first line; `None` where that is wrong.
+pub fn flags_of(script: &[u8]) -> Option<Flags> {
+    shebang::of_script(script).ok().map(|(flags, _)| flags)
 }
 
 /// Holds all about scripts that one namespace owns.
@@ -128,6 +137,18 @@ impl Scripts {
     /// Lends the interpreters. A script keeps them while it runs.
     pub fn engines(&self) -> MutexGuard<'_, Engines> {
         self.engines.lock()
+    }
+
+    /// Lends the interpreters like [`Scripts::engines`], unless a script keeps them for longer than others are to wait:
+    /// the seat of the store's gate tells.
+    pub fn engines_soon(&self, seat: &Seat) -> Option<MutexGuard<'_, Engines>> {
+        loop {
+            match self.engines.try_lock_for(SOON) {
+                None if seat.is_occupied() => return None,
+                None => {}
+                lent => return lent,
+            }
+        }
     }
 
     fn take_stock(&self, engines: &Engines) {

@@ -83,3 +83,67 @@ const STALE: &str = r#"
     PING
     EXEC
 "#;
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_pause_of_writes_holds_back_the_scripts_that_may_write() {
+    super::companions::play(PAUSED_SCRIPTS);
+}
+
+#[cfg(feature = "lua")]
+const PAUSED_SCRIPTS: &str = r##"
+    # a script that says nothing of itself may write, and so may one that does not say that it will not
+    a: CLIENT PAUSE 1000000 WRITE
+    b> EVAL "return 1" 0
+    c> EVAL "#!lua\nreturn 2" 0
+    d> EVAL_RO "#!lua\nreturn 3" 0
+    e> EVALSHA 0000000000000000000000000000000000000000 0
+    f> FCALL nosuch 0
+    g> EVAL "#!lua flags=nosuch\\nreturn 6" 0
+    ? blocked_clients:6
+    a: EVAL "#!lua flags=no-writes\nreturn 4" 0
+    a: EVAL_RO "return 5" 0
+    a: EVALSHA_RO 0000000000000000000000000000000000000000 0
+    a: FCALL_RO nosuch 0
+    a: EVAL "#!lua flags=no-writes,allow-oom\nreturn redis.call('SET', KEYS[1], 1)" 1 k
+    a: CLIENT UNPAUSE
+    b<
+    c<
+    d<
+    e<
+    f<
+    g<
+
+    # by name, it is known what they said when they were loaded
+    a: SCRIPT LOAD "#!lua flags=no-writes\nreturn 1"
+    a: SCRIPT LOAD "return 1"
+    a: FUNCTION LOAD REPLACE "#!lua name=paused\nredis.register_function{function_name='quiet', callback=function() return 1 end, flags={'no-writes'}}\nredis.register_function('loud', function() return 2 end)"
+    a: CLIENT PAUSE 1000000 WRITE
+    a: EVALSHA 77f21361171213377cb083e2ffc2ae24ffdff8fb 0
+    a: FCALL quiet 0
+    b> EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
+    c> FCALL loud 0
+    d> EVALSHA short 0
+    ? blocked_clients:3
+    a: CLIENT UNPAUSE
+    b<
+    c<
+    d<
+    a: FUNCTION DELETE paused
+
+    # a transaction waits when one of its scripts has to
+    b: MULTI
+    b: EVAL "#!lua\nreturn 1" 0
+    c: MULTI
+    c: EVAL "return 2" 0
+    d: MULTI
+    d: EVAL "#!lua flags=no-writes\nreturn 3" 0
+    a: CLIENT PAUSE 1000000 WRITE
+    d: EXEC
+    b> EXEC
+    c> EXEC
+    ? blocked_clients:2
+    a: CLIENT UNPAUSE
+    b<
+    c<
+"##;
