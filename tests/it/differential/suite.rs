@@ -147,3 +147,42 @@ const PAUSED_SCRIPTS: &str = r##"
     b<
     c<
 "##;
+
+#[cfg(feature = "lua")]
+#[test]
+fn the_log_of_denials_tells_whether_a_script_asked() {
+    tell(DENIED_IN_SCRIPTS);
+}
+
+#[cfg(feature = "lua")]
+const DENIED_IN_SCRIPTS: &str = r##"
+    ACL DELUSER alice
+    ACL LOG RESET
+    ACL SETUSER alice on nopass +@all -incr ~object:* resetchannels &news
+    b: AUTH alice x
+    b: EVAL "return redis.pcall('INCR', 'object:1')" 0
+    ACL LOG 1
+    b: EVAL "return redis.pcall('GET', 'other')" 0
+    ACL LOG 1
+    b: EVAL "return redis.pcall('PUBLISH', 'weather', 'x')" 0
+    ACL LOG 1
+    b: EVAL "return redis.call('INCR', 'object:2')" 0
+    ACL LOG
+
+    # the script's own key is asked for by the client, and so is a script in a transaction; its calls are not
+    ACL DELUSER alice
+    ACL LOG RESET
+    ACL SETUSER alice on nopass +@all -incr ~object:*
+    b: AUTH alice x
+    b: EVAL "return 1" 1 other
+    ACL LOG 1
+    b: MULTI
+    b: EVAL "return redis.pcall('INCR', 'object:1')" 0
+    b: GET object:1
+    b: EVAL "return redis.pcall('SET', KEYS[1] .. 'x', 1)" 1 object:1
+    ACL SETUSER alice -get
+    b: EXEC
+    ACL LOG
+    ACL LOG RESET
+    ACL DELUSER alice
+"##;
