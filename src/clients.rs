@@ -14,10 +14,10 @@ use tracing::info;
 
 use crate::clock::Now;
 use crate::command::Registered;
-use crate::config::{Config, OutputLimit};
+use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::mailbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
-use crate::store::NEVER;
+use crate::store::{NEVER, Pressure};
 use crate::tracking::{BROADCAST, BROKEN, Mode};
 
 /// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
@@ -66,6 +66,8 @@ pub struct ClientInfo {
     is_silent: AtomicBool,
     /// What [`Clients::account`] counts it with, in bytes.
     counted_memory: AtomicUsize,
+    /// What all clients are counted with, see [`Clients`].
+    all_memory: Arc<AtomicUsize>,
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static Registered>>,
@@ -225,6 +227,9 @@ impl ClientInfo {
         if limit.soft_bytes != 0 && is_delivered {
             self.note_soft_limit(limit, now);
         }
+        if config.maxmemory_clients != ClientMemory::Bytes(0) && is_delivered {
+            self.count_memory(); // whoever posts looks at the sum after its command
+        }
         is_delivered
     }
 
@@ -320,6 +325,13 @@ impl ClientInfo {
             + self.queued_bytes.load(Relaxed)
             + self.waiting()
             + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
+    }
+
+    /// Counts what the client takes now; returns what all take together.
+    fn count_memory(&self) -> usize {
+        let memory = self.memory();
+        let growth = memory.wrapping_sub(self.counted_memory.swap(memory, Relaxed));
+        self.all_memory.fetch_add(growth, Relaxed).wrapping_add(growth)
     }
 
     /// Returns the bytes of what the client has sent and what it has not read.
@@ -466,11 +478,18 @@ pub struct Clients {
     blocked: AtomicUsize,
     timed: AtomicUsize,
     /// The bytes that clients take together, as far as they are counted: only while there is a limit.
-    memory: AtomicUsize,
+    memory: Arc<AtomicUsize>,
     evicted: AtomicU64,
+    /// Where what waits for clients is counted.
+    pressure: Arc<Pressure>,
 }
 
 impl Clients {
+    /// Creates a list of nobody; what is left for clients is reported as used memory.
+    pub fn new(pressure: Arc<Pressure>) -> Self {
+        Clients { pressure, ..Clients::default() }
+    }
+
     /// Adds a client, unless there are `most` already.
     pub fn admit(&self, peer: Peer, now: Now, most: usize) -> Option<Arc<ClientInfo>> {
         let mut by_id = self.by_id.lock();
@@ -479,7 +498,7 @@ impl Clients {
             return None;
         }
         let id = self.last_id.fetch_add(1, Relaxed) + 1;
-        let mailbox = Mailbox::default();
+        let mailbox = Mailbox::new(self.pressure.clone());
         if self.are_over.load(Relaxed) {
             mailbox.signal(END);
         }
@@ -502,6 +521,7 @@ impl Clients {
             is_exempt: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),
+            all_memory: self.memory.clone(),
             watched: AtomicUsize::new(0),
             is_monitoring: AtomicBool::new(false),
             query_buffer: AtomicUsize::new(0),
@@ -536,10 +556,7 @@ impl Clients {
         if client.mailbox.is_ending() {
             return; // it is not counted any more
         }
-        let memory = client.memory();
-        let before = client.counted_memory.swap(memory, Relaxed);
-        let all = self.memory.fetch_add(memory.wrapping_sub(before), Relaxed).wrapping_add(memory.wrapping_sub(before));
-        if all as u64 >= most {
+        if client.count_memory() as u64 >= most {
             self.evict(most);
         }
     }

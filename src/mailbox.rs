@@ -5,11 +5,13 @@
 //! stay shared bytes while they wait, so that ten thousand slow subscribers keep one copy of a message.
 //!
 //! A busy connection looks at one word per exchange, [`Mailbox::signals`]; an idle one leaves its waker with what it
-//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::post`].
+//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::post`], and counts as used memory:
+//! each frame once, however many clients it waits for.
 //!
 //! [`ClientInfo::post`]: crate::clients::ClientInfo::post
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 
@@ -17,6 +19,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::resp::{Output, Protocol, Reply};
+use crate::store::Pressure;
 
 /// A set of the signals below.
 pub type Signals = u8;
@@ -40,6 +43,8 @@ pub struct Mailbox {
     /// Changed only under the lock, so that no one who is about to sleep misses a signal.
     signals: AtomicU8,
     inner: Mutex<Inner>,
+    /// Where frames are counted.
+    pressure: Arc<Pressure>,
 }
 
 #[derive(Default)]
@@ -54,6 +59,11 @@ struct Inner {
 }
 
 impl Mailbox {
+    /// Creates an empty mailbox; what is left in it is reported as used memory.
+    pub fn new(pressure: Arc<Pressure>) -> Self {
+        Mailbox { pressure, ..Mailbox::default() }
+    }
+
     /// Returns what has been signalled and not been dealt with.
     #[inline]
     pub fn signals(&self) -> Signals {
@@ -83,7 +93,7 @@ impl Mailbox {
         if self.is_ending() {
             return false;
         }
-        let frame = letter.in_protocol(inner.protocol);
+        let frame = letter.in_protocol(inner.protocol, &self.pressure);
         if (inner.len + frame.len()) as u64 > most {
             (inner.frames, inner.len) = (VecDeque::new(), 0);
             self.raise(&mut inner, OVERFLOW);
@@ -163,22 +173,46 @@ impl<'a> Letter<'a> {
         Letter { write, frames: [None, None] }
     }
 
-    fn in_protocol(&mut self, protocol: Protocol) -> Bytes {
+    fn in_protocol(&mut self, protocol: Protocol, pressure: &Arc<Pressure>) -> Bytes {
         let frame = &mut self.frames[usize::from(protocol == Protocol::Resp3)];
         let write = self.write;
         let written = frame.get_or_insert_with(|| {
             let mut out = Output::new();
             write(&mut Reply::new(&mut out, protocol));
-            out.into_bytes().freeze()
+            Bytes::from_owner(Counted::new(out.into_bytes().freeze(), pressure.clone()))
         });
         written.clone()
+    }
+}
+
+/// Counts bytes as used memory as long as anybody keeps them.
+struct Counted {
+    bytes: Bytes,
+    pressure: Arc<Pressure>,
+}
+
+impl Counted {
+    fn new(bytes: Bytes, pressure: Arc<Pressure>) -> Self {
+        pressure.report_outside(0, bytes.len());
+        Counted { bytes, pressure }
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.pressure.report_outside(self.bytes.len(), 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
 

@@ -23,7 +23,7 @@ use crate::observe::sampler::Counted;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
-use crate::store::{Alarm, Herald, Hold, NEVER, Relief, Store, Totals};
+use crate::store::{Alarm, Herald, Hold, NEVER, Pressure, Relief, Store, Totals};
 use crate::tracking::Tracking;
 
 /// Holds one instance.
@@ -301,10 +301,11 @@ impl Namespace {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        let (hub, clients, settings) = (Arc::<Hub>::default(), Arc::<Clients>::default(), Settings::new(config));
+        let (hub, pressure, settings) = (Arc::<Hub>::default(), Arc::<Pressure>::default(), Settings::new(config));
+        let clients = Arc::new(Clients::new(pressure.clone()));
         let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone())));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
-        let store = Store::new(config.databases as usize, threads, alarm, Herald::new(notifier.clone()));
+        let store = Store::new(config.databases as usize, threads, alarm, pressure, Herald::new(notifier.clone()));
         let namespace = Namespace {
             #[cfg(feature = "lua")]
             scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone()),

@@ -126,9 +126,9 @@ impl Database {
 
 impl Store {
     /// Creates `databases` empty databases, for `threads` that execute commands; `alarm` is told when something falls
-    /// due earlier than expected, and `herald` has told what happens to keys.
-    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>, herald: Herald) -> Self {
-        let (hasher, pressure, herald) = (Hasher::new(), Arc::new(Pressure::default()), Arc::new(herald));
+    /// due earlier than expected, `pressure` counts the memory, and `herald` has told what happens to keys.
+    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>, pressure: Arc<Pressure>, herald: Herald) -> Self {
+        let (hasher, herald) = (Hasher::new(), Arc::new(herald));
         let database = |number| Database {
             number,
             shards: OnceLock::new(),
@@ -149,7 +149,7 @@ impl Store {
 
     /// Returns how much memory is used and may be.
     #[inline]
-    pub fn pressure(&self) -> &Pressure {
+    pub fn pressure(&self) -> &Arc<Pressure> {
         &self.pressure
     }
 

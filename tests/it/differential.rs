@@ -46,7 +46,6 @@ mod sessions;
 mod settings;
 mod strings;
 mod suite;
-mod suite_table;
 mod tracking;
 mod transactions;
 mod wire;

@@ -249,3 +249,24 @@ fn without_a_limit_nothing_is_counted_short_and_a_lifted_limit_is_forgotten() {
     ]);
     assert_eq!(replies, ["+OK", OOM, "+OK", "+OK"]);
 }
+
+#[test]
+fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
+    const MESSAGE_LEN: usize = 100_000;
+    let server = TestServer::start();
+    let mut client = server.client();
+    let mut slow: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for client in &mut slow {
+        assert_eq!(client.call("SUBSCRIBE news"), "*3 $9 subscribe $4 news :1");
+    }
+    let before = used(&mut client);
+    let publish = format!("PUBLISH news {}", "x".repeat(MESSAGE_LEN));
+    // More than any socket takes, so that most of it waits.
+    for _ in 0..300 {
+        assert_eq!(client.call(&publish), ":4");
+    }
+    let waiting = used(&mut client) - before;
+    assert!((200 * MESSAGE_LEN..310 * MESSAGE_LEN).contains(&waiting), "{waiting}");
+    drop(slow);
+    wait_until(|| used(&mut client) < before + MESSAGE_LEN);
+}
