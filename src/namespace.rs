@@ -290,10 +290,16 @@ impl Namespace {
 
     /// Stops: nobody is let in any more, and every connection ends after its replies.
     pub fn stop(&self) {
+        self.begin_to_stop();
+        self.clients.end_all();
+    }
+
+    /// Stops like [`Namespace::stop`], but connections end once nobody is let in any more: who has been told that the
+    /// server is gone does not reach it again.
+    pub fn begin_to_stop(&self) {
         self.stop.cancel();
         #[cfg(feature = "lua")]
         self.scripts.control.end_all();
-        self.clients.end_all();
     }
 
     /// Creates an empty instance whose commands are executed by so many threads.

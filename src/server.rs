@@ -135,6 +135,7 @@ impl Builder {
             runtime: Handle::current(),
             ports: Mutex::new(Ports::new(plain, tls)),
             tasks: TaskTracker::new(),
+            accepting: TaskTracker::new(),
         });
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         let follower = Arc::downgrade(&shared);
@@ -143,8 +144,9 @@ impl Builder {
             .settings
             .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
         if let Some(listener) = unix {
-            shared.tasks.spawn(shared.clone().accept_unix(listener));
+            shared.tasks.spawn(shared.accepting.track_future(shared.clone().accept_unix(listener)));
         }
+        shared.tasks.spawn(shared.clone().end_clients());
         if !shared.namespace.clock.is_manual() {
             // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys end.
             shared.tasks.spawn_on(shared.clone().sweep(), &shared.workers[0].runtime);
@@ -211,7 +213,7 @@ impl Server {
 
     /// Stops: no new connections, the replies in flight are written, every connection is closed.
     pub async fn shutdown(self) {
-        self.namespace().stop();
+        self.namespace().begin_to_stop();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         if let Some(path) = &self.namespace().settings.current().unixsocket {
@@ -247,6 +249,8 @@ struct Shared {
     runtime: Handle,
     ports: Mutex<Ports>,
     tasks: TaskTracker,
+    /// The tasks that accept connections, also among `tasks`.
+    accepting: TaskTracker,
 }
 
 impl Shared {
@@ -254,7 +258,7 @@ impl Shared {
     fn listen(self: &Arc<Self>, opened: &mut Opened) {
         for listener in opened.take() {
             let accept = self.clone().accept_tcp(listener, opened.acceptor.clone(), opened.closed.clone());
-            self.tasks.spawn_on(accept, &self.runtime);
+            self.tasks.spawn_on(self.accepting.track_future(accept), &self.runtime);
         }
     }
 
@@ -295,6 +299,14 @@ impl Shared {
                 Err(error) => pause_after(&error).await,
             }
         }
+    }
+
+    /// Ends all connections when the server has been told to stop and its ports are closed.
+    async fn end_clients(self: Arc<Self>) {
+        self.namespace.stop.cancelled().await;
+        self.accepting.close();
+        self.accepting.wait().await;
+        self.namespace.clients.end_all();
     }
 
     async fn accept_unix(self: Arc<Self>, listener: UnixListener) {

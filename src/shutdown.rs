@@ -20,6 +20,6 @@ pub fn shut_down(server: &Namespace, options: ShutdownOptions) -> bool {
         }
         warn!("Error trying to save the DB. Exit anyway.");
     }
-    server.stop();
+    server.begin_to_stop();
     true
 }

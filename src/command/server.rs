@@ -3,6 +3,7 @@
 use tracing::warn;
 
 use super::args::is_word;
+use super::dispatch::Wait;
 use super::info;
 use super::{
     ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
@@ -11,7 +12,7 @@ use super::{
 use crate::config::{ShutdownOptions, rewrite_file, system_text};
 use crate::error::{Error, Result};
 use crate::shutdown::shut_down;
-use crate::store::Totals;
+use crate::store::{NEVER, Totals};
 
 const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -123,7 +124,8 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if !shut_down(call.server, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
-    call.session.closing = true;
+    // Nothing that came with it is carried out any more, and the connection ends when the ports are closed.
+    call.wait(Wait { until_ms: NEVER, reply: |_| {} });
     Ok(())
 }
 
