@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{Config, SetError};
+use crate::config::{Config, Effect, SetError, Setting};
 #[cfg(feature = "tls")]
 use crate::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -135,6 +135,12 @@ impl Ports {
     /// # Errors
     /// The setting that cannot be followed; all ports are then as before.
     pub fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
+        if self.tls.acceptor.is_some()
+            && new.tls_port != 0
+            && let Some(name) = changed_tls(old, new)
+        {
+            Acceptor::new(new).map_err(|cause| refused(name, NO_TLS, &cause))?;
+        }
         let (moves, changes_port) = (old.bind != new.bind, old.port != new.port);
         let (was, tls_was) = (self.plain_port(), self.tls.addr().map_or(0, |addr| addr.port()));
         let becomes = if changes_port { new.port } else { was };
@@ -161,6 +167,15 @@ impl Ports {
             refused("tls-port", reason, &cause)
         })
     }
+}
+
+/// Returns the first setting that differs and says what TLS is like, apart from the port.
+pub fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
+    let is_honoured = |setting: &&Setting| setting.effect == Effect::Honoured && setting.name != "tls-port";
+    Setting::all()
+        .filter(|setting| setting.name.starts_with("tls-") && is_honoured(setting))
+        .find(|setting| setting.get(old) != setting.get(new))
+        .map(|setting| setting.name)
 }
 
 fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {

@@ -123,6 +123,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
     let (is_free_port, supervisor) = (config.port == 0 && config.tls_port == 0, config.supervised);
     let unixsocket = config.unixsocket.clone();
     let port = config.port;
+    let (has_plain_port, has_tls_port) = (config.port != 0 || config.tls_port == 0, config.tls_port != 0);
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
@@ -133,7 +134,10 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
         })?;
         server.namespace().settings.on_change(move |old, new| follow_settings(&log, old, new));
         info!("Server initialized");
-        info!("Ready to accept connections tcp");
+        let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
+        for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
+            info!("Ready to accept connections {kind}");
+        }
         if unixsocket.is_some() {
             info!("Ready to accept connections unix");
         }

@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::config::{Config, SetError};
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::listening::{Opened, Ports, bind_unix};
+use crate::listening::{Opened, Ports, bind_unix, changed_tls};
 use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
@@ -264,7 +264,8 @@ impl Shared {
 
     /// Listens where new settings say.
     fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
-        if (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port) {
+        let same_ports = (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port);
+        if same_ports && changed_tls(old, new).is_none() {
             return Ok(());
         }
         let _inside = self.runtime.enter();

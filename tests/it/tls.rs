@@ -169,6 +169,40 @@ fn changed_settings_hold_for_the_next_connection() {
 }
 
 #[test]
+fn settings_that_make_no_tls_are_refused_and_those_before_stay() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients no");
+    let addr = server.server.addr();
+    let mut client = authority.connect(addr, false);
+    let bad = authority.path("nowhere.crt").display().to_string();
+    let client_key = authority.path("client.key").display().to_string();
+    let refusals = [
+        (vec!["tls-cert-file", &bad], "tls-cert-file"),
+        (vec!["tls-key-file", &client_key], "tls-key-file"),
+        (vec!["maxclients", "100", "tls-protocols", "SSLv2"], "tls-protocols"),
+        (vec!["tls-ca-cert-file", "", "tls-auth-clients", "yes"], "tls-ca-cert-file"),
+    ];
+    for (settings, name) in refusals {
+        assert_eq!(
+            client.call_args(&[&["CONFIG", "SET"][..], &settings].concat()),
+            format!(
+                "-ERR CONFIG SET failed (possibly related to argument '{name}') - Unable to update TLS configuration. \
+                 Check server logs."
+            )
+        );
+        assert!(authority.is_served(addr, false), "{settings:?}");
+    }
+    client.expect(&[
+        ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
+        ("CONFIG GET tls-protocols", "*2 $13 tls-protocols $0 "),
+    ]);
+    // Both at once fit together.
+    let client_cert = authority.path("client.crt").display().to_string();
+    assert_eq!(client.call_args(&["CONFIG", "SET", "tls-key-file", &client_key, "tls-cert-file", &client_cert]), "+OK");
+    assert!(authority.is_served(addr, false));
+}
+
+#[test]
 fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let authority = Authority::new();
