@@ -68,6 +68,8 @@ pub struct Namespace {
     pub stop: CancellationToken,
     /// Whether keys whose time has come are looked for; they are invisible either way.
     is_sweeping: AtomicBool,
+    /// Whether scripts may call DEBUG.
+    pub may_scripts_debug: AtomicBool,
     /// Asks the allocator what it holds, where that is known.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -334,6 +336,7 @@ impl Namespace {
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
             is_sweeping: AtomicBool::new(true),
+            may_scripts_debug: AtomicBool::new(false),
             allocator: None,
         };
         namespace.apply_settings();

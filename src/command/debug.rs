@@ -5,6 +5,7 @@
 
 mod digest;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tracing::{error, warn};
@@ -37,6 +38,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("DIGEST-VALUE", 0, usize::MAX, digest::values),
     ("DROP-CLUSTER-PACKET-FILTER", 1, 1, accept),
     ("ERROR", 1, 1, reply_error),
+    ("HELP", 0, 0, help),
     ("HTSTATS", 1, 1, table_statistics),
     ("HTSTATS-KEY", 1, 1, |call| refuse_key(call, "The value stored at the specified key is not represented using an hash table")),
     ("LEAK", 1, 1, accept),
@@ -56,7 +58,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("REPLYBUFFER", 2, 2, reply_buffer),
     ("SEGFAULT", 0, usize::MAX, |call| die(call, "crashed by signal: 11")),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
-    ("SET-DISABLE-DENY-SCRIPTS", 1, 1, accept),
+    ("SET-DISABLE-DENY-SCRIPTS", 1, 1, let_scripts_debug),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, accept),
     ("SLEEP", 1, 1, sleep),
     ("STRINGMATCH-TEST", 0, 0, |call| { call.reply.simple("Apparently Redis did not crash: test passed"); Ok(()) }),
@@ -100,6 +102,26 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
     call.server.set_sweeping(is_on);
     call.reply.ok();
+    Ok(())
+}
+
+/// Lets scripts call DEBUG; in Redis, everything.
+fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
+    let is_on = leading_number(call.args.bytes()?) != 0.0;
+    call.server.may_scripts_debug.store(is_on, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lists the subcommands: how many arguments they take at least, and whether they take more.
+fn help(call: &mut Call<'_>) -> Result<()> {
+    let shown = |(name, least, most, _): &(&str, usize, usize, Subcommand)| {
+        let optional = if most > least { " [<arg> ...]" } else { "" };
+        format!("{name}{}{optional}", " <arg>".repeat(*least))
+    };
+    call.reply.array(SUBCOMMANDS.len() + 1);
+    call.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    SUBCOMMANDS.iter().for_each(|subcommand| call.reply.simple(&shown(subcommand)));
     Ok(())
 }
 

@@ -43,6 +43,7 @@ impl<'r> ReplyReader<'_, 'r> {
             b',' => Value::Table(tagged(lua, "double", double(line))?),
             b'(' => Value::Table(tagged(lua, "big_number", lua.create_string(line)?)?),
             b'=' => self.verbatim(length(line))?,
+            b'|' => self.behind_attribute(length(line))?,
             _ => Value::Nil,
         })
     }
@@ -70,8 +71,17 @@ impl<'r> ReplyReader<'_, 'r> {
         Ok(Value::Table(table))
     }
 
+    /// Scripts do not see what is said about a value.
+    fn behind_attribute(&mut self, len: usize) -> Result<Value> {
+        for _ in 0..len * 2 {
+            self.value()?;
+        }
+        self.value()
+    }
+
+    /// The table grows as that of Redis does, because the order in which a script goes through it follows from that.
     fn map(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(0, len)?;
+        let table = self.lua.create_table()?;
         for _ in 0..len {
             let (key, value) = (self.value()?, self.value()?);
             table.raw_set(key, value)?;
@@ -79,8 +89,9 @@ impl<'r> ReplyReader<'_, 'r> {
         Ok(Value::Table(tagged(self.lua, "map", table)?))
     }
 
+    /// See `map`.
     fn set(&mut self, len: usize) -> Result<Value> {
-        let table = self.lua.create_table_with_capacity(0, len)?;
+        let table = self.lua.create_table()?;
         for _ in 0..len {
             table.raw_set(self.value()?, true)?;
         }

@@ -186,3 +186,69 @@ const DENIED_IN_SCRIPTS: &str = r##"
     ACL LOG RESET
     ACL DELUSER alice
 "##;
+
+#[test]
+fn what_is_for_clusters_is_refused_as_by_redis() {
+    tell(CLUSTER);
+}
+
+const CLUSTER: &str = r##"
+    READONLY
+    READONLY x
+    READWRITE
+    ASKING
+    CLUSTER
+    CLUSTER INFO
+    CLUSTER INFO x
+    CLUSTER NODES
+    CLUSTER SLOTS
+    CLUSTER SHARDS
+    CLUSTER MYID
+    CLUSTER KEYSLOT k
+    CLUSTER RESET
+    CLUSTER RESET HARD
+    CLUSTER SETSLOT 1 STABLE
+    CLUSTER HELP
+    CLUSTER NOSUCH
+    ACL SETUSER alice on nopass +readonly -@all +cluster|info
+    ACL GETUSER alice
+    ACL DRYRUN alice READONLY
+    ACL DRYRUN alice CLUSTER INFO
+    ACL DELUSER alice
+    MULTI
+    READONLY
+    CLUSTER INFO
+    EXEC
+"##;
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_may_debug_once_debug_says_so() {
+    tell(DEBUGGING_SCRIPTS);
+}
+
+#[cfg(feature = "lua")]
+const DEBUGGING_SCRIPTS: &str = r##"
+    EVAL "return redis.pcall('DEBUG', 'PROTOCOL', 'string')" 0
+    DEBUG SET-DISABLE-DENY-SCRIPTS 1
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'string')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'bignum')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'map')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'set')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'double')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'null')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'verbatim')" 0
+    EVAL "return redis.call('DEBUG', 'PROTOCOL', 'true')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'bignum')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'map')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'set')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'double')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'null')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'verbatim')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'false')" 0
+    EVAL "redis.setresp(3); return redis.call('DEBUG', 'PROTOCOL', 'attrib')" 0
+    EVAL "redis.call('SET', KEYS[1], 1, 'PX', 1) redis.call('DEBUG', 'SLEEP', 0.01) return redis.call('EXISTS', KEYS[1])" 1 k
+    EXISTS k
+    DEBUG SET-DISABLE-DENY-SCRIPTS 0
+    EVAL "return redis.pcall('DEBUG', 'PROTOCOL', 'string')" 0
+"##;
