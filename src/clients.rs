@@ -164,6 +164,11 @@ impl ClientInfo {
         self.watched.store(watched, Relaxed);
     }
 
+    /// Returns how many keys are watched.
+    pub fn watched(&self) -> usize {
+        self.watched.load(Relaxed)
+    }
+
     /// Notes how many bytes of requests are there and how many more have room.
     #[inline]
     pub fn set_query_buffer(&self, len: usize, room: usize) {

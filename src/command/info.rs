@@ -107,13 +107,16 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "connected_clients", call.server.clients.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", call.config.maxclients);
-    let buffers: Vec<_> = call.server.clients.all().iter().map(|client| client.buffers()).collect();
+    let clients = call.server.clients.all();
+    let buffers: Vec<_> = clients.iter().map(|client| client.buffers()).collect();
     field(text, "client_recent_max_input_buffer", buffers.iter().map(|(input, _)| *input).max().unwrap_or(0));
     field(text, "client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
     field(text, "blocked_clients", call.server.clients.blocked());
     field(text, "tracking_clients", call.server.tracking.tracked().clients);
     field(text, "pubsub_clients", call.server.clients.count_of(Class::Subscriber));
+    field(text, "watching_clients", clients.iter().filter(|client| client.watched() > 0).count());
     field(text, "clients_in_timeout_table", call.server.clients.timed());
+    field(text, "total_watched_keys", all_totals(call).watched);
     field(text, "total_blocking_keys", 0);
     field(text, "total_blocking_keys_on_nokey", 0);
 }

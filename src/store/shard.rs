@@ -87,6 +87,8 @@ pub struct Totals {
     pub expired: u64,
     /// Keys removed for want of memory since the store was made.
     pub evicted: u64,
+    /// Keys that somebody watches, there or not.
+    pub watched: usize,
 }
 
 impl std::ops::AddAssign for Totals {
@@ -97,6 +99,7 @@ impl std::ops::AddAssign for Totals {
         self.changes += other.changes;
         self.expired += other.expired;
         self.evicted += other.evicted;
+        self.watched += other.watched;
     }
 }
 
@@ -138,6 +141,7 @@ impl Shard {
             changes: self.changes,
             expired: self.expired,
             evicted: self.evicted,
+            watched: self.watchers.len(),
         }
     }
 

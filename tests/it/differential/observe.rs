@@ -13,6 +13,8 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("clients", "total_blocking_keys", "from Redis 7.2"),
     ("clients", "total_blocking_keys_on_nokey", "from Redis 7.2"),
     ("clients", "pubsub_clients", "from Redis 7.4"),
+    ("clients", "watching_clients", "from Redis 7.4"),
+    ("clients", "total_watched_keys", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("stats", "acl_access_denied_auth", "from Redis 7.2"),
     ("stats", "acl_access_denied_cmd", "from Redis 7.2"),
