@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs the clients of other languages against a server: run.sh PATH-TO-KEYLATCH
+# Runs the clients and lock libraries of other languages against a server: run.sh PATH-TO-KEYLATCH
 #
-# Everything that is installed or written goes to target/clients. Needs python3 with venv, node 20 and npm.
+# Everything that is written goes to target/clients. Needs python3 (3.11) with venv, node 20, npm and
+# cargo.
 set -euo pipefail
 
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
@@ -9,34 +10,43 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
 mkdir -p "$work/node"
 
-[ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-# Node looks for packages beside the program, so the program goes where they are.
-cp "$here/package.json" "$here/smoke.mjs" "$work/node/"
-npm install --prefix "$work/node" --silent --no-audit --no-fund --no-package-lock
+install_python() {
+    [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+}
+install_node() {
+    # Node looks for packages beside the program, so the programs go where they are.
+    cp "$here"/{package.json,*.mjs} "$work/node/"
+    npm install --prefix "$work/node" --silent --no-audit --no-fund --no-package-lock
+}
+install_rust() {
+    cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$work/rust"
+}
+# At the same time: most of it waits for the network.
+running=()
+for part in python node rust; do
+    (set -e; "install_$part") & running+=($!)
+done
+for each in "${running[@]}"; do wait "$each"; done
 export PYTHONDONTWRITEBYTECODE=1
 
-(cd "$work" && exec "$binary" --port 0 --bind 127.0.0.1 --save '') >"$work/server.log" 2>&1 &
-server=$!
-trap 'kill -KILL $server 2>/dev/null || true' EXIT
+# Starts so many servers afresh and runs a program beside them: beside COUNT PROGRAM [ARGUMENT...]
+beside() { "$work/venv/bin/python" "$here/servers.py" "$binary" "$@"; }
+py() { beside "$1" "$work/venv/bin/python" "$here/$2" "${@:3}"; }
+js() { beside "$1" node "$work/node/$2" "${@:3}"; }
+rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
-ready=
-for _ in $(seq 100); do
-    ready=$(grep -m 1 '^{"ready":true' "$work/server.log" || true)
-    [ -n "$ready" ] && break
-    kill -0 $server 2>/dev/null || break
-    sleep 0.1
+py 1 smoke.py
+py 1 django_cache.py
+js 1 smoke.mjs
+py 1 run_seed_lock.py
+py 1 locks.py 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' python-redis-lock 'ShedLock, replayed' \
+    'redislock, replayed' 'Laravel lock, replayed' 'Laravel funnel, replayed'
+js 1 locks.mjs 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore Mutex'
+rs 1
+for library in redlock-py 'pottery Redlock' 'redsync, replayed'; do py 5 locks.py "$library"; done
+for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore RedlockMutex'; do
+    js 5 locks.mjs "$library"
 done
-[ -n "$ready" ] || { echo 'FAILED: the server did not get ready'; cat "$work/server.log"; exit 1; } >&2
-read -r host port < <(python3 -c 'import json, sys; at = json.loads(sys.argv[1]); print(at["host"], at["port"])' "$ready")
-
-"$work/venv/bin/python" "$here/smoke.py" "$host" "$port"
-node "$work/node/smoke.mjs" "$host" "$port"
-"$work/venv/bin/python" "$here/run_seed_lock.py" "$host" "$port"
-
-kill -TERM $server
-status=0
-wait $server || status=$?
-trap - EXIT
-[ $status -eq 0 ] || { echo "FAILED: after SIGTERM the server ended with status $status"; cat "$work/server.log"; exit 1; } >&2
-echo 'clients: all well, and the server stopped with status 0'
+rs 5
+echo 'clients: all well, and every server stopped with status 0'

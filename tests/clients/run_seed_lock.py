@@ -1,6 +1,6 @@
 """Runs the lock program in several processes at once and proves that there are never two holders.
 
-    run_seed_lock.py HOST PORT [--processes N] [--sections N]
+    KEYLATCH_SERVERS=host:port run_seed_lock.py [--processes N] [--sections N]
 
 Every critical section makes a marker file that must not exist yet, and adds one to a plain counter
 file, which comes out exact only if no two sections overlap. Twice a process is killed while it holds
@@ -155,14 +155,13 @@ def run(address, directory, processes, sections):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('host')
-    parser.add_argument('port', type=int)
     parser.add_argument('--processes', type=int, default=6)
     parser.add_argument('--sections', type=int, default=200, help='critical sections of each process')
     args = parser.parse_args()
+    host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        problems, figures = run((args.host, args.port), directory, args.processes, args.sections)
+        problems, figures = run((host, int(port)), directory, args.processes, args.sections)
     if problems:
         sys.exit('FAILED: ' + '; '.join(problems))
     print(f'seed lock: never two holders: {figures}, {time.monotonic() - started:.1f} s')

@@ -1,14 +1,23 @@
 // Uses a server as node-redis and ioredis do.
 //
-//     node smoke.mjs HOST PORT
+//     KEYLATCH_SERVERS=host:port node smoke.mjs
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import { createClient, WatchError } from 'redis';
 
-const [host, port] = [process.argv[2], Number(process.argv[3])];
+const [host, port] = process.env.KEYLATCH_SERVERS.split(':').map((word, at) => (at ? Number(word) : word));
 const version = (name) => createRequire(import.meta.url)(`${name}/package.json`).version;
+
+/** Waits for what other connections bring. */
+async function until(condition) {
+  for (let tries = 0; !condition(); tries += 1) {
+    assert.ok(tries < 3000, 'waited in vain');
+    await sleep(10);
+  }
+}
 
 async function nodeRedis(RESP) {
   const client = createClient({ socket: { host, port }, RESP, name: 'smoke' });
@@ -43,6 +52,17 @@ async function nodeRedis(RESP) {
   await assert.rejects(client.multi().set('t', 'overwritten').exec(), WatchError);
   assert.equal(await client.get('t'), 'touched');
   await assert.rejects(client.incr('t'), /not an integer/);
+
+  const script = "return {KEYS[1], redis.call('INCRBY', KEYS[1], ARGV[1])}";
+  assert.deepEqual(await client.eval(script, { keys: ['s'], arguments: ['5'] }), ['s', 5]);
+  const digest = await client.scriptLoad(script);
+  assert.deepEqual(await client.evalSha(digest, { keys: ['s'], arguments: ['5'] }), ['s', 10]);
+  await assert.rejects(client.evalSha('f'.repeat(40)), /NOSCRIPT/);
+  const heard = [];
+  await other.subscribe('news', (text, channel) => heard.push([channel, text]));
+  assert.equal(await client.publish('news', 'hello'), 1);
+  await until(() => heard.length === 1);
+  assert.deepEqual(heard, [['news', 'hello']]);
   await other.close();
 
   const names = Array.from({ length: 500 }, (_, number) => `scan:${number}`);
@@ -72,6 +92,28 @@ async function ioredis() {
   assert.equal(await client.del('lock'), 1);
   assert.deepEqual(await client.pipeline().incr('n').incr('n').get('n').exec(), [[null, 1], [null, 2], [null, '2']]);
   assert.deepEqual(await client.multi().incr('n').get('n').exec(), [[null, 3], [null, '3']]);
+  const other = client.duplicate();
+  await client.watch('n');
+  await other.incr('n');
+  assert.equal(await client.multi().del('n').exec(), null);
+  await assert.rejects(client.incr('k'), /not an integer/);
+
+  client.defineCommand('add', { numberOfKeys: 1, lua: "return {KEYS[1], redis.call('INCRBY', KEYS[1], ARGV[1])}" });
+  assert.deepEqual(await client.add('s', 5), ['s', 5]);
+  assert.deepEqual(await client.pipeline().add('s', 5).add('s', 5).exec(), [[null, ['s', 10]], [null, ['s', 15]]]);
+  const heard = [];
+  other.on('pmessage', (...words) => heard.push(words));
+  assert.equal(await other.psubscribe('n?ws'), 1);
+  assert.equal(await client.publish('news', 'hello'), 1);
+  await until(() => heard.length === 1);
+  assert.deepEqual(heard, [['n?ws', 'news', 'hello']]);
+  other.disconnect();
+  const seen = [];
+  const monitor = await client.monitor();
+  monitor.on('monitor', (time, words) => seen.push(words));
+  await client.echo('watched');
+  await until(() => seen.some((words) => words.join(' ').toLowerCase() === 'echo watched'));
+  monitor.disconnect();
 
   const names = Array.from({ length: 500 }, (_, number) => `scan:${number}`);
   await client.mset(Object.fromEntries(names.map((name) => [name, 'x'])));

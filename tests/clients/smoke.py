@@ -1,13 +1,15 @@
 """Uses a server as redis-py does: sync and asyncio, RESP2 and RESP3.
 
-    smoke.py HOST PORT
+    KEYLATCH_SERVERS=host:port smoke.py
 """
 
 import asyncio
-import sys
+import os
 
 import redis
 import redis.asyncio
+
+PATIENCE_S = 30
 
 
 def smoke(host, port, protocol):
@@ -67,6 +69,28 @@ def smoke(host, port, protocol):
     except redis.ResponseError as error:
         assert 'not an integer' in str(error), error
 
+    # Scripts: by digest, loaded where the server does not know it; their errors are errors.
+    client.script_flush()
+    add = client.register_script("return {KEYS[1], redis.call('INCRBY', KEYS[1], ARGV[1])}")
+    assert add(keys=['n'], args=[5]) == ['n', 5] and client.script_exists(add.sha) == [True]
+    refused = {"return redis.call('NOSUCH')": 'Unknown Redis command', "return redis.error_reply('MINE no')": 'MINE no'}
+    for text, said in refused.items():
+        try:
+            client.eval(text, 0)
+            raise AssertionError(f'{text} succeeded')
+        except redis.ResponseError as error:
+            assert said in str(error), error
+
+    # Messages.
+    listener = client.pubsub()
+    listener.subscribe('news')
+    listener.psubscribe('n?ws')
+    kinds = [listener.get_message(timeout=PATIENCE_S)['type'] for _ in range(2)]
+    assert kinds == ['subscribe', 'psubscribe'] and client.publish('news', 'hello') == 2
+    heard = [listener.get_message(timeout=PATIENCE_S) for _ in range(2)]
+    assert {(each['type'], each['data']) for each in heard} == {('message', 'hello'), ('pmessage', 'hello')}, heard
+    listener.close()
+
     # The keyspace.
     client.mset({f'scan:{number}': number for number in range(1000)})
     assert set(client.scan_iter(match='scan:*', count=50)) == {f'scan:{number}' for number in range(1000)}
@@ -97,13 +121,20 @@ async def smoke_async(host, port, protocol):
             raise AssertionError('a touched key did not abort the transaction')
         except redis.WatchError:
             pass
+    assert await client.eval("return redis.call('GET', KEYS[1])", 1, 'k') == 'v'
+    async with client.pubsub() as listener:
+        await listener.subscribe('news')
+        assert (await listener.get_message(timeout=PATIENCE_S))['type'] == 'subscribe'
+        assert await client.publish('news', 'hello') == 1
+        assert (await listener.get_message(timeout=PATIENCE_S))['data'] == 'hello'
     assert {key async for key in client.scan_iter(match='?')} == {'k', 'n'}
     await client.flushall()
     await client.aclose()
 
 
 def main():
-    host, port = sys.argv[1], int(sys.argv[2])
+    host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
+    port = int(port)
     for protocol in (2, 3):
         smoke(host, port, protocol)
         asyncio.run(smoke_async(host, port, protocol))
