@@ -129,6 +129,9 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
 ];
 
+/// Clients and tools that were seen working: name, version, what they did, and whether CI repeats it.
+const SEEN: &str = include_str!("../../clients/seen.txt");
+
 /// The page, from its title to the end.
 fn page() -> String {
     let mut page = String::from(
@@ -154,6 +157,13 @@ fn page() -> String {
     for (of, field, reason) in DECLARED {
         let _ = writeln!(page, "| `{}` | {field} | {reason} |", of.replace('|', "\\|"));
     }
+    page.push_str(
+        "\n## Clients and tools seen working\n\nAgainst the release binary. What CI repeats is in `tests/clients`, where the three claims about\n\
+         locks are explained in `locks.py`.\n\n| Name | Version | Seen doing | In CI |\n|---|---|---|---|\n",
+    );
+    for line in SEEN.lines() {
+        let _ = writeln!(page, "| {line} |");
+    }
     page
 }
 
@@ -165,6 +175,25 @@ fn the_page_of_deviations_says_what_the_table_says() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(written, page(), "COMPATIBILITY.md is stale; run with KEYLATCH_BLESS=1");
+}
+
+#[test]
+fn the_versions_that_were_seen_are_those_that_ci_installs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("text");
+    let pinned = [read("requirements.txt"), read("package.json"), read("rust/Cargo.toml")].concat();
+    // `name==1`, `"name": "1"`, `name = "=1"` and `name = { version = "=1", ...`
+    for line in pinned.lines().map(|line| line.replace("{ version =", "").replace(['"', ',', ':', '='], " ")) {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(version)) = (words.next(), words.next()) else { continue };
+        let is_pin = version.starts_with(|c: char| c.is_ascii_digit()) && version != "0.0.0";
+        if is_pin && !["edition", "tokio"].contains(&name) {
+            assert!(
+                SEEN.lines().any(|seen| seen.split(" | ").nth(1) == Some(version)),
+                "{name} {version} is not in seen.txt"
+            );
+        }
+    }
 }
 
 #[test]
