@@ -126,6 +126,11 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`DEBUG RELOAD`", "saves the data and loads it again", "replies `OK`: nothing that a client sees would change; with `NOSAVE` and as `LOADAOF` it is refused"),
     ("`DEBUG OBJECT`, `DEBUG HTSTATS`", "tell of Redis' structures", "tell the encoding and the lengths as Redis would, with no address, compression or clock, and the number of elements"),
     ("`HELP` of containers", "says what the subcommands do in Redis' words", "in its own, derived from grammar and summaries; the first line and the last two are the same"),
+    ("What `redis_version` promises", "7.0.15", "8.4.0: all that strings, keys, connections, scripts and messages got up to 8.4, by its own name. Replies that 7.0 had and that were changed later are those of 7.0: `ACL LOG` without the numbers and times of 7.2, doubles with 17 digits, `HELLO` whose first options hold even if a later one is refused"),
+    ("`CLIENT LIST`", "the fields of 7.0", "also `lib-name` and `lib-ver` of 7.2 and `watch` of 7.4, but not what 8.0 counts: `tot-net-in`, `tot-net-out`, `tot-cmds`, `io-thread`"),
+    ("`SET` with `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` beside another condition", "has none of them; 8.4 lets some pairs pass", "a syntax error in either order, as in 8.10"),
+    ("`DELEX` without a condition, `IFDEQ`, the error for other types", "has none of them; Redis and Valkey differ", "as in Redis 8.4; Valkey 9.2 asks for a condition and knows no digests"),
+    ("`EXEC` with conditions", "has none", "as in Valkey 9.2: `IFEQ`, `IFNE`, `NX`, `XX`, all of which must be met; whoever may not read their keys is refused"),
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
 ];
 
