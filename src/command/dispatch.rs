@@ -9,6 +9,7 @@ use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
 use super::{
     ADMIN, ALLOW_BUSY, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl, aftermath,
+    unknown,
 };
 use crate::clock::Now;
 use crate::config::{Allowance, Config};
@@ -21,9 +22,6 @@ use crate::resp::{Batch, Output, Reply, Request};
 use crate::session::{Replies, Session};
 use crate::store::{Hold, Relief, View};
 use crate::tracking::{Acting, CACHING};
-
-/// How much of an unknown command is quoted back, in bytes.
-const QUOTED_MAX: usize = 128;
 
 /// Gives a handler all it may use.
 pub struct Call<'a> {
@@ -625,7 +623,7 @@ fn needs_authentication(session: &Session, command: &Registered) -> bool {
 /// Says why a client may not make a request now: the first of the reasons, in Redis' order.
 #[cold]
 fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Registered>, renames: &Renames) -> Error {
-    let Some(command) = command else { return unknown(request, renames) };
+    let Some(command) = command else { return unknown::complain(request, renames) };
     if !command.accepts(request.len()) {
         return Error::WrongArity(command.name.clone().into());
     }
@@ -655,41 +653,6 @@ pub(super) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static R
         true => Some(command),
         false => command.subcommand(request.arg(1)),
     }
-}
-
-/// Says which word is none of the commands, or none of a container's subcommands.
-#[cold]
-fn unknown(request: Request<'_>, renames: &Renames) -> Error {
-    match renames.find(request.name()) {
-        Some(_) => {
-            let word = clip(request.arg(1), QUOTED_MAX);
-            let container = String::from_utf8_lossy(request.name()).to_ascii_uppercase();
-            Error::UnknownSubcommand(word.to_vec(), container)
-        }
-        None => unknown_command(request),
-    }
-}
-
-/// Quotes the name and the first arguments of an unknown command.
-fn unknown_command(request: Request<'_>) -> Error {
-    let mut args = Vec::new();
-    for arg in request.args().skip(1) {
-        if args.len() >= QUOTED_MAX {
-            break;
-        }
-        let room = QUOTED_MAX - args.len();
-        args.push(b'\'');
-        args.extend_from_slice(clip(arg, room));
-        args.extend_from_slice(b"' ");
-    }
-    let name = clip(request.name(), QUOTED_MAX);
-    Error::UnknownCommand([b"'", name, b"', with args beginning with: ", &args].concat())
-}
-
-/// Cuts a word where C's `%.*s` would: after `most` bytes or before a NUL.
-fn clip(word: &[u8], most: usize) -> &[u8] {
-    let word = &word[..word.len().min(most)];
-    word.split(|byte| *byte == 0).next().unwrap_or(word)
 }
 
 /// Keeps a request for EXEC.

@@ -46,6 +46,7 @@ pub mod sort;
 pub mod status;
 pub mod string;
 pub mod transaction;
+mod unknown;
 pub mod wait;
 
 pub use args::Args;

@@ -63,6 +63,7 @@ pub(super) enum Command {
     #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
     Announce(usize),
     /// MULTI, INCR, PUBLISH of the constant [`WORD`] to the channel of the key's name, EXEC.
+    #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "only told beside scripts"))]
     Proclaim(usize),
     /// MULTI, SET, EXEC on a key that is watched since it was last seen unchanged; it may do nothing.
     Swap {
