@@ -42,8 +42,9 @@ pub(super) fn save_points(words: &[Vec<u8>], current: &[u8], origin: Origin) -> 
         [seconds, changes] => {
             let seconds = parse_c_integer(seconds, 10).filter(|seconds| *seconds >= 1)?;
             let changes = parse_c_integer(changes, 10).filter(|changes| *changes >= 0)?;
-            // C keeps the changes in an `int`.
-            Some(format!("{seconds} {}", changes as i32).into_bytes())
+            // C keeps the changes in an `int`. One below zero would be refused when it is read again.
+            let changes = Some(changes as i32).filter(|changes| *changes >= 0)?;
+            Some(format!("{seconds} {changes}").into_bytes())
         }
         _ => None,
     };
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(check(kind, "10 10", "5 5", File), Ok("5 5 10 10".into()));
         assert_eq!(check(kind, "10 10 20 0", "5 5", Runtime), Ok("10 10 20 0".into()));
         assert_eq!(check(kind, "", "5 5", File), Ok(String::new()));
-        for value in ["1", "0 1", "1 -1", "10 10 ", " 10 10", "a b", "1 1 1"] {
+        for value in ["1", "0 1", "1 -1", "1 2147483648", "10 10 ", " 10 10", "a b", "1 1 1"] {
             assert_eq!(check(kind, value, "", File), bad, "{value:?}");
         }
         assert_eq!(check(Kind::Addresses, "* ::1", "127.0.0.1", File), Ok("* ::1".into()));
