@@ -114,7 +114,7 @@ pub fn acl(data: &[u8]) {
         }
     }
     let line = user.line();
-    let words = config::split_words(&line).unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let mut again = User::new(b"alice", false);
     // A selector is one rule of several words.
     let text = words.get(2..).unwrap_or_default().join(&b' ');

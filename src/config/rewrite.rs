@@ -65,8 +65,19 @@ fn rewritten(config: &Config, users: Vec<Vec<u8>>, old: &[u8], all: bool) -> Vec
         }
     }
     draft.known.insert("user".to_owned());
-    users.into_iter().for_each(|line| draft.put("user", line, true));
+    users.into_iter().for_each(|line| draft.put("user", quote_words(&line), true));
     draft.finish()
+}
+
+/// Quotes those words of a user's line that a config file would not give back as they are: names and patterns with quotes
+/// or bytes that are no text. Redis writes them bare, and does not start with the file any more.
+fn quote_words(line: &[u8]) -> Vec<u8> {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'');
+    let words = line.split(|byte| *byte == b' ').map(|word| match word.iter().all(is_plain) {
+        true => word.to_vec(),
+        false => quote(word).into_bytes(),
+    });
+    words.collect::<Vec<_>>().join(&b' ')
 }
 
 /// Tells whether a setting's value is said by not saying anything.
@@ -205,6 +216,16 @@ mod tests {
             String::from_utf8(rewritten(&config, Vec::new(), old.as_bytes(), false)).expect("the tests use ASCII");
         // Where the tests run is another matter.
         text.lines().filter(|line| !line.starts_with("dir ")).map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn a_user_whose_patterns_hold_quotes_is_read_again() {
+        let line = b"user alice on nopass ~a\"b ~\xff' resetchannels &c\" -@all";
+        let text = rewritten(&Config::default(), vec![line.to_vec()], b"", false);
+        let users = load(None, Some(&text), b"").expect("it is read again").special.users;
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').skip(2).collect();
+        assert_eq!(users.len(), 1);
+        assert_eq!(users[0].rules, words);
     }
 
     const ALWAYS: &str = "latency-tracking-info-percentiles 50 99 99.9\nsave 3600 1\nsave 300 100\nsave 60 10000\n";
