@@ -454,19 +454,6 @@ fn messages_are_redirected_in_either_protocol() {
 }
 
 #[test]
-fn keys_that_end_are_told() {
-    play_in(
-        &[3],
-        "
-        a: CLIENT TRACKING ON
-        b: SET k v PX 1
-        a: EXISTS k
-        a: PING
-        ",
-    );
-}
-
-#[test]
 fn info_counts_what_is_tracked() {
     play(
         "
