@@ -110,6 +110,15 @@ impl Clock {
         }
     }
 
+    /// Returns how long it is until a monotonic time in milliseconds, to the nanosecond.
+    pub fn time_until(&self, mono_ms: u64) -> Duration {
+        let since_start = match &*self.0 {
+            Source::Manual { mono_us, .. } => Duration::from_micros(mono_us.load(Ordering::Relaxed)),
+            Source::System { origin, lead, .. } => origin.elapsed() + *lead,
+        };
+        Duration::from_millis(mono_ms).saturating_sub(since_start)
+    }
+
     /// Returns the wall clock in microseconds since 1970, for `TIME`.
     pub fn wall_us(&self) -> i64 {
         match &*self.0 {

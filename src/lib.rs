@@ -79,6 +79,7 @@ pub mod server;
 pub mod session;
 pub mod shutdown;
 pub mod store;
+pub mod timer;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod tracking;

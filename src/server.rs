@@ -32,6 +32,7 @@ use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
 use crate::session::Session;
 use crate::store::{NEVER, Relief};
+use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -387,7 +388,7 @@ impl Shared {
 
     /// Removes keys the moment they end; when many do, some at a time.
     async fn sweep(self: Arc<Self>) {
-        let (store, clock) = (&self.namespace.store, &self.namespace.clock);
+        let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
         loop {
             let now = clock.now();
             let due_ms = self.namespace.sweep(now);
@@ -397,15 +398,14 @@ impl Shared {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let now_ms = clock.now().mono_ms;
             let wait = match due_ms {
                 NEVER => HOUSEKEEPING,
-                due_ms => HOUSEKEEPING.min(Duration::from_millis(due_ms.saturating_sub(now_ms))),
+                due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
             };
             tokio::select! {
                 () = self.namespace.stop.cancelled() => return,
                 () = self.namespace.sweep_wanted.notified() => {}
-                () = tokio::time::sleep(wait) => {}
+                () = timer.wait(wait) => {}
             }
         }
     }
