@@ -228,7 +228,8 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
         Outcome::Replied => Ok(scratch),
         Outcome::ErrorReplied(line) => {
-            call.server.observed.errors.count(&line);
+            line.iter().for_each(|line| call.server.observed.errors.count(line));
+            call.gauge.fail(call.command);
             Ok(scratch)
         }
         Outcome::Failed(line) => Err(Error::Script(line)),
@@ -261,16 +262,13 @@ fn may_debug(server: &Namespace, command: &Registered) -> bool {
     command.command.name == "DEBUG" && server.may_scripts_debug.load(Relaxed)
 }
 
-impl Host for Caller<'_, '_> {
-    fn words(&mut self) -> &mut RequestBuffer {
-        &mut self.scratch.words
-    }
-
-    fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
-        let Scratch { words, output } = &mut self.scratch;
-        let renames = &self.call.config.special.renames;
-        let command = words.as_request().and_then(|request| Some((find(request, renames)?, request)));
-        let Some((command, request)) = command else { return Err("Unknown Redis command called from script".into()) };
+impl Caller<'_, '_> {
+    /// Finds out whether the command whose words were filled in may be called from this script.
+    fn check(&mut self, command: Option<&'static Registered>) -> std::result::Result<(), Cow<'static, str>> {
+        let request = self.scratch.words.as_request();
+        let (Some(command), Some(request)) = (command, request) else {
+            return Err("Unknown Redis command called from script".into());
+        };
         let flags = command.command.flags;
         if !command.accepts(request.len()) {
             return Err("Wrong number of args calling Redis command from script".into());
@@ -292,10 +290,37 @@ impl Host for Caller<'_, '_> {
             self.lacks_memory = false; // what has begun to write goes on
             self.call.server.scripts.control.note_write();
         }
+        Ok(())
+    }
+
+    /// Counts an error that a script is told instead of calling a command.
+    #[cold]
+    fn count_refusal(&self, command: Option<&'static Registered>, refusal: &str) {
+        let observed = &self.call.server.observed;
+        observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
+        command.iter().for_each(|command| observed.meters.reject(command));
+    }
+}
+
+impl Host for Caller<'_, '_> {
+    fn words(&mut self) -> &mut RequestBuffer {
+        &mut self.scratch.words
+    }
+
+    fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
+        let renames = &self.call.config.special.renames;
+        let command = self.scratch.words.as_request().and_then(|request| find(request, renames));
+        if let Err(refusal) = self.check(command) {
+            self.count_refusal(command, &refusal);
+            return Err(refusal);
+        }
+        let Scratch { words, output } = &mut self.scratch;
         output.advance(output.len());
-        self.call.nested_into(command, request, output);
-        if flags & READ != 0 {
-            note_read(self.call); // as if it were all keys that the script was given
+        if let (Some(command), Some(request)) = (command, words.as_request()) {
+            self.call.nested_into(command, request, output);
+            if command.command.flags & READ != 0 {
+                note_read(self.call); // as if it were all keys that the script was given
+            }
         }
         Ok(reply_bytes(output))
     }

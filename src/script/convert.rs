@@ -173,8 +173,10 @@ fn until_nul(text: &[u8]) -> &[u8] {
 /// What became of a script's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// A reply, or an error that the statistics know already.
+    /// A reply.
     Done,
+    /// An error that the statistics know already.
+    CountedError,
     /// An error with this line, which nobody has counted.
     Error(Vec<u8>),
 }
@@ -294,9 +296,10 @@ impl ReplyWriter<'_, '_> {
 
     fn error(&mut self, table: &Table, text: &[u8]) -> Result<()> {
         self.reply.error(until_nul(text));
-        if !matches!(table.raw_get(&self.names.counted)?, Value::Boolean(true)) {
-            self.written = Written::Error(until_nul(text).to_vec());
-        }
+        self.written = match table.raw_get(&self.names.counted)? {
+            Value::Boolean(true) => Written::CountedError,
+            _ => Written::Error(until_nul(text).to_vec()),
+        };
         Ok(())
     }
 

@@ -59,10 +59,10 @@ pub struct Ended(mlua::Result<(bool, Value)>);
 /// What a script or function is to its caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its reply was written; if that is an error, the command that made it has counted it.
+    /// Its reply was written.
     Replied,
-    /// An error with this line was written, which nobody has counted.
-    ErrorReplied(Vec<u8>),
+    /// An error was written, with this line unless it was counted where it came from.
+    ErrorReplied(Option<Vec<u8>>),
     /// It failed; holds the error line.
     Failed(Vec<u8>),
 }
@@ -172,7 +172,8 @@ impl Vm {
         });
         match written {
             Ok(Written::Done) => Outcome::Replied,
-            Ok(Written::Error(line)) => Outcome::ErrorReplied(line),
+            Ok(Written::CountedError) => Outcome::ErrorReplied(None),
+            Ok(Written::Error(line)) => Outcome::ErrorReplied(Some(line)),
             Err(error) => {
                 reply.rollback(mark);
                 Outcome::Failed([b"ERR ", &message(&error)[..]].concat())
@@ -198,7 +199,7 @@ impl Vm {
     fn fail(&self, error: &Value, name: &str, reply: &mut Reply<'_>) -> mlua::Result<Written> {
         let (line, is_counted) = convert::final_error(&self.lua, error, name)?;
         reply.error(&line);
-        Ok(if is_counted { Written::Done } else { Written::Error(line) })
+        Ok(if is_counted { Written::CountedError } else { Written::Error(line) })
     }
 }
 

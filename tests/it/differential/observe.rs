@@ -189,12 +189,22 @@ const LOOKUPS: &str = "
 /// What is counted of a long story, but for the times.
 #[test]
 fn calls_failures_rejections_and_errors_are_counted_as_redis_counts_them() {
+    compare_counts(COUNTED);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn what_goes_wrong_in_scripts_is_counted_as_redis_counts_it() {
+    compare_counts(COUNTED_IN_SCRIPTS);
+}
+
+fn compare_counts(story: &str) {
     let Some(arena) = Arena::open() else { return };
     let mut pair = arena.pair();
     for peer in [&mut pair.keylatch, &mut pair.redis] {
         ask(peer, "CONFIG RESETSTAT");
     }
-    for line in COUNTED.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         pair.call(&words(line));
     }
     let counted = |peer: &mut Peer| -> BTreeMap<String, String> {
@@ -212,6 +222,42 @@ fn calls_failures_rejections_and_errors_are_counted_as_redis_counts_them() {
     };
     assert_eq!(total(&mut pair.keylatch), total(&mut pair.redis));
 }
+
+#[cfg(feature = "lua")]
+const COUNTED_IN_SCRIPTS: &str = r##"
+    SET k v
+    EVAL "return redis.call('INCR', 'k')" 0
+    EVAL "return redis.pcall('INCR', 'k')" 0
+    EVAL "redis.pcall('INCR', 'k') return 1" 0
+    EVAL "return redis.call('SET', 'k')" 0
+    EVAL "return redis.pcall('SET', 'k')" 0
+    EVAL "redis.pcall('NOSUCH') redis.pcall('MULTI') return 1" 0
+    EVAL "return redis.call('NOSUCH')" 0
+    EVAL "return redis.error_reply('MADE up')" 0
+    EVAL "return {err = 'MADE up'}" 0
+    EVAL "error('oops')" 0
+    EVAL "error({err = 'MADE up'})" 0
+    EVAL "return nosuch" 0
+    EVAL "return (" 0
+    EVAL "return 1" x
+    EVALSHA nosuch 0
+    EVAL_RO "return redis.call('SET', 'k', 'v')" 0
+    EVAL "#!lua flags=no-writes\nreturn redis.pcall('SET', 'k', 'v')" 0
+    ACL SETUSER alice on nopass ~k +eval +get +config|set
+    AUTH alice x
+    EVAL "return redis.pcall('SET', 'k', 'v')" 0
+    EVAL "return redis.pcall('GET', 'l')" 0
+    AUTH default x
+    CONFIG SET maxmemory 1
+    EVAL "return redis.call('SET', 'k', 'v')" 0
+    EVAL "return redis.pcall('SET', 'k', 'v')" 0
+    EVAL "redis.pcall('SET', 'k', 'v') return redis.pcall('GET', 'k')" 0
+    CONFIG SET maxmemory 0
+    FUNCTION LOAD "#!lua name=counted\nredis.register_function('counted', function() return redis.call('SET') end)"
+    FCALL counted 0
+    FCALL nosuch 0
+    FCALL_RO counted 0
+"##;
 
 const COUNTED: &str = "
     SET k v
