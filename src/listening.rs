@@ -112,12 +112,15 @@ impl Opened {
 pub struct Ports {
     plain: Opened,
     tls: Opened,
+    /// The port for plain connections while there is an address, and what it was before there was none.
+    last_plain: u16,
 }
 
 impl Ports {
     /// Joins the ports that were opened at the start.
     pub fn new(plain: Opened, tls: Opened) -> Self {
-        Ports { plain, tls }
+        let last_plain = plain.addr().map_or(0, |addr| addr.port());
+        Ports { plain, tls, last_plain }
     }
 
     /// Iterates over the ports.
@@ -143,7 +146,15 @@ impl Ports {
         }
         let (moves, changes_port) = (old.bind != new.bind, old.port != new.port);
         let (was, tls_was) = (self.plain_port(), self.tls.addr().map_or(0, |addr| addr.port()));
-        let becomes = if changes_port { new.port } else { was };
+        if was != 0 {
+            self.last_plain = was;
+        }
+        let becomes = match changes_port {
+            // Without an address there was no socket that could tell the port.
+            false if old.bind.is_empty() && new.port == 0 => self.last_plain,
+            false if !old.bind.is_empty() => was,
+            _ => new.port,
+        };
         let plain = |config: &Config, port| match port {
             0 => Ok(Opened::default()),
             port => Opened::plain(config, port),
@@ -154,7 +165,7 @@ impl Ports {
                 false => refused("bind", NOT_BOUND, &cause),
             })?;
         }
-        if !(moves && tls_was != 0 || old.tls_port != new.tls_port) {
+        if !(moves && new.tls_port != 0 || old.tls_port != new.tls_port) {
             return Ok(());
         }
         let reopened = self.tls.reopen(Opened::tls, [(old, tls_was), (new, new.tls_port)]);

@@ -265,8 +265,14 @@ fn addresses_change_while_clients_stay() {
     server.client().expect(&[("PING", "+PONG")]);
     assert_eq!(client.call_args(&["CONFIG", "SET", "bind", "127.0.0.2 -192.0.2.1"]), "+OK");
     assert!(std::net::TcpStream::connect(server.addr()).is_err());
-    Client::connect(([127, 0, 0, 2], server.addr().port()).into()).expect(&[("PING", "+PONG")]);
+    let other: std::net::SocketAddr = ([127, 0, 0, 2], server.addr().port()).into();
+    Client::connect(other).expect(&[("PING", "+PONG")]);
     client.expect(&[("PING", "+PONG")]);
+    // Without any address nobody gets in, and the port is the same when there is one again.
+    assert_eq!(client.call_args(&["CONFIG", "SET", "bind", ""]), "+OK");
+    assert!(std::net::TcpStream::connect(other).is_err());
+    assert_eq!(client.call_args(&["CONFIG", "SET", "bind", "127.0.0.2"]), "+OK");
+    Client::connect(other).expect(&[("PING", "+PONG")]);
 }
 
 #[test]
