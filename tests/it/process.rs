@@ -28,7 +28,7 @@ impl Process {
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.
-    fn read_until(&mut self, text: &str) -> String {
+    pub(crate) fn read_until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.lines().last().is_some_and(|line| line.contains(text)) {
             assert_ne!(self.stdout.read_line(&mut seen).expect("text"), 0, "no {text:?} in {seen}");

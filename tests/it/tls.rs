@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 use keylatch::{Clock, Server};
@@ -15,6 +16,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::harness::Client;
+use crate::process::{Process, binary};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -220,4 +222,26 @@ fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
         let error = runtime.block_on(Server::builder().config(config).start()).map(|_| ()).expect_err("refused");
         assert!(error.to_string().contains(reason), "{error}");
     }
+}
+
+#[test]
+fn the_log_names_the_kinds_of_ports_that_are_open() {
+    // An address that no other test listens on, so that the port is still free when the server asks for it.
+    const ADDRESS: &str = "127.0.0.3";
+    let authority = Authority::new();
+    let file = |name| authority.path(name).display().to_string();
+    let free = TcpListener::bind((ADDRESS, 0)).and_then(|listener| listener.local_addr()).expect("a free port");
+    let mut process = Process::run(Command::new(binary()).args(["--bind", ADDRESS, "--port", "0"]).args([
+        "--tls-port",
+        &free.port().to_string(),
+        "--tls-cert-file",
+        &file("server.crt"),
+        "--tls-key-file",
+        &file("server.key"),
+        "--tls-ca-cert-file",
+        &file("ca.crt"),
+    ]));
+    let log = process.read_until("Ready to accept connections");
+    assert!(log.ends_with("Ready to accept connections tls\n"), "{log}");
+    assert!(authority.is_served(free, true));
 }
