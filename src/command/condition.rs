@@ -89,6 +89,10 @@ impl<'a> Condition<'a> {
 
 impl Verb {
     fn of(word: &[u8]) -> Option<Self> {
+        // Most words are options of other kinds, and each is asked.
+        if !matches!(word, [b'i' | b'I', ..]) {
+            return None;
+        }
         VERBS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, verb)| verb)
     }
 }
