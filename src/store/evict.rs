@@ -132,16 +132,18 @@ impl Store {
 
     /// Removes keys, but no more than `most`, until no more memory is used than may be.
     pub fn relieve(&self, hold: &mut Hold<'_>, now: Now, most: usize) -> Relief {
+        // Keys have to make up for what is too much now, and not for what the messages about their going take.
+        let Some(goal) = self.pressure.relief_goal() else { return Relief::Enough };
         let mut evictor = self.evictor.lock();
         for _ in 0..most {
-            if !self.pressure.is_over() {
+            if self.pressure.held() <= goal {
                 return Relief::Enough;
             }
             if !evictor.evict_one(hold, &self.pressure, now) {
                 return Relief::None;
             }
         }
-        if self.pressure.is_over() { Relief::Unfinished } else { Relief::Enough }
+        if self.pressure.held() > goal { Relief::Unfinished } else { Relief::Enough }
     }
 }
 

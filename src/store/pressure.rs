@@ -83,6 +83,18 @@ impl Pressure {
         self.held.load(Relaxed).saturating_add(self.outside.load(Relaxed))
     }
 
+    /// Returns how many bytes the shards may hold for no more to be used than may be, if it is more now; less than none
+    /// where even that is too much.
+    pub(super) fn relief_goal(&self) -> Option<isize> {
+        let too_many = self.used().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
+        Some(self.held().saturating_sub_unsigned(too_many))
+    }
+
+    /// Returns how many bytes the shards hold, as far as they have reported.
+    pub(super) fn held(&self) -> isize {
+        self.held.load(Relaxed) as isize
+    }
+
     /// Returns how many bytes are used outside of the store.
     pub fn outside(&self) -> usize {
         self.outside.load(Relaxed)

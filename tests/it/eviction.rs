@@ -270,3 +270,20 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
     drop(slow);
     wait_until(|| used(&mut client) < before + MESSAGE_LEN);
 }
+
+#[test]
+fn messages_about_keys_that_go_for_want_of_memory_do_not_make_more_of_them_go() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
+    let mut client = server.client();
+    let mut listeners: Vec<Client> = (0..10).map(|_| server.client3()).collect();
+    for listener in &mut listeners {
+        assert_eq!(listener.call("CLIENT TRACKING ON BCAST"), "+OK");
+    }
+    for number in 0..300 {
+        assert_eq!(client.call(&format!("SET {number}{} x", "x".repeat(1_000))), "+OK");
+    }
+    let limit = used(&mut client) - 40_000;
+    assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
+    wait_until(|| evicted(&mut client) >= 10);
+    assert!(client.int("DBSIZE") >= 200, "{} are left", client.int("DBSIZE"));
+}
