@@ -8,7 +8,7 @@
 //!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
 //!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`companions`] tells stories of several clients at once; [`tracking`] those of clients that keep copies of keys.
-//! - [`suite`] tells what Redis' own test-suite found.
+//! - [`suite`] tells what Redis' own test-suite found; [`suite_table`] what passes of it.
 //! - [`notifications`] listens to the events of keys beside stories.
 //! - [`observe`] compares what both servers count, log and show of the same commands.
 //! - [`grids`] tries every combination of options that is cheap to try.
@@ -46,6 +46,7 @@ mod sessions;
 mod settings;
 mod strings;
 mod suite;
+mod suite_table;
 mod tracking;
 mod transactions;
 mod wire;

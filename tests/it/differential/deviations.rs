@@ -123,6 +123,12 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`AUTH` with too many words", "is shown by `MONITOR` and `SLOWLOG` as it is", "is shown redacted"),
     ("A client that watches by `MONITOR`", "sees its own calls between its replies", "the same; calls of others come after the replies to what it sent at once"),
     ("`LATENCY DOCTOR`, `MEMORY DOCTOR`, `LATENCY GRAPH`, `LOLWUT`", "reports and pictures of its own", "reports and pictures of its own; `LOLWUT` ends with the line `Redis ver.`"),
+    ("`CLIENT LIST`, `CLIENT INFO`", "the fields of 7.0", "`watch`, `lib-name` and `lib-ver` besides, which later versions have"),
+    ("The memory of idle clients", "each keeps a query buffer of 16 KiB for two seconds", "none keeps a buffer: `qbuf` and `qbuf-free` are 0 between requests"),
+    ("`DEBUG SET-DISABLE-DENY-SCRIPTS`", "lets scripts call every command", "lets scripts call `DEBUG`"),
+    ("`DEBUG OBJECT` of a key that has ended", "shows it until it is removed", "says `no such key`"),
+    ("The title of the process", "follows `proc-title-template`", "stays what it was; the template is checked"),
+    ("`DEBUG HELP`", "explains the subcommands", "lists them"),
     ("`DEBUG RELOAD`", "saves the data and loads it again", "replies `OK`: nothing that a client sees would change; with `NOSAVE` and as `LOADAOF` it is refused"),
     ("`DEBUG OBJECT`, `DEBUG HTSTATS`", "tell of Redis' structures", "tell the encoding and the lengths as Redis would, with no address, compression or clock, and the number of elements"),
     ("`HELP` of containers", "says what the subcommands do in Redis' words", "in its own, derived from grammar and summaries; the first line and the last two are the same"),
@@ -169,6 +175,7 @@ fn page() -> String {
     for line in SEEN.lines() {
         let _ = writeln!(page, "| {line} |");
     }
+    page.push_str(&super::suite_table::section());
     page
 }
 
