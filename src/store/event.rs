@@ -4,7 +4,7 @@
 //! new, was not found, has ended, was removed for want of memory) the shard tells by itself. All of it is told while the
 //! shard is locked, so that events come in the order of the changes.
 //!
-//! Invariant: while nobody wants to know, an event costs one look at [`Herald::wanted`].
+//! Invariant: while nobody wants to know, an event costs one look at a word of the [`Herald`].
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
