@@ -4,7 +4,7 @@
 
 use super::Origin;
 use super::kind::{choice, not_among, text};
-use super::text::{parse_c_integer, parse_memory};
+use super::text::{parse_c_integer, parse_memory, until_nul};
 
 /// Redis refuses more addresses than this in one `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;
@@ -31,6 +31,7 @@ pub(super) fn addresses(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     if words.iter().any(Vec::is_empty) {
         return Err("Failed to bind to specified addresses.".into());
     }
+    let words: Vec<&[u8]> = words.iter().map(|word| until_nul(word)).collect();
     Ok(words.join(&b' '))
 }
 
@@ -136,7 +137,7 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
         return Ok(Vec::new());
     }
     let port = parse_c_integer(port, 10).filter(|port| (0..=65535).contains(port)).ok_or("Invalid master port")?;
-    Ok([host, &b" "[..], &text(port)].concat())
+    Ok([until_nul(host), b" ", &text(port)].concat())
 }
 
 #[cfg(test)]

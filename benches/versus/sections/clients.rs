@@ -1,7 +1,9 @@
 //! Many clients: one that asks little beside eight that flood, and a thousand active ones among ten thousand.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::wait;
 use crate::load::{Load, Outcome, Spec, beside, fill};
@@ -65,6 +67,9 @@ struct Crowd {
     served: usize,
     outcome: Outcome,
     idle_bytes: f64,
+    /// How long it took to list all clients and to close all but the one that asks.
+    list_ms: f64,
+    kill_ms: f64,
 }
 
 pub fn many(context: &mut Context, section: &str) -> Result<()> {
@@ -85,6 +90,8 @@ pub fn many(context: &mut Context, section: &str) -> Result<()> {
         "x redis",
         "p99 ms",
         "bytes per idle client",
+        "list all, ms",
+        "kill all, ms",
     ]);
     let of = |rounds: &[Crowd], figure: fn(&Crowd) -> f64| median(rounds.iter().map(figure));
     let redis = readings.iter().find(|(kind, _)| *kind == Kind::Redis).ok_or("there is no redis")?;
@@ -103,11 +110,14 @@ pub fn many(context: &mut Context, section: &str) -> Result<()> {
             ratio(cpu, of(&redis.1, |c| c.outcome.cpu_us)),
             number(of(rounds, |c| c.outcome.quantile_ms(0.99))),
             format!("{idle:.0}"),
+            number(of(rounds, |c| c.list_ms)),
+            number(of(rounds, |c| c.kill_ms)),
         ]);
     }
     let how = format!(
         "{clients} clients connected, {active} of which send `GET` in closed loop, one request at a time. Served are those \
-         that had replies, the idle ones asked at the end. `ulimit -n` must allow the connections."
+         that had replies, the idle ones asked at the end. The last columns are how long `CLIENT LIST` and `CLIENT KILL TYPE \
+         normal` take to be answered then. `ulimit -n` must allow the connections."
     );
     context.publish(section, &how, &table.markdown())
 }
@@ -132,5 +142,22 @@ fn crowd(server: &Server, clients: usize, active: usize, warm_up: Duration, wind
     // Nobody who asks after the idle ones should wait behind the active ones.
     drop(load);
     let still_there = idle.iter_mut().filter_map(|client| say_hello(client, protocol).ok()).count();
-    Ok(Crowd { served: active + still_there, outcome, idle_bytes })
+    let mut asker = server.connect()?;
+    let list_ms = ask_ms(&mut asker, "CLIENT LIST")?;
+    let kill_ms = ask_ms(&mut asker, "CLIENT KILL TYPE normal")?;
+    Ok(Crowd { served: active + still_there, outcome, idle_bytes, list_ms, kill_ms })
+}
+
+/// Returns how long it takes until the reply to a request has arrived: one line, or a string.
+fn ask_ms(client: &mut TcpStream, request: &str) -> Result<f64> {
+    let asked = Instant::now();
+    client.write_all(format!("{request}\r\n").as_bytes())?;
+    let mut reader = BufReader::new(client);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    if let Some(len) = line.strip_prefix('$') {
+        let len: u64 = len.trim_end().parse()?;
+        std::io::copy(&mut reader.take(len + 2), &mut std::io::sink())?;
+    }
+    Ok(asked.elapsed().as_secs_f64() * 1e3)
 }
