@@ -27,8 +27,9 @@ pub(super) fn addresses(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     if is_blank(words) {
         return Ok(Vec::new());
     }
-    // `CONFIG SET` splits at single blanks; an empty piece is an address that cannot be bound.
-    if words.iter().any(Vec::is_empty) {
+    // `CONFIG SET` splits at single blanks; an empty piece is an address that cannot be bound. Quotes are not to be had in
+    // addresses either, and could not be read again where all addresses stand in one word.
+    if words.iter().any(|word| word.is_empty() || word.iter().any(|byte| matches!(byte, b'"' | b'\''))) {
         return Err("Failed to bind to specified addresses.".into());
     }
     let words: Vec<&[u8]> = words.iter().map(|word| until_nul(word)).collect();

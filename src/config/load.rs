@@ -111,6 +111,8 @@ enum LineError {
     Nested(LoadError),
 }
 
+const UNBALANCED: &str = "Unbalanced quotes in configuration line";
+
 /// Holds the settings while their lines are read.
 struct Loader {
     config: Config,
@@ -138,7 +140,7 @@ impl Loader {
 
     fn apply_line(&mut self, line: &[u8], depth: usize) -> Result<(), LineError> {
         let here = |reason: &str| LineError::Here(reason.to_owned());
-        let words = split_words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
+        let words = split_words(line).ok_or_else(|| here(UNBALANCED))?;
         let Some((name, values)) = words.split_first() else { return Ok(()) };
         if let [path] = values
             && name.eq_ignore_ascii_case(b"include")
@@ -165,7 +167,8 @@ impl Loader {
         }
         match values {
             [value] if setting.kind.takes_many_words() && !value.is_empty() => {
-                self.config.change(setting, &split_words(value).unwrap_or_default(), Origin::File)
+                let words = split_words(value).ok_or(UNBALANCED)?;
+                self.config.change(setting, &words, Origin::File)
             }
             values => self.config.change(setting, values, Origin::File),
         }
