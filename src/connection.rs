@@ -310,6 +310,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.finish_slices(task).await;
                 Ok(true)
             }
+            Later::Move(mut migration) => {
+                let server = self.server.clone();
+                let stays = self.meanwhile(migration.travel(&server.clock)).await;
+                self.finish_slices(migration).await;
+                stays
+            }
             Later::Pause => match self.server.pause.in_force(now) {
                 Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
                 None => Ok(true),
@@ -336,11 +342,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 false => tokio::task::yield_now().await,
                 true => tokio::time::sleep(BUSY_PAUSE).await,
             }
-            let Some(scratch) = &mut self.scratch else { return };
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
             let before = scratch.output.mark();
             let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
+            let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
             if turn.resume(&mut *task, &self.session, &mut scratch.output) {
-                return self.session.replies.end_request(&mut scratch.output, before, None);
+                if self.server.tracking.has_news() {
+                    self.server.tracking.broadcast((&self.config, turn.now()));
+                }
+                self.session.replies.end_request(&mut scratch.output, before, None);
+                return self.session.take_pushes(&mut scratch.output);
             }
         }
     }
@@ -368,15 +379,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Exchange::Changed
                 }
             };
-            match exchange {
-                Exchange::Ended => return Ok(None),
-                Exchange::Changed => {}
-                Exchange::Read(len) => {
-                    self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
-                    if self.is_over_limits() {
-                        return Ok(None);
-                    }
-                }
+            if !self.stays_after(exchange) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Does some work for the client's command, with the client served as in [`Connection::block`]; the work is dropped when
+    /// the client leaves. Returns whether it is still there.
+    async fn meanwhile(&mut self, work: impl Future<Output = ()>) -> io::Result<bool> {
+        let mut work = pin!(work);
+        loop {
+            let exchange = tokio::select! {
+                () = &mut work => return Ok(true),
+                exchange = poll_fn(|cx| self.poll_exchange(cx)) => exchange?,
+            };
+            if !self.stays_after(exchange) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Returns whether a client that waits stays connected after an exchange.
+    fn stays_after(&mut self, exchange: Exchange) -> bool {
+        match exchange {
+            Exchange::Ended => false,
+            Exchange::Changed => true,
+            Exchange::Read(len) => {
+                self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                !self.is_over_limits()
             }
         }
     }

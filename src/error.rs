@@ -142,6 +142,12 @@ pub enum Error {
     Script(Vec<u8>),
     /// LCS over values too large for its table.
     LcsTooLong,
+    /// The target of MIGRATE refuses; holds what it says.
+    TargetRefused(Vec<u8>),
+    /// The target of MIGRATE cannot be found, or not in time.
+    TargetUnknown,
+    /// The target of MIGRATE is gone, or takes too long; says what was being done.
+    TargetLost(&'static str),
     /// Two prefixes of one client that overlap: the new one, what the other one is, and that.
     PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
     /// A text that only one command knows, without the `ERR` prefix.
@@ -207,6 +213,7 @@ impl Error {
             Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::Script(line) => line.clone(),
+            Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),
             Error::PrefixOverlap(prefix, kind, other) => {
                 let between = format!("' overlaps with {kind} prefix '");
                 let first = quoting("ERR Prefix '", until_nul(prefix), &between);
@@ -289,6 +296,8 @@ impl fmt::Display for Error {
             Error::Busy(kind) => return write!(f, "BUSY {BUSY} {kind} KILL or SHUTDOWN NOSAVE."),
             Error::NotBusy => "NOTBUSY No scripts in execution right now.",
             Error::Unkillable => UNKILLABLE,
+            Error::TargetUnknown => "IOERR error or timeout connecting to the client",
+            Error::TargetLost(act) => return write!(f, "IOERR error or timeout {act} to target instance"),
             Error::NoScript => "NOSCRIPT No matching script. Please use EVAL.",
             Error::LcsTooLong => "ERR String too long for LCS",
             Error::Other(text) => return write!(f, "ERR {text}"),

@@ -4,7 +4,7 @@
 //! costs one comparison.
 
 use super::args::is_word;
-use super::{ADMIN, Call, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
+use super::{ADMIN, Call, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG, migrate};
 use crate::config::Config;
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
@@ -106,6 +106,7 @@ fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
         "acl|setuser" => words[2..].fill(HIDDEN),
         "config|set" => hide_settings(&mut words[2..]),
         "hello" => hide_password(&mut words),
+        "migrate" => migrate::hide_secrets(&mut words, HIDDEN),
         _ => {}
     }
     words

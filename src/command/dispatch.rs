@@ -5,6 +5,7 @@
 
 use tracing::warn;
 
+use super::migrate::Migration;
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
 use super::{
@@ -57,6 +58,8 @@ pub enum Later {
     Pause,
     /// To wait, and then to reply.
     Wait(Wait),
+    /// To take keys to another server, and then to reply.
+    Move(Box<Migration>),
 }
 
 /// Describes a wait for what does not come: only time, or CLIENT UNBLOCK, ends it.
@@ -71,6 +74,11 @@ pub struct Wait {
 pub trait Sliced: Send {
     /// Does about a millisecond's worth of work. Returns whether it has finished, having written the reply then.
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool;
+
+    /// Returns why the command has failed, if it has, and no reply was written.
+    fn failure(&self) -> Option<&Error> {
+        None
+    }
 }
 
 impl Call<'_> {
@@ -130,6 +138,13 @@ impl Call<'_> {
         match &mut self.deferred {
             Some(deferred) => **deferred = Some(Later::Wait(wait)),
             None => (wait.reply)(&mut self.reply),
+        }
+    }
+
+    /// Leaves the rest, and the reply, to the connection; not for calls that are nested.
+    pub fn leave(&mut self, later: Later) {
+        if let Some(deferred) = &mut self.deferred {
+            **deferred = Some(later);
         }
     }
 
@@ -350,7 +365,7 @@ impl<'n> Turn<'n> {
             session.take_pushes(out); // of keys that go before the command is even looked at
         }
         let deferred = self.execute_watched(session, request, plan, index, out);
-        if matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Pause)) {
+        if matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Move(_) | Later::Pause)) {
             return deferred;
         }
         let is_about_client = plan.steps[index].command.is_some_and(|command| command.name.starts_with("client"));
@@ -379,7 +394,7 @@ impl<'n> Turn<'n> {
             }
             session.replies.begin_request();
             let deferred = self.execute(session, request, plan, index, out);
-            if !matches!(deferred, Some(Later::Slices(_) | Later::Wait(_))) {
+            if !matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Move(_))) {
                 session.replies.end_request(out, before, Some(command));
             }
             return deferred;
@@ -486,10 +501,13 @@ impl<'n> Turn<'n> {
             return false;
         }
         let mut view = hold.view(session.db, &[], self.now);
-        let is_done = task.step(&mut view, &mut Reply::new(out, session.protocol));
+        let mut reply = Reply::new(out, session.protocol);
+        let is_done = task.step(&mut view, &mut reply);
         if let Some(command) = session.last_command {
             self.gauge.go_on(command);
+            task.failure().iter().for_each(|_| self.gauge.fail(command));
         }
+        task.failure().iter().for_each(|error| refuse(self.server, &mut reply, error));
         is_done
     }
 

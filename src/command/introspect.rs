@@ -123,7 +123,8 @@ fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     }
     let keys: Vec<_> = command.keys_of(request).collect();
     let is_lacking = keys.is_empty() && command.command.flags & NO_MANDATORY_KEYS == 0;
-    if is_lacking || command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
+    let has_places = command.command.key_search.is_none();
+    if is_lacking || has_places && command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
         return Err(Error::other("Invalid arguments specified for command"));
     }
     call.reply.array(keys.len());
@@ -195,7 +196,7 @@ fn describe(reply: &mut Reply<'_>, command: &Registered) {
 
 /// Sums up key specs as the old form does: first key, last key, step.
 fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
-    let fixed = || specs.iter().filter(|spec| !spec.counted);
+    let fixed = || specs.iter().filter(|spec| !spec.counted && spec.keyword.is_none());
     let (Some(first), Some(last)) = (fixed().next(), fixed().next_back()) else { return (0, 0, 0) };
     let last_key = if last.last < 0 { i64::from(last.last) } else { last.first as i64 + i64::from(last.last) };
     (first.first as i64, last_key, first.step as i64)
@@ -211,7 +212,10 @@ fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec, args: &[Arg]) {
     reply.bulk(b"flags");
     words(reply, &names_of(spec.flags, KEY_FLAG_NAMES));
     reply.bulk(b"begin_search");
-    search(reply, "index", &[("index", spec.first as i64)]);
+    match spec.keyword {
+        None => search(reply, "index", &[("index", spec.first as i64)]),
+        Some(keyword) => search_word(reply, keyword),
+    }
     reply.bulk(b"find_keys");
     if spec.counted {
         return search(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step as i64)]);
@@ -230,6 +234,17 @@ fn search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
         reply.bulk(name.as_bytes());
         reply.int(*number);
     }
+}
+
+/// Says that keys begin behind the last place but one where a word stands.
+fn search_word(reply: &mut Reply<'_>, keyword: &str) {
+    reply.map(2);
+    text_field(reply, "type", "keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    text_field(reply, "keyword", keyword);
+    reply.bulk(b"startfrom");
+    reply.int(-2);
 }
 
 fn names_of(flags: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {

@@ -32,6 +32,7 @@ pub mod introspect;
 pub mod latency;
 pub mod lcs;
 pub mod memory;
+pub mod migrate;
 pub mod monitor;
 pub mod object;
 pub mod pubsub;
@@ -176,7 +177,7 @@ pub type KeyFlags = u32;
 /// Tells what a request does with its keys; its number of words fits the arity.
 pub type KeyUse = fn(Request<'_>) -> KeyFlags;
 
-/// Finds the keys of a request that stand at no fixed places, and what it does with each.
+/// Finds all keys of a request some of which stand at no fixed places, and what it does with each.
 pub type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
 /// Reads the value.
@@ -199,6 +200,8 @@ pub const DELETE: KeyFlags = 1 << 7;
 pub const VARIABLE: KeyFlags = 1 << 8;
 /// Is no key, but goes where a key of this name would, in a cluster.
 pub const NOT_KEY: KeyFlags = 1 << 9;
+/// Is only found by looking at the whole request.
+pub const INCOMPLETE: KeyFlags = 1 << 10;
 
 /// The names under which `COMMAND` lists the key flags, in Redis' order.
 pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
@@ -211,6 +214,7 @@ pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (INSERT, "insert"),
     (DELETE, "delete"),
     (NOT_KEY, "not_key"),
+    (INCOMPLETE, "incomplete"),
     (VARIABLE, "variable_flags"),
 ];
 
@@ -399,7 +403,7 @@ pub struct Command {
     pub internal: bool,
     /// Tells what a request does with its keys where that depends on the options.
     pub key_use: Option<KeyUse>,
-    /// Finds keys that stand at no fixed places; only for commands that hold the whole store.
+    /// Finds the keys where some stand at no fixed places.
     pub key_search: Option<KeySearch>,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
@@ -477,7 +481,7 @@ impl Command {
         Command { key_use: Some(key_use), ..self }
     }
 
-    /// Finds keys that stand at no fixed places; only for commands that hold the whole store.
+    /// Finds the keys where some stand at no fixed places.
     pub const fn key_search(self, key_search: KeySearch) -> Self {
         Command { key_search: Some(key_search), ..self }
     }
@@ -506,6 +510,7 @@ pub const FAMILIES: &[&[Command]] = &[
     generic::COMMANDS,
     databases::COMMANDS,
     dump::COMMANDS,
+    migrate::COMMANDS,
     sort::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,

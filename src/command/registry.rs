@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use super::dispatch::no_subcommand;
 use super::{
-    ADMIN, Arg, BLOCKING, Command, FAMILIES, FAST, Group, Handler, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, WRITE, help,
+    ADMIN, Arg, BLOCKING, Command, EXCLUSIVE, FAMILIES, FAST, Group, Handler, INCOMPLETE, KeyFlags, Kind, NOT_KEY,
+    PUBSUB, READ, WRITE, help,
 };
 use crate::resp::{Request, parse_int};
 use crate::store::Store;
@@ -52,6 +53,8 @@ pub struct KeySpec {
     pub flags: KeyFlags,
     /// Whether at `first` there is the number of the keys that follow it.
     pub counted: bool,
+    /// The word behind which the keys begin, wherever it stands; a search finds them.
+    pub keyword: Option<&'static str>,
 }
 
 impl KeySpec {
@@ -139,6 +142,9 @@ impl Registered {
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
+        if let Some(search) = self.command.key_search.filter(|_| self.command.flags & EXCLUSIVE == 0) {
+            return hashes.extend(search(request).into_iter().map(|(position, _)| store.hash(request.arg(position))));
+        }
         // Scripts, which count their keys, hold the whole store and need the hashes only to have the keys loaded ahead.
         for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
             match spec.counted {
@@ -150,11 +156,13 @@ impl Registered {
 
     /// Returns where the keys of a request are, and what this very request does with each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
-        let fixed = self.keys.iter().filter(|spec| spec.flags != NOT_KEY).flat_map(move |spec| {
+        let search = self.command.key_search;
+        let is_fixed = move |spec: &&KeySpec| spec.flags != NOT_KEY && search.is_none();
+        let fixed = self.keys.iter().filter(is_fixed).flat_map(move |spec| {
             let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
             spec.positions_in(request).map(move |position| (position, flags))
         });
-        fixed.chain(self.command.key_search.into_iter().flat_map(move |search| search(request)))
+        fixed.chain(search.into_iter().flat_map(move |search| search(request)))
     }
 
     /// Returns where the channels of a request are, and whether each is a pattern.
@@ -386,13 +394,14 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
             _ => None,
         })
     {
-        return vec![KeySpec { first: position + at, last: 0, step, flags, counted: true }];
+        return vec![KeySpec { first: position + at, last: 0, step, flags, counted: true, keyword: None }];
     }
     // Only a channel may be left out and still be where it is.
     for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
         let (flags, step) = match arg.kind {
             Kind::ShardChannel => (Some(NOT_KEY), 1),
             Kind::Key(flags) => (Some(flags), 1),
+            Kind::OneOf([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), 1),
             Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_words(arg) as usize),
             _ => (None, 1),
         };
@@ -402,7 +411,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
                 Some(spec) if spec.flags == flags && spec.first + spec.last as usize + 1 == position && last == 0 => {
                     spec.last += 1;
                 }
-                _ => specs.push(KeySpec { first: position, last, step, flags, counted: false }),
+                _ => specs.push(KeySpec { first: position, last, step, flags, counted: false, keyword: None }),
             }
         }
         if arg.multiple {
@@ -410,7 +419,18 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
         }
         position += least_words(arg) as usize;
     }
+    specs.extend(args.iter().filter_map(keyword_spec));
     specs
+}
+
+/// Describes the keys that may follow a word, up to the end of the request.
+fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
+    match arg {
+        Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
+            Some(KeySpec { first: 0, last: -1, step: 1, flags: flags | INCOMPLETE, counted: false, keyword: *keyword })
+        }
+        _ => None,
+    }
 }
 
 /// Finds the channels among the arguments that stand at fixed places.

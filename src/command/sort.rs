@@ -26,7 +26,7 @@ const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional();
 pub const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
-        .key_search(stored_key)
+        .key_search(sorted_and_stored)
         .categories(CATEGORIES)
         .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
     Command::new("SORT_RO", sort_ro, READ, Group::Generic)
@@ -35,9 +35,9 @@ pub const COMMANDS: &[Command] = &[
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
 ];
 
-/// Finds the key of STORE, of which the last counts, so that whoever may not write it is refused.
-fn stored_key(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
-    let mut found = None;
+/// Finds the key that is sorted, and that of STORE, of which the last counts, so that whoever may not write it is refused.
+fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    let mut stored = None;
     let mut at = 2;
     while at + 1 < request.len() {
         let word = request.arg(at);
@@ -45,13 +45,13 @@ fn stored_key(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
             () if is_word(word, "LIMIT") => 3,
             () if is_word(word, "BY") || is_word(word, "GET") => 2,
             () if is_word(word, "STORE") => {
-                found = Some((at + 1, OW | UPDATE));
+                stored = Some((at + 1, OW | UPDATE));
                 2
             }
             () => 1,
         };
     }
-    found.into_iter().collect()
+    std::iter::once((1, RO | ACCESS)).chain(stored).collect()
 }
 
 fn sort(call: &mut Call<'_>) -> Result<()> {

@@ -331,6 +331,22 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Forgets what [`View::watch`] was told about a key; for calls that declare no keys.
+    pub fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        self.shard_at(shard_of(key.hash), |shard| shard.unwatch(key.bytes, flag));
+    }
+
+    /// Removes a key that has not changed since [`View::watch`] was told of it; for calls that declare no keys.
+    pub fn remove_unchanged(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        let now = self.now;
+        self.shard_at(shard_of(key.hash), |shard| {
+            // Looking at a key that has ended removes it, so that it counts as such.
+            if shard.get(key, now).is_some() && !flag.is_raised() {
+                shard.remove(key, Event::Del);
+            }
+        });
+    }
+
     /// Visits living keys from a cursor on, one bucket; returns the cursor to go on from, or 0 at the end.
     ///
     /// Every key that exists from cursor 0 to the end is visited at least once.

@@ -5,7 +5,7 @@
 //!
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
-//!   [`transactions`], [`dumps`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
+//!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
 //!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
 //! - [`companions`] tells stories of several clients at once; [`tracking`] those of clients that keep copies of keys.
 //! - [`suite`] tells what Redis' own test-suite found; [`suite_table`] what passes of it.
@@ -29,6 +29,7 @@ mod eviction;
 mod grids;
 mod hyperloglogs;
 mod keys;
+mod migrations;
 mod notifications;
 mod observe;
 mod oracle;

@@ -21,6 +21,7 @@ mod keys;
 mod limits;
 mod linearizable;
 mod lock_pattern;
+mod migrate;
 mod monitor;
 mod notifications;
 mod observe;

@@ -76,6 +76,12 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
 /// What differs and cannot be shown by one reply.
 #[rustfmt::skip] // a table
 const MANNERS: &[(&str, &str, &str)] = &[
+    ("`MIGRATE`", "holds every client up until the target has answered", "other clients are served meanwhile; a key that was changed in between stays here although the target has its old value, and the reply is `OK`; a client that leaves ends its migration"),
+    ("`MIGRATE` to a target that refuses the login or the database", "has sent the keys already: they may land in another database", "sends no key before both are granted"),
+    ("`MIGRATE` to a target that does not speak RESP", "takes any line that is no error for a yes, and deletes the key", "deletes nothing: an error reading"),
+    ("`MIGRATE` inside `EXEC` and scripts", "holds every client up", "an error where there is a key to move, because neither waits; `NOKEY` and errors in the options are the same"),
+    ("Connections of `MIGRATE`", "are kept for ten seconds and tried a second time, and use TLS with `tls-cluster`", "one for each call, plain: `migrate_cached_sockets` is 0"),
+    ("The time of a `MIGRATE` in the slow log and the statistics", "counts the target's", "counts what it held other clients up"),
     ("Scripts", "may take all memory, and `error({})` or a very long pattern ends the server", "may take 512 MiB, nest replies 1000 deep, coroutines 150 deep and patterns of 1000 bytes; nothing of that ends the server"),
     ("`SCRIPT DEBUG YES`, `SYNC`", "debugs the scripts that follow", "an error: scripts run to their end"),
     ("An error in a function of Lua's that a script returns directly, as `return next(nil)`", "names the place", "names no place where the function is one that the sandbox has replaced"),

@@ -43,6 +43,11 @@ impl Arena {
         Pair { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.connect() }
     }
 
+    /// Returns where keylatch listens.
+    pub(crate) fn keylatch_port(&self) -> u16 {
+        self.keylatch.addr().port()
+    }
+
     /// Empties both servers.
     pub(crate) fn flush(&self) {
         let mut pair = self.pair();

@@ -1,0 +1,171 @@
+//! MIGRATE beside Redis: what is refused, what a target's refusals become, and keys that travel from one server to the other.
+
+use std::time::Duration;
+
+use super::oracle::{Arena, Peer};
+use super::script::tell;
+use crate::harness::{TestServer, encode, show};
+
+#[test]
+fn migrations_are_refused_as_by_redis() {
+    tell(REFUSALS);
+}
+
+/// Nobody listens on port 1 of this machine.
+const REFUSALS: &str = r#"
+    MIGRATE
+    MIGRATE h 1 k 0
+    MIGRATE h 1 k 0 100
+    MIGRATE h 1 "" 0 100
+    SET k v
+    MIGRATE h 1 missing 0 100
+    MIGRATE h 1 k x 100
+    MIGRATE h 1 k 0 x
+    MIGRATE h 1 k x x
+    MIGRATE h 1 k 0 100 NOSUCH
+    MIGRATE h 1 k 0 100 AUTH
+    MIGRATE h 1 k 0 100 AUTH2 a
+    MIGRATE h 1 k 0 100 AUTH2
+    MIGRATE h 1 k 0 100 KEYS k
+    MIGRATE h 1 k x 100 KEYS
+    MIGRATE h 1 "" 0 100 KEYS
+    MIGRATE h 1 "" 0 100 KEYS a b
+    MIGRATE h 1 "" 0 100 COPY REPLACE AUTH KEYS KEYS a
+    MIGRATE 127.0.0.1 1 k 0 100
+    MIGRATE 127.0.0.1 1 k 0 0
+    MIGRATE 127.0.0.1 1 k 0 -5 copy
+    MIGRATE 127.0.0.1 1 "" 0 100 keys x k
+    MIGRATE "" 1 k 0 100
+    MIGRATE 127.0.0.1 -1 k 0 100
+    GET k
+    DBSIZE
+
+    COMMAND GETKEYS MIGRATE h 1 k 0 100
+    COMMAND GETKEYS MIGRATE h 1 "" 0 100
+    COMMAND GETKEYS MIGRATE h 1 "" 0 100 KEYS a b
+    COMMAND GETKEYS MIGRATE h 1 "" 0 100 KEYS
+    COMMAND GETKEYS MIGRATE h 1 k 0 100 KEYS a
+    COMMAND GETKEYS MIGRATE h 1 "" 0 100 AUTH KEYS KEYS a
+    COMMAND GETKEYS MIGRATE h 1 "" 0 100 AUTH2 KEYS x KEYS a
+    COMMAND GETKEYS MIGRATE h 1 k 0 100 NOSUCH
+    COMMAND GETKEYSANDFLAGS MIGRATE h 1 "" 0 100 KEYS a b
+    COMMAND GETKEYS SORT k
+    COMMAND GETKEYS SORT k STORE d
+    COMMAND GETKEYSANDFLAGS SORT k BY x STORE d
+
+    ACL SETUSER mover +@all %R~read* %W~write* %RW~rw*
+    ACL DRYRUN mover MIGRATE h 1 rw 0 500
+    ACL DRYRUN mover MIGRATE h 1 read 0 500
+    ACL DRYRUN mover MIGRATE h 1 write 0 500
+    ACL DRYRUN mover MIGRATE h 1 "" 0 500 KEYS rw rw2
+    ACL DRYRUN mover MIGRATE h 1 "" 0 500 KEYS rw read
+    ACL DRYRUN mover MIGRATE h 1 "" 0 500 AUTH2 USER KEYS KEYS write
+    ACL DELUSER mover
+
+    CONFIG SET slowlog-log-slower-than 0
+    SLOWLOG RESET
+    MIGRATE h 1 missing 0 100 AUTH secret
+    MIGRATE h 1 missing 0 100 COPY AUTH2 user secret REPLACE AUTH x
+    MIGRATE h 1 missing 0 100 AUTH2 user
+    CONFIG SET slowlog-log-slower-than 10000
+    SLOWLOG LEN
+"#;
+
+/// Sends a command and returns what is replied.
+fn ask(peer: &mut Peer, words: &[impl AsRef<[u8]>]) -> String {
+    peer.send(&encode(words));
+    show(&peer.reply().expect("a reply"))
+}
+
+#[test]
+fn what_the_target_refuses_is_told_as_by_redis() {
+    let Some(arena) = Arena::open() else { return };
+    let mut pair = arena.pair();
+    let mut told = Vec::new();
+    for source in [&mut pair.keylatch, &mut pair.redis] {
+        let target = TestServer::start_with(&[("requirepass", "right")]);
+        let (mut to, port) = (target.client(), target.addr().port().to_string());
+        to.call("AUTH right");
+        to.call("MSET c other d other");
+        let mut replies = vec![ask(source, &["MSET", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5", "f", "6"])];
+        replies.push(ask(source, &["PEXPIRE", "e", "100000000"]));
+        for (db, rest) in [
+            ("0", "a"),
+            ("0", "a AUTH wrong"),
+            ("0", "a AUTH2 nobody right"),
+            ("0", "a AUTH right COPY"),
+            ("0", "a AUTH right"),
+            ("0", "a AUTH2 default right REPLACE"),
+            ("1", "- AUTH right KEYS b c"),
+            ("0", "- AUTH2 other wrong AUTH right KEYS d"),
+            ("0", "- AUTH right KEYS nosuch d e"),
+            ("0", "- AUTH right REPLACE KEYS nosuch d e"),
+            // Redis sends the key nevertheless, to database 0; hence with one that is not looked at in the end.
+            ("99", "f AUTH right"),
+        ] {
+            let (key, options) = rest.split_once(' ').unwrap_or((rest, ""));
+            let key = if key == "-" { "" } else { key };
+            let words = ["MIGRATE", "127.0.0.1", &port, key, db, "30000"].into_iter().chain(options.split_whitespace());
+            replies.push(ask(source, &words.collect::<Vec<_>>()));
+            replies.push(ask(source, &["EXISTS", "a", "b", "c", "d", "e", "f"]));
+        }
+        replies.push(to.call("MGET a b c d e"));
+        replies.push(to.call("SELECT 1"));
+        replies.push(to.call("MGET a b c d e"));
+        told.push(replies);
+    }
+    assert_eq!(told[0], told[1]);
+}
+
+#[test]
+fn a_silent_target_is_given_up_as_by_redis() {
+    let Some(arena) = Arena::open() else { return };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("bound").port().to_string();
+    let mut pair = arena.pair();
+    pair.call(&["SET", "k", "v"]);
+    for options in [&[][..], &["AUTH", "secret"]] {
+        let words = [&["MIGRATE", "127.0.0.1", &port, "k", "0", "20"], options].concat();
+        let replies = pair.call(&words);
+        assert_eq!(replies.keylatch, replies.redis);
+    }
+}
+
+#[test]
+fn keys_travel_to_redis_and_back() {
+    let Some(arena) = Arena::open() else { return };
+    let (mut pair, ours) = (arena.pair(), arena.keylatch_port().to_string());
+    let theirs = open_port(&mut pair.redis);
+    let long: Vec<u8> = (0..200_000usize).map(|at| (at * at % 241) as u8).collect();
+    let values: [&[u8]; 6] = [b"", b"-12", b"value", b"\0\xff\r\n", &[b'x'; 5000], &long];
+    for (number, value) in values.iter().enumerate() {
+        let key = format!("k{number}");
+        assert_eq!(ask(&mut pair.keylatch, &[b"SET", key.as_bytes(), value, b"EX", b"1000"]), "+OK");
+        assert_eq!(ask(&mut pair.keylatch, &["MIGRATE", "127.0.0.1", &theirs, &key, "0", "30000"]), "+OK");
+        let sent = pair.call(&["GET", &key]);
+        assert_eq!(sent.keylatch.as_deref(), Some(&b"$-1\r\n"[..]));
+        let expected = [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat();
+        assert_eq!(sent.redis, Some(expected.clone()));
+        let ttl = ask(&mut pair.redis, &["PTTL", &key]);
+        assert!(ttl[1..].parse::<u64>().is_ok_and(|ms| ms > 900_000 && ms <= 1_000_000), "{ttl}");
+        let back = ["MIGRATE", "127.0.0.1", &ours, "", "0", "30000", "KEYS", "missing", &key];
+        assert_eq!(ask(&mut pair.redis, &back), "+OK");
+        let returned = pair.call(&["GET", &key]);
+        assert_eq!(returned.keylatch, Some(expected));
+        assert_eq!(returned.redis.as_deref(), Some(&b"$-1\r\n"[..]));
+    }
+}
+
+/// Has Redis listen on a port, which another process may have taken since it was found to be free.
+fn open_port(redis: &mut Peer) -> String {
+    for _ in 0..20 {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+        let port = free.port().to_string();
+        if ask(redis, &["CONFIG", "SET", "port", &port]) == "+OK"
+            && std::net::TcpStream::connect_timeout(&free, Duration::from_secs(30)).is_ok()
+        {
+            return port;
+        }
+    }
+    panic!("no port for redis-server");
+}
