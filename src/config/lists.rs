@@ -138,6 +138,10 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
         return Ok(Vec::new());
     }
     let port = parse_c_integer(port, 10).filter(|port| (0..=65535).contains(port)).ok_or("Invalid master port")?;
+    // A host without a name is none, and could not be read again.
+    if until_nul(host).is_empty() {
+        return Ok(Vec::new());
+    }
     Ok([until_nul(host), b" ", &text(port)].concat())
 }
 
