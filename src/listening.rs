@@ -22,6 +22,17 @@ const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
 const NOT_BOUND: &str = "Failed to bind to specified addresses.";
 const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 
+/// Returns whether a server with these settings starts with a port for plain TCP connections. Port 0 opens none where
+/// there is another way in, as in Redis; alone, which Redis refuses, it takes a free one.
+pub fn has_plain_port(config: &Config) -> bool {
+    config.port != 0 || takes_free_port(config)
+}
+
+/// Returns whether the operating system is to choose the port.
+pub fn takes_free_port(config: &Config) -> bool {
+    config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
+}
+
 /// One port, at every address of `bind`.
 #[derive(Default)]
 pub struct Opened {
@@ -159,6 +170,10 @@ impl Ports {
             0 => Ok(Opened::default()),
             port => Opened::plain(config, port),
         };
+        if changes_port {
+            // A port that was closed by name is not opened again when an address comes back.
+            self.last_plain = becomes;
+        }
         if moves || changes_port {
             self.plain.reopen(plain, [(old, was), (new, becomes)]).map_err(|cause| match changes_port {
                 true => refused("port", NOT_LISTENING, &cause),

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::{SetError, Supervisor, inert_changes, system_text};
+use crate::listening::{has_plain_port, takes_free_port};
 use crate::logging::Log;
 use crate::shutdown::shut_down;
 use crate::{Config, Server, worker};
@@ -120,10 +121,10 @@ fn follow_settings(log: &Log, old: &Config, new: &Config) -> Result<(), SetError
 
 fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl FnOnce(&str)) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
-    let (is_free_port, supervisor) = (config.port == 0 && config.tls_port == 0, config.supervised);
+    let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
     let port = config.port;
-    let (has_plain_port, has_tls_port) = (config.port != 0 || config.tls_port == 0, config.tls_port != 0);
+    let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
@@ -162,6 +163,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
     alarm: Signal,
     abort: Signal,
 }
@@ -173,6 +175,7 @@ impl Signals {
         Ok(Signals {
             terminate: listen(S::TERM)?,
             interrupt: listen(S::INT)?,
+            hangup: listen(S::HUP)?,
             alarm: listen(S::ALARM)?,
             abort: listen(S::ABORT)?,
         })
@@ -189,6 +192,10 @@ impl Signals {
                 () = server.stopped() => return,
                 _ = self.terminate.recv() => "SIGTERM",
                 _ = self.interrupt.recv() => "SIGINT",
+                _ = self.hangup.recv() => {
+                    reload(server);
+                    continue;
+                }
                 _ = self.alarm.recv() => {
                     warn!("Received SIGALRM");
                     continue;
@@ -200,6 +207,15 @@ impl Signals {
             shut_down(server.namespace(), options(&config, name));
         }
     }
+}
+
+/// Goes on after SIGHUP, which comes when a terminal closes, and reads renewed certificates, for which administrators send
+/// it.
+fn reload(server: &Server) {
+    info!("Received SIGHUP, the server goes on; new TLS connections use the certificate files as they are now");
+    // The same settings as a new version: whatever was made from their files is made again.
+    let renewed = server.namespace().settings.update(|config| Ok(config.clone()));
+    renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
 }
 
 /// Ends the process as a signal does that ends it at once, with a word in the log.

@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::config::{Config, SetError};
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::listening::{Opened, Ports, bind_unix, changed_tls};
+use crate::listening::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
 use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
 use crate::scratch::Pool;
@@ -71,7 +71,7 @@ impl Builder {
         self
     }
 
-    /// Replaces all settings. A `port` of 0 takes a free one.
+    /// Replaces all settings. A `port` of 0 takes a free one; beside `tls-port` or `unixsocket` it opens none, as in Redis.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -110,10 +110,9 @@ impl Builder {
             self.workers.push(Handle::current());
         }
         let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
-        // With a TLS port, port 0 means what it means in Redis: nothing but TLS.
-        let plain = match self.config.tls_port != 0 && self.config.port == 0 {
-            true => Opened::default(),
-            false => Opened::plain(&self.config, self.config.port)?,
+        let plain = match has_plain_port(&self.config) {
+            true => Opened::plain(&self.config, self.config.port)?,
+            false => Opened::default(),
         };
         let tls = Opened::tls(&self.config, self.config.tls_port)?;
         let unix =

@@ -59,7 +59,7 @@ fn the_health_check_finds_a_server_on_a_unix_socket() {
     let socket = dir.path().join("s");
     let socket = socket.to_str().expect("a plain path");
     let mut process = Process::start(&["--unixsocket", socket]);
-    process.addr();
+    process.read_until("Ready to accept connections unix");
     assert!(finds_life(&["--port", "0", "--unixsocket", socket]));
 }
 

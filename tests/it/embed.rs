@@ -238,16 +238,16 @@ fn bad_settings_are_errors_and_not_panics() {
 }
 
 #[test]
-fn a_unix_socket_is_served_beside_the_port_and_removed_at_shutdown() {
+fn a_unix_socket_with_port_0_is_the_only_way_in_and_removed_at_shutdown() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("keylatch.sock");
     let text = format!("unixsocket {}\nunixsocketperm 700\nport 0\nbind 127.0.0.1\n", path.display());
     let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid");
     let runtime = runtime();
-    let server = runtime.block_on(Server::builder().config(config).start()).expect("both listen");
+    let server = runtime.block_on(Server::builder().config(config).start()).expect("it listens");
+    assert_eq!(server.addr().port(), 0);
     let mut unix = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
-    unix.expect(&[("SET k unix", "+OK")]);
-    Client::connect(server.addr()).expect(&[("GET k", "$4 unix")]);
+    unix.expect(&[("SET k unix", "+OK"), ("GET k", "$4 unix")]);
     let line = unix.call("CLIENT INFO");
     assert!(line.contains(&format!("addr={}:0", path.display())) && line.contains(" flags=U "), "{line}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).expect("the socket").permissions());

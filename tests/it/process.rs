@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-use crate::harness::{Client, encode};
+use crate::harness::{Client, encode, wait_until};
 
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
@@ -160,6 +160,69 @@ fn a_client_that_sits_idle_does_not_keep_it_from_ending() {
     process.signal("TERM");
     assert_eq!(process.wait().code(), Some(0));
     drop(idle);
+}
+
+#[test]
+fn the_closing_of_its_terminal_does_not_end_it() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.expect(&[("SET k v", "+OK")]);
+    process.signal("HUP");
+    process.read_until("Received SIGHUP");
+    client.expect(&[("GET k", "$1 v")]);
+}
+
+#[test]
+fn port_0_beside_a_unix_socket_opens_no_tcp_port() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("keylatch.sock");
+    let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
+    let log = process.read_until("Ready to accept connections unix");
+    assert!(!log.contains("connections tcp"), "{log}");
+    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    assert_eq!(client.info("tcp_port"), "0");
+    assert_eq!(listening_ports(&process), 0);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let rest = process.rest();
+    assert!(!rest.contains("ready\":true"), "it has no port to tell: {rest}");
+}
+
+#[test]
+fn a_port_that_config_set_has_closed_stays_closed_when_addresses_change() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("keylatch.sock");
+    let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
+    process.read_until("Ready to accept connections unix");
+    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    let mut set = |name: &str, value: &str| client.call_args(&["CONFIG", "SET", name, value]);
+    // An address of the loopback network that no other test listens on, so that the port is still free.
+    let free = std::net::TcpListener::bind("127.0.0.5:0").and_then(|listener| listener.local_addr()).expect("a port");
+    assert_eq!(set("bind", "127.0.0.5"), "+OK");
+    assert_eq!(set("port", &free.port().to_string()), "+OK");
+    assert_eq!(listening_ports(&process), 1);
+    Client::connect(free).expect(&[("PING", "+PONG")]);
+    assert_eq!(set("port", "0"), "+OK");
+    wait_until(|| listening_ports(&process) == 0);
+    for addresses in ["", "127.0.0.5", "127.0.0.1"] {
+        assert_eq!(set("bind", addresses), "+OK");
+        assert_eq!(listening_ports(&process), 0, "bind {addresses:?}");
+    }
+}
+
+/// Counts the TCP sockets of a process that listen, as the kernel sees them.
+fn listening_ports(process: &Process) -> usize {
+    let proc = |name: &str| std::path::PathBuf::from(format!("/proc/{}/{name}", process.child.id()));
+    let links = std::fs::read_dir(proc("fd")).expect("Linux").filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    let inodes: Vec<String> =
+        links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let listening = |table: &str| {
+        let text = std::fs::read_to_string(proc("net").join(table)).unwrap_or_default();
+        let fields = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let ours = |fields: &Vec<&str>| fields[3] == "0A" && inodes.iter().any(|inode| inode == fields[9]);
+        fields.filter(|fields| fields.len() > 9).filter(ours).count()
+    };
+    listening("tcp") + listening("tcp6")
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::Client;
+use crate::harness::{Client, wait_until};
 use crate::process::{Process, binary};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
@@ -225,7 +225,7 @@ fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_log_names_the_kinds_of_ports_that_are_open() {
+fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_shown_after_sighup() {
     // An address that no other test listens on, so that the port is still free when the server asks for it.
     const ADDRESS: &str = "127.0.0.3";
     let authority = Authority::new();
@@ -244,4 +244,12 @@ fn the_log_names_the_kinds_of_ports_that_are_open() {
     let log = process.read_until("Ready to accept connections");
     assert!(log.ends_with("Ready to accept connections tls\n"), "{log}");
     assert!(authority.is_served(free, true));
+    // Certificates that were renewed in their place are read after SIGHUP.
+    let stranger = Authority::new();
+    for name in ["ca.crt", "server.crt", "server.key", "client.crt", "client.key"] {
+        fs::copy(stranger.path(name), authority.path(name)).expect("writable");
+    }
+    assert!(!authority.is_served(free, true), "the old certificate is still shown");
+    process.signal("HUP");
+    wait_until(|| authority.is_served(free, true));
 }
