@@ -129,24 +129,17 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
 
 fn bitcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    // A missing key has no bits set, wherever one looks and however odd the words that say where.
-    let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
-        call.reply.int(0);
-        return Ok(());
-    };
-    let range = match call.args.left() {
-        0 => 0..text.len() as u64 * 8,
+    let stretch = match call.args.left() {
+        0 => Stretch::WHOLE,
         2 | 3 => {
             let (start, end) = (call.args.int()?, call.args.int()?);
-            if start < 0 && end < 0 && start > end {
-                call.reply.int(0);
-                return Ok(());
-            }
-            let unit = Unit::read(call.args.next_word())?;
-            unit.resolve(start, end, text.len())
+            Stretch { start, end: Some(end), unit: Unit::read(call.args.next_word())? }
         }
         _ => return Err(Error::Syntax),
     };
+    // A missing key has no bits set, as an empty string has none.
+    let text = call.view.read(key)?.map_or(&b""[..], Text::as_slice);
+    let range = if stretch.is_reversed() { 0..0 } else { stretch.resolve(text.len()) };
     call.reply.int(bits::count(text, range) as i64);
     Ok(())
 }
@@ -157,35 +150,66 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("The bit argument must be 1 or 0."));
     }
     let is_set = bit == 1;
+    let stretch = Stretch::read(&mut call.args)?;
     let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
         call.reply.int(if is_set { -1 } else { 0 });
         return Ok(());
     };
-    let (range, is_end_given) = read_range(&mut call.args, text.len())?;
+    let range = stretch.resolve(text.len());
     let position = match bits::find(text, is_set, range.clone()) {
         Some(position) => position as i64,
         // Behind a string all bits are clear; but a caller who names the end does not look there.
-        None if !is_set && !is_end_given && !range.is_empty() => range.end as i64,
+        None if !is_set && stretch.end.is_none() && !range.is_empty() => range.end as i64,
         None => -1,
     };
     call.reply.int(position);
     Ok(())
 }
 
-/// Reads `[start [end [BYTE|BIT]]]` as a range of bits; returns also whether it says where to end.
-fn read_range(args: &mut Args<'_>, len: usize) -> Result<(Range<u64>, bool)> {
-    match args.left() {
-        0 => Ok((0..len as u64 * 8, false)),
-        1 => Ok((Unit::Byte.resolve(args.int()?, -1, len), false)),
-        2 => Ok((Unit::Byte.resolve(args.int()?, args.int()?, len), true)),
-        3 => {
-            // The unit, which comes last, is refused before the end is.
-            let (start, end) = (args.int()?, args.bytes()?);
-            let unit = Unit::read(args.next_word())?;
-            let end = parse_int(end).ok_or(Error::NotInteger)?;
-            Ok((unit.resolve(start, end, len), true))
+/// Says which part of a string is meant, before the string is known: first and last index, negative ones counted from
+/// the end.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: i64,
+    /// Up to the end of the string where none is given.
+    end: Option<i64>,
+    unit: Unit,
+}
+
+impl Stretch {
+    const WHOLE: Stretch = Stretch { start: 0, end: None, unit: Unit::Byte };
+
+    /// Reads `[start [end [BYTE|BIT]]]`.
+    fn read(args: &mut Args<'_>) -> Result<Self> {
+        match args.left() {
+            0 => Ok(Stretch::WHOLE),
+            1 => Ok(Stretch { start: args.int()?, ..Stretch::WHOLE }),
+            2 | 3 => {
+                // The unit, which comes last, is refused before the end is.
+                let (start, end) = (args.int()?, args.bytes()?);
+                let unit = Unit::read(args.next_word())?;
+                let end = parse_int(end).ok_or(Error::NotInteger)?;
+                Ok(Stretch { start, end: Some(end), unit })
+            }
+            _ => Err(Error::Syntax),
         }
-        _ => Err(Error::Syntax),
+    }
+
+    /// Returns whether both indexes count from the end and the last lies before the first: nothing is meant then, though
+    /// both may be moved to the first byte.
+    fn is_reversed(self) -> bool {
+        self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
+    }
+
+    /// Turns the indexes into a range of bits of a string of `len` bytes.
+    fn resolve(self, len: usize) -> Range<u64> {
+        let (total, bits) = match self.unit {
+            Unit::Byte => (len as i64, 8),
+            Unit::Bit => (len as i64 * 8, 1),
+        };
+        let resolve = |index: i64| if index < 0 { (total + index).max(0) } else { index };
+        let (start, end) = (resolve(self.start), resolve(self.end.unwrap_or(-1)).min(total - 1));
+        if start > end { 0..0 } else { start as u64 * bits..(end as u64 + 1) * bits }
     }
 }
 
@@ -204,17 +228,6 @@ impl Unit {
             Some(word) if is_word(word, "BIT") => Ok(Unit::Bit),
             Some(_) => Err(Error::Syntax),
         }
-    }
-
-    /// Turns first and last index, negative ones counted from the end, into a range of bits of `len` bytes.
-    fn resolve(self, start: i64, end: i64, len: usize) -> Range<u64> {
-        let (total, bits) = match self {
-            Unit::Byte => (len as i64, 8),
-            Unit::Bit => (len as i64 * 8, 1),
-        };
-        let resolve = |index: i64| if index < 0 { (total + index).max(0) } else { index };
-        let (start, end) = (resolve(start), resolve(end).min(total - 1));
-        if start > end { 0..0 } else { start as u64 * bits..(end as u64 + 1) * bits }
     }
 }
 

@@ -65,7 +65,9 @@ pub(super) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
     if ms < 0 {
         return Err(Error::other("timeout is negative"));
     }
-    // Redis adds the time of day; where that overflows it takes the sum for a time long gone, or waits on.
-    let is_bounded = ms > 0 && ms <= i64::MAX - now.wall_ms;
-    Ok(if is_bounded { now.mono_ms + ms as u64 } else { NEVER })
+    // Redis adds the time of day, which must not overflow.
+    if ms > i64::MAX - now.wall_ms {
+        return Err(Error::other("timeout is out of range"));
+    }
+    Ok(if ms > 0 { now.mono_ms + ms as u64 } else { NEVER })
 }

@@ -39,8 +39,12 @@ pub struct Entry {
 }
 
 impl SlowLog {
-    /// Adds a call, whose number is given here, and forgets the oldest until no more than `most` are left.
+    /// Adds a call, whose number is given here, and forgets the oldest until no more than `most` are left. Where none may
+    /// be kept, none gets a number.
     pub fn push(&self, entry: Entry, most: usize) {
+        if most == 0 {
+            return;
+        }
         let mut inner = self.inner.lock();
         let id = inner.next_id;
         inner.next_id += 1;
