@@ -61,6 +61,7 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Verbose => LevelFilter::DEBUG,
         LogLevel::Notice => LevelFilter::INFO,
         LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Nothing => LevelFilter::OFF,
     }
 }
 

@@ -64,11 +64,13 @@ pub enum LogLevel {
     Notice,
     /// Only what is wrong.
     Warning,
+    /// Nothing at all.
+    Nothing,
 }
 
 impl LogLevel {
     /// The words for the levels, in the order of the variants.
-    pub(super) const WORDS: &'static [&'static str] = &["debug", "verbose", "notice", "warning"];
+    pub(super) const WORDS: &'static [&'static str] = &["debug", "verbose", "notice", "warning", "nothing"];
 
     /// Returns the word for this level.
     pub fn as_str(self) -> &'static str {
@@ -82,6 +84,7 @@ impl Field for LogLevel {
             b"debug" => LogLevel::Debug,
             b"verbose" => LogLevel::Verbose,
             b"warning" => LogLevel::Warning,
+            b"nothing" => LogLevel::Nothing,
             _ => LogLevel::Notice,
         }
     }

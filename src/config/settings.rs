@@ -46,6 +46,8 @@ pub struct Setting {
     pub alias: Option<&'static str>,
     /// Whether only `CONFIG GET` of its very name shows it.
     pub hidden: bool,
+    /// The version of Redis that brought it, where that is later than 7.0.
+    pub since: Option<&'static str>,
     /// The heading it stands under in the example file and in `--help`.
     pub section: &'static str,
     /// The type of its value.
@@ -95,7 +97,7 @@ impl Setting {
         doc: &'static [&'static str; 1],
     ) -> Self {
         let (effect, store) = (Effect::Nothing, Store::Inert);
-        Setting { name, alias: None, hidden: false, section, kind, default, change, effect, doc, store }
+        Setting { name, alias: None, hidden: false, since: None, section, kind, default, change, effect, doc, store }
     }
 
     /// Gives the setting its other name.
@@ -106,6 +108,11 @@ impl Setting {
     /// Keeps the setting out of listings.
     pub(super) const fn hidden(self) -> Self {
         Setting { hidden: true, ..self }
+    }
+
+    /// Notes which version of Redis after 7.0 brought the setting.
+    pub(super) const fn since(self, version: &'static str) -> Self {
+        Setting { since: Some(version), ..self }
     }
 
     /// Returns whether the example file and the help show it: what is hidden and does nothing is for suites alone.
@@ -173,6 +180,7 @@ macro_rules! honoured {
             name: $name,
             alias: [$(Some($alias),)? None][0],
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
+            since: None,
             section: $section,
             kind: $kind,
             default: $default,
@@ -314,7 +322,7 @@ honoured! {
         /// noeviction, commands that need memory are refused instead.
         "maxmemory-policy" maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Honoured;
         /// Looks at this many keys at least to choose one to remove; more is more exact and takes longer.
-        "maxmemory-samples" maxmemory_samples: u32 = "5", Kind::Int(1, INT_MAX), Runtime, Honoured;
+        "maxmemory-samples" maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Honoured;
         /// Lets clients wait longer for memory to be freed the higher it is: from 0, not at all, to 100, to the end.
         "maxmemory-eviction-tenacity" maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Honoured;
         /// Makes the count of a key's uses rise more slowly the higher it is, with an LFU policy.

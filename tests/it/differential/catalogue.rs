@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use bytes::BytesMut;
+use keylatch::config::Setting;
 use keylatch::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 
@@ -137,7 +138,9 @@ fn read_docs(reply: Frame, facts: &mut Facts) {
 fn read_settings(reply: Frame, facts: &mut Facts) {
     let Frame::Map(settings) = reply else { panic!("CONFIG GET is a map") };
     for (name, value) in settings.iter().map(|(name, value)| (text(name), text(value))) {
-        if !LOCAL_SETTINGS.contains(&name.as_str()) {
+        let came_later = Setting::find(name.as_bytes()).is_some_and(|(_, setting)| setting.since.is_some());
+        // With dashes instead of underscores, names of 7.0 are those of 7.2.
+        if !LOCAL_SETTINGS.contains(&name.as_str()) && !came_later && !name.ends_with("-cpulist") {
             facts.insert((format!("setting {name}"), "default".into()), value);
         }
     }

@@ -69,6 +69,11 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("CLIENT KILL MAXAGE 1000000", "-ERR syntax error", ":0", "Redis has it since 7.4"),
     ("CONFIG SET proto-max-bulk-len 1", "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 9223372036854775807 inclusive",
      "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 4294967295 inclusive", "no string is longer than 4 GiB"),
+    ("BITCOUNT missing x y", ":0", "-ERR value is not an integer or out of range", "since Redis 7.2 arguments are checked before the key is looked for"),
+    ("BITPOS missing 1 x", ":-1", "-ERR value is not an integer or out of range", "see BITCOUNT"),
+    ("WAIT 0 9223372036854775807", ":0", "-ERR timeout is out of range", "since Redis 7.2; CLIENT PAUSE, too"),
+    ("CONFIG SET maxmemory-samples 65", "+OK", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-samples') - argument must be between 1 and 64 inclusive",
+     "since Redis 7.2"),
     ("HSET h f v", ":1", "-ERR unknown command 'HSET', with args beginning with: 'h' 'f' 'v' ",
      "there are no data types but strings yet"),
 ];
@@ -143,6 +148,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`SET` with `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` beside another condition", "has none of them; 8.4 lets some pairs pass", "a syntax error in either order, as in 8.10"),
     ("`DELEX` without a condition, `IFDEQ`, the error for other types", "has none of them; Redis and Valkey differ", "as in Redis 8.4; Valkey 9.2 asks for a condition and knows no digests"),
     ("`EXEC` with conditions", "has none", "as in Valkey 9.2: `IFEQ`, `IFNE`, `NX`, `XX`, all of which must be met; whoever may not read their keys is refused"),
+    ("Settings", "those of 7.0", "those of 8.4; names and words that only Valkey has, or Redis after 8.4, are accepted and shown by `CONFIG GET` of the very name"),
     ("`COMMAND DOCS`", "summaries and histories in Redis' words", "summaries in its own words, no histories"),
 ];
 
