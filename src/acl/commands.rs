@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::rules::{RuleError, same_word, until_nul};
+use crate::command::known;
 use crate::command::registry::CATEGORIES;
 use crate::command::renames::Renames;
 use crate::command::{NO_AUTH, Registered, table};
@@ -22,17 +23,20 @@ pub(super) struct Commands {
     future: bool,
     /// First arguments, by the number of a forbidden command, with which it may be called nevertheless.
     first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
+    /// Commands that Redis has and keylatch has not, in lower case and in the order of their rules, and whether they would
+    /// be allowed: rules that were written for Redis are taken, and shown again.
+    absent: Vec<(Box<[u8]>, bool)>,
 }
 
 impl Commands {
     /// Allows nothing.
     pub(super) fn none() -> Self {
-        Commands { bits: Bits::new(false), future: false, first_args: BTreeMap::new() }
+        Commands { bits: Bits::new(false), future: false, first_args: BTreeMap::new(), absent: Vec::new() }
     }
 
     /// Allows everything.
     pub(super) fn all() -> Self {
-        Commands { bits: Bits::new(true), future: true, first_args: BTreeMap::new() }
+        Commands { bits: Bits::new(true), future: true, first_args: BTreeMap::new(), absent: Vec::new() }
     }
 
     /// Returns whether every command may be called with any arguments.
@@ -62,16 +66,40 @@ impl Commands {
         }
         match what.iter().rposition(|byte| *byte == b'|') {
             Some(bar) if is_allowed => self.allow_inside(what, &what[..bar], &what[bar + 1..]),
-            _ => {
-                self.set(find(what)?, is_allowed);
-                Ok(())
-            }
+            _ => self.set_named(what, is_allowed),
         }
+    }
+
+    /// Allows or forbids a command or subcommand by its name, which Redis must know.
+    fn set_named(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
+        match find(what) {
+            Ok(command) => self.set(command, is_allowed),
+            Err(_) if known::is_known(what) => self.note_absent(what, is_allowed),
+            Err(unknown) => return Err(unknown),
+        }
+        Ok(())
+    }
+
+    /// Keeps a rule about a command that keylatch does not have; it takes the place of those about the same command and
+    /// what is inside it.
+    fn note_absent(&mut self, what: &[u8], is_allowed: bool) {
+        let what = what.to_ascii_lowercase();
+        let is_inside =
+            |other: &[u8]| other.strip_prefix(&what[..]).is_some_and(|rest| matches!(rest, [] | [b'|', ..]));
+        self.absent.retain(|(other, _)| !is_inside(other));
+        self.absent.push((what.into(), is_allowed));
     }
 
     /// Allows a subcommand, or a first argument of a command without subcommands.
     fn allow_inside(&mut self, what: &[u8], name: &[u8], inside: &[u8]) -> Result<(), RuleError> {
-        let command = find(name)?;
+        let command = match find(name) {
+            Err(_) if known::is_container(name) => return self.set_named(what, true),
+            Err(_) if known::is_known(name) && !inside.is_empty() => {
+                self.note_absent(what, true);
+                return Ok(());
+            }
+            found => found?,
+        };
         if command.name_words > 1 {
             return Err(RuleError::FirstArgOfSubcommand);
         }
@@ -79,8 +107,7 @@ impl Commands {
             return Err(RuleError::Syntax);
         }
         if !command.subcommands.is_empty() {
-            self.set(find(what)?, true);
-            return Ok(());
+            return self.set_named(what, true);
         }
         let args = self.first_args.entry(command.number).or_default();
         if !args.iter().any(|arg| same_word(arg, inside)) {
@@ -125,6 +152,10 @@ impl Commands {
             for arg in self.first_args_of(command).iter().filter(|_| !is_allowed) {
                 rules.extend_from_slice(&[b" +", command.name.as_bytes(), b"|", arg].concat());
             }
+        }
+        for (name, is_allowed) in &self.absent {
+            rules.extend_from_slice(if *is_allowed { b" +" } else { b" -" });
+            rules.extend_from_slice(name);
         }
         rules
     }

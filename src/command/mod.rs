@@ -29,6 +29,7 @@ mod help;
 pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
+pub mod known;
 pub mod latency;
 pub mod lcs;
 pub mod memory;

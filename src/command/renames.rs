@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::known;
 use super::registry::{Registered, table};
 
 /// Holds the names that differ from the declared ones.
@@ -16,12 +17,16 @@ pub struct Renames {
 }
 
 impl Renames {
-    /// Gives the command that is known as `from` the name `to`, or none where that is empty.
+    /// Gives the command that is known as `from` the name `to`, or none where that is empty. One that Redis has and
+    /// keylatch has not is as absent under another name.
     ///
     /// # Errors
     /// The reason, in the words of Redis.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
-        let command = self.find(from).ok_or("No such command in rename-command")?;
+        let Some(command) = self.find(from) else {
+            let is_absent = table().find(from).is_none() && !from.contains(&b'|') && known::is_known(from);
+            return if is_absent { Ok(()) } else { Err("No such command in rename-command".into()) };
+        };
         self.names.insert(from.to_ascii_lowercase(), None);
         if !to.is_empty() {
             if self.find(to).is_some() {
@@ -96,5 +101,12 @@ mod tests {
         let mut renames = Renames::default();
         assert_eq!(renames.rename(b"get", b"GET"), Ok(()));
         assert!(renames.is_empty());
+        assert_eq!(renames.rename(b"BGSAVE", b""), Ok(()));
+        assert_eq!(renames.rename(b"XGROUP", b"other"), Ok(()));
+        assert_eq!(renames.rename(b"nosuch", b""), Err("No such command in rename-command".into()));
+        assert_eq!(renames.rename(b"xgroup|create", b""), Err("No such command in rename-command".into()));
+        assert!(renames.is_empty());
+        assert_eq!(renames.rename(b"get", b"BGSAVE"), Ok(()));
+        assert_eq!(name(&renames, b"bgsave"), Some("get".into()));
     }
 }

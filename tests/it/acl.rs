@@ -274,3 +274,39 @@ fn passwords_are_made_up_in_the_length_asked_for() {
         assert_ne!(client.call(command), password, "{command}");
     }
 }
+
+#[test]
+fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let rules = "-@all +get +hget -bgsave +xgroup|create +zadd|x";
+    let server = server_with_file(
+        &dir,
+        &format!("user app on nopass ~* {rules} (+LPUSH +@hash)\nuser default on nopass ~* &* +@all -save -Save\n"),
+    );
+    let mut client = server.client();
+    let listed = client.call("ACL LIST");
+    for expected in [rules, "(resetchannels -@all +lpush", "user default on nopass ~* &* +@all -save"] {
+        assert!(listed.contains(expected), "no {expected} in {listed}");
+    }
+    client.expect(&[
+        ("ACL SETUSER app +bgsave -xgroup|create", "+OK"),
+        (
+            "ACL SETUSER app -nosuch",
+            "-ERR Error in ACL SETUSER modifier '-nosuch': Unknown command or category name in ACL",
+        ),
+        (
+            "ACL SETUSER app +xgroup|nosuch",
+            "-ERR Error in ACL SETUSER modifier '+xgroup|nosuch': Unknown command or category name in ACL",
+        ),
+        (
+            "ACL SETUSER app -hget|x",
+            "-ERR Error in ACL SETUSER modifier '-hget|x': Unknown command or category name in ACL",
+        ),
+        ("ACL SAVE", "+OK"),
+        ("ACL LOAD", "+OK"),
+    ]);
+    let listed = client.call("ACL LIST");
+    assert!(listed.contains("-@all +get +hget +zadd|x +bgsave -xgroup|create"), "{listed}");
+    client.expect(&[("ACL SETUSER app +@all", "+OK"), ("AUTH app x", "+OK"), ("SET k v", "+OK")]);
+    assert!(client.call("ACL LIST").contains("user app on nopass ~* resetchannels +@all ("));
+}

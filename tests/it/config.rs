@@ -280,3 +280,92 @@ fn there_is_nothing_to_rewrite_without_a_config_file() {
     let server = TestServer::start();
     server.client().expect(&[("CONFIG REWRITE", "-ERR The server is running without a config file")]);
 }
+
+#[test]
+fn settings_that_redis_and_valkey_got_since_7_0_are_taken_shown_and_kept() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let listed = client.call("CONFIG GET *");
+    for (name, default) in [
+        ("server-cpulist", ""),
+        ("server_cpulist", ""),
+        ("bio-cpulist", ""),
+        ("aof-rewrite-cpulist", ""),
+        ("bgsave-cpulist", ""),
+        ("set-max-listpack-entries", "128"),
+        ("set-max-listpack-value", "64"),
+        ("locale-collate", ""),
+        ("cluster-announce-human-nodename", ""),
+        ("hide-user-data-from-log", "no"),
+        ("max-new-connections-per-cycle", "10"),
+        ("max-new-tls-connections-per-cycle", "1"),
+        ("cluster-slot-stats-enabled", "no"),
+        ("cluster-compatibility-sample-ratio", "0"),
+        ("replica-full-sync-buffer-limit", "0"),
+        ("lookahead", "16"),
+        ("aof-load-corrupt-tail-max-size", "0"),
+        ("cluster-slot-migration-handoff-max-lag-bytes", "1048576"),
+        ("cluster-slot-migration-write-pause-timeout", "10000"),
+    ] {
+        let shown = format!("${} {name} ${} {default}", name.len(), default.len());
+        assert_eq!(client.call(&format!("CONFIG GET {name}")), format!("*2 {shown}"));
+        assert!(listed.contains(&shown), "{name} is not listed");
+    }
+    // What Redis does not have, or not yet in 8.4, is shown to who asks for it by name.
+    for (name, default) in [
+        ("availability-zone", ""),
+        ("import-mode", "no"),
+        ("active-defrag-cycle-us", "500"),
+        ("commandlog-request-larger-than", "1048576"),
+        ("tcp-keepalive-probes", "3"),
+        ("rdma-completion-vector", "-1"),
+        ("cluster-databases", "1"),
+    ] {
+        let shown = format!("${} {name} ${} {default}", name.len(), default.len());
+        assert_eq!(client.call(&format!("CONFIG GET {name}")), format!("*2 {shown}"));
+        assert!(!listed.contains(&shown), "{name} is listed");
+    }
+    let bounds = "argument must be between 1 and 64 inclusive";
+    let levels = "argument(s) must be one of the following: debug, verbose, notice, warning, nothing";
+    client.expect(&[
+        ("CONFIG SET maxmemory-samples 64", "+OK"),
+        ("CONFIG SET maxmemory-samples 65", &failed("maxmemory-samples", bounds)),
+        ("CONFIG SET loglevel loud", &failed("loglevel", levels)),
+        ("CONFIG SET server-cpulist 1", &failed("server-cpulist", "can't set immutable config")),
+        ("CONFIG SET lookahead 0", &failed("lookahead", "argument must be between 1 and 2147483647 inclusive")),
+        ("CONFIG SET lookahead 7", "+OK"),
+        ("CONFIG GET lookahead", "*2 $9 lookahead $1 7"),
+    ]);
+}
+
+#[test]
+fn a_config_file_of_redis_7_4_or_valkey_8_starts_the_server_and_survives_a_rewrite() {
+    let settings = "server-cpulist 0-7:2\nbio_cpulist 1,3\naof-rewrite-cpulist 8-11\nbgsave-cpulist 1,10-11\n\
+                    hide-user-data-from-log yes\nlookahead 4\navailability-zone us-east-1\n\
+                    cluster-slot-stats-enabled yes\n";
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("redis.conf");
+    std::fs::write(&path, settings).expect("writable");
+    let before = keylatch::config::load(Some(&path), None, b"").expect("it is understood");
+    keylatch::config::rewrite_file(&before, Vec::new(), &path, false).expect("it is rewritten");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.contains("server-cpulist \"0-7:2\"\nbio-cpulist \"1,3\"\n"), "{text}");
+    let after = keylatch::config::load(Some(&path), None, b"").expect("it is understood again");
+    for setting in Setting::all() {
+        assert_eq!(setting.get(&before), setting.get(&after), "{}", setting.name);
+    }
+    assert_eq!(after.get(&[b"bgsave_cpulist"]), [("bgsave_cpulist".to_owned(), b"1,10-11".to_vec())]);
+}
+
+#[test]
+fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others() {
+    let load = |text: &str| keylatch::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string());
+    let config = load("rename-command BGSAVE \"\"\nrename-command hset other\nrename-command GET save\n");
+    let renames = config.expect("it is understood").special.renames;
+    assert!(renames.find(b"get").is_none() && renames.find(b"other").is_none());
+    assert_eq!(renames.find(b"SAVE").map(|command| command.name.as_str()), Some("get"));
+    for line in ["rename-command nosuch \"\"", "rename-command xgroup|create x"] {
+        let refusal = load(line).expect_err("it names no command");
+        assert!(refusal.ends_with("No such command in rename-command"), "{refusal}");
+    }
+}
