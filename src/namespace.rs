@@ -181,6 +181,8 @@ type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sy
 pub struct Forgotten {
     /// Keys that ended by their deadline.
     pub expired: AtomicU64,
+    /// Those of them that the sweeper found.
+    pub swept: AtomicU64,
     /// Keys that were removed for want of memory.
     pub evicted: AtomicU64,
     /// Clients that were closed for want of memory.
@@ -210,6 +212,7 @@ impl Stats {
         self.output_limit_disconnections.store(0, Relaxed);
         self.query_limit_disconnections.store(0, Relaxed);
         forgotten.expired.store(totals.expired, Relaxed);
+        forgotten.swept.store(totals.swept, Relaxed);
         forgotten.evicted.store(totals.evicted, Relaxed);
         forgotten.evicted_clients.store(clients.evicted(), Relaxed);
         forgotten.connections.store(clients.served() + clients.refused(), Relaxed);
@@ -400,6 +403,7 @@ impl Namespace {
         let begun = self.clock.ticks();
         let due_ms = self.store.sweep(now);
         self.broadcast(now);
+        self.observed.meters.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);
         due_ms
     }
@@ -426,6 +430,11 @@ impl Namespace {
         *self.replication_id.lock() = random_hex();
     }
 
+    /// Notes how long looking after the clients has taken that began at this reading of the clock's counter.
+    pub fn note_housekeeping(&self, begun: u64) {
+        self.observed.meters.note_house(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
+    }
+
     /// Looks at what is counted, once a second, for the rates that INFO shows.
     pub fn sample(&self) {
         let turns = self.observed.meters.turns();
@@ -434,7 +443,7 @@ impl Namespace {
             bytes_in: self.stats.bytes_in.load(Relaxed),
             bytes_out: self.stats.bytes_out.load(Relaxed),
             turns: turns.count,
-            turns_us: turns.ns / 1000,
+            turns_us: turns.ns.div_ceil(1000),
         };
         let used = self.store.pressure().used();
         self.observed.sampler.look(counted, self.clock.now().mono_ms, used);

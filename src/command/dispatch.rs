@@ -302,6 +302,7 @@ impl<'n> Turn<'n> {
             let hold = self.hold.get_or_insert_with(|| self.server.store.hold(plan.len()));
             hold.prefetch(db, &plan.hashes);
         }
+        self.gauge.note_requests(plan.len());
         if plan.len() > 1 {
             self.gauge.begin_anew();
         }

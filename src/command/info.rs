@@ -1,6 +1,6 @@
 //! INFO: how the server is doing, section by section.
 //!
-//! Every field that Redis 7.0 has is there, in its order; one about a feature that does not exist says so with a plain
+//! Every field that Redis 8.4 has is there, in its order; one about a feature that does not exist says so with a plain
 //! zero. A section is a short function and a field is a line of it, so that a new field is a new line.
 
 mod memory;
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Call;
 use super::connection::REDIS_VERSION;
 use crate::clients::Class;
+use crate::config::{Config, Setting};
 use crate::store::Totals;
 
 pub(super) use memory::{MemoryReport, difference, ratio};
@@ -20,21 +21,37 @@ pub(super) use memory::{MemoryReport, difference, ratio};
 /// Writes the fields of a section.
 type Section = fn(&mut String, &mut Call<'_>);
 
-/// The sections in the order of the reply: the words that ask for each, its title, and whether it is shown unasked.
-const SECTIONS: &[(&[&str], &str, bool, Section)] = &[
-    (&["server"], "Server", true, server),
-    (&["clients"], "Clients", true, clients),
-    (&["memory"], "Memory", true, memory::memory),
-    (&["persistence"], "Persistence", true, persistence),
-    (&["stats"], "Stats", true, statistics::stats),
-    (&["replication"], "Replication", true, replication),
-    (&["cpu"], "CPU", true, cpu),
-    (&["modules", "module_list"], "Modules", true, |_, _| {}),
-    (&["commandstats"], "Commandstats", false, statistics::command_stats),
-    (&["errorstats"], "Errorstats", true, statistics::error_stats),
-    (&["latencystats"], "Latencystats", false, statistics::latency_stats),
-    (&["cluster"], "Cluster", true, |text, _| field(text, "cluster_enabled", 0)),
-    (&["keyspace"], "Keyspace", true, keyspace),
+/// Says when a section is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// To everybody.
+    Unasked,
+    /// To who asks for it, or for all.
+    ForAll,
+    /// To who asks for it by its name.
+    ByName,
+}
+use Shown::{ByName, ForAll, Unasked};
+
+/// The sections in the order of the reply: the words that ask for each, its title, and when it is shown.
+const SECTIONS: &[(&[&str], &str, Shown, Section)] = &[
+    (&["server"], "Server", Unasked, server),
+    (&["clients"], "Clients", Unasked, clients),
+    (&["memory"], "Memory", Unasked, memory::memory),
+    (&["persistence"], "Persistence", Unasked, persistence),
+    (&["threads"], "Threads", Unasked, statistics::threads),
+    (&["stats"], "Stats", Unasked, statistics::stats),
+    (&["replication"], "Replication", Unasked, replication),
+    (&["cpu"], "CPU", Unasked, cpu),
+    (&["modules", "module_list"], "Modules", Unasked, |_, _| {}),
+    (&["commandstats"], "Commandstats", ForAll, statistics::command_stats),
+    (&["errorstats"], "Errorstats", Unasked, statistics::error_stats),
+    (&["latencystats"], "Latencystats", ForAll, statistics::latency_stats),
+    (&["cluster"], "Cluster", Unasked, |text, _| field(text, "cluster_enabled", 0)),
+    (&["keyspace"], "Keyspace", Unasked, keyspace),
+    // Nobody counts keys by their size: the section is there, and empty.
+    (&["keysizes"], "Keysizes", Unasked, |_, _| {}),
+    (&["debug"], "Debug", ByName, statistics::debug),
 ];
 
 /// Words that ask for every section.
@@ -46,8 +63,9 @@ pub(super) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
     let by_default = wanted.is_empty() || is_wanted(&"default");
     let everything = ALL.iter().any(is_wanted);
     let mut text = String::new();
-    for (names, title, is_default, write) in SECTIONS {
-        if everything || (by_default && *is_default) || names.iter().any(is_wanted) {
+    for (names, title, shown, write) in SECTIONS {
+        let is_implied = everything && *shown != ByName || by_default && *shown == Unasked;
+        if is_implied || names.iter().any(is_wanted) {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
@@ -66,7 +84,7 @@ fn field(text: &mut String, name: &str, value: impl std::fmt::Display) {
 fn server(text: &mut String, call: &mut Call<'_>) {
     let server = call.server;
     let uptime_s = (call.now().mono_ms - server.started.mono_ms) / 1000;
-    let wall_us = server.clock.wall_us();
+    let (wall_us, tcp_port) = (server.clock.wall_us(), server.tcp_port.load(Relaxed));
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string()).unwrap_or_default();
     field(text, "redis_version", REDIS_VERSION);
     field(text, "redis_git_sha1", "00000000");
@@ -83,7 +101,7 @@ fn server(text: &mut String, call: &mut Call<'_>) {
     field(text, "process_id", std::process::id());
     field(text, "process_supervised", "no");
     field(text, "run_id", &server.run_id);
-    field(text, "tcp_port", server.tcp_port.load(Relaxed));
+    field(text, "tcp_port", if tcp_port == 0 { u64::from(call.config.tls_port) } else { tcp_port });
     field(text, "server_time_usec", wall_us);
     field(text, "uptime_in_seconds", uptime_s);
     field(text, "uptime_in_days", uptime_s / 86_400);
@@ -93,6 +111,24 @@ fn server(text: &mut String, call: &mut Call<'_>) {
     field(text, "executable", path(std::env::current_exe().ok().as_deref()));
     field(text, "config_file", path(server.config_file.as_deref()));
     field(text, "io_threads_active", 0);
+    listeners(text, &server.settings.current(), tcp_port);
+}
+
+/// Tells where clients can connect: the number is that of the kind of connection.
+fn listeners(text: &mut String, config: &Config, tcp_port: u64) {
+    let at = |port: u64| {
+        let addresses: String = config.bind.iter().map(|address| format!("bind={address},")).collect();
+        format!("{addresses}port={port}")
+    };
+    if tcp_port != 0 {
+        field(text, "listener0", format_args!("name=tcp,{}", at(tcp_port)));
+    }
+    if let Some(path) = &config.unixsocket {
+        field(text, "listener1", format_args!("name=unix,bind={}", path.display()));
+    }
+    if config.tls_port != 0 {
+        field(text, "listener2", format_args!("name=tls,{}", at(u64::from(config.tls_port))));
+    }
 }
 
 /// Names the kernel, its version and the processor's architecture, as `uname` does.
@@ -163,7 +199,8 @@ fn replication(text: &mut String, call: &mut Call<'_>) {
     field(text, "master_repl_offset", 0);
     field(text, "second_repl_offset", -1);
     field(text, "repl_backlog_active", 0);
-    field(text, "repl_backlog_size", 1_048_576);
+    let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(&call.server.settings.current()));
+    field(text, "repl_backlog_size", String::from_utf8_lossy(&size.unwrap_or_default()));
     field(text, "repl_backlog_first_byte_offset", 0);
     field(text, "repl_backlog_histlen", 0);
 }
@@ -197,7 +234,7 @@ fn keyspace(text: &mut String, call: &mut Call<'_>) {
         let Totals { keys, timed, .. } = view.totals();
         if keys > 0 {
             let avg_ttl = if timed > 0 { view.mean_ttl_ms() } else { 0 };
-            field(text, &format!("db{db}"), format_args!("keys={keys},expires={timed},avg_ttl={avg_ttl}"));
+            field(text, &format!("db{db}"), format_args!("keys={keys},expires={timed},avg_ttl={avg_ttl},subexpiry=0"));
         }
     }
 }

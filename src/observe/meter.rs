@@ -21,8 +21,10 @@ pub struct Meter {
     is_leased: AtomicBool,
     turns: AtomicU64,
     turns_ns: AtomicU64,
-    /// Durations of single turns and calls, the longest of each.
+    /// The longest turn.
     turn_max_ns: AtomicU64,
+    /// The turn with the most requests.
+    turn_max_requests: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
     /// One for each command and subcommand, by [`Registered::number`].
@@ -61,6 +63,8 @@ pub struct Turns {
     pub ns: u64,
     /// How long the longest took, in nanoseconds.
     pub max_ns: u64,
+    /// How many requests there were at most in one of them.
+    pub max_requests: u64,
     /// How many keys that were to be read were there.
     pub hits: u64,
     /// How many keys that were to be read were not there.
@@ -80,6 +84,7 @@ impl Meter {
             turns: AtomicU64::new(0),
             turns_ns: AtomicU64::new(0),
             turn_max_ns: AtomicU64::new(0),
+            turn_max_requests: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             rows: std::iter::repeat_with(Row::default).take(table().every().count()).collect(),
@@ -87,8 +92,9 @@ impl Meter {
     }
 
     fn clear(&self) {
-        let all = [&self.turns, &self.turns_ns, &self.turn_max_ns, &self.hits, &self.misses];
-        all.into_iter().for_each(|counter| counter.store(0, Relaxed));
+        let longest = [&self.turn_max_ns, &self.turn_max_requests];
+        let sums = [&self.turns, &self.turns_ns, &self.hits, &self.misses];
+        sums.into_iter().chain(longest).for_each(|counter| counter.store(0, Relaxed));
         for row in &self.rows {
             [&row.calls, &row.ns, &row.failed].into_iter().for_each(|counter| counter.store(0, Relaxed));
             row.durations.clear();
@@ -102,6 +108,28 @@ pub struct Meters {
     by_thread: Box<[CachePadded<Meter>]>,
     /// How often each command was turned away. That is rare enough for one counter for all threads.
     rejected: Box<[AtomicU64]>,
+    house: Chores,
+    sweeps: Chores,
+}
+
+/// Counts work that no client asks for.
+#[derive(Default)]
+struct Chores {
+    count: AtomicU64,
+    ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Chores {
+    fn note(&self, ns: u64) {
+        self.count.fetch_add(1, Relaxed);
+        self.ns.fetch_add(ns, Relaxed);
+        self.max_ns.fetch_max(ns, Relaxed);
+    }
+
+    fn clear(&self) {
+        [&self.count, &self.ns, &self.max_ns].into_iter().for_each(|counter| counter.store(0, Relaxed));
+    }
 }
 
 impl Meters {
@@ -111,6 +139,8 @@ impl Meters {
         Meters {
             by_thread: std::iter::repeat_with(meter).take(threads.max(1) + 1).collect(),
             rejected: std::iter::repeat_with(AtomicU64::default).take(table().every().count()).collect(),
+            house: Chores::default(),
+            sweeps: Chores::default(),
         }
     }
 
@@ -165,15 +195,41 @@ impl Meters {
         (counts.total() > 0).then_some(counts)
     }
 
-    /// Sums up the turns of all threads.
+    /// Notes that the clients were looked after, and how long that took.
+    pub fn note_house(&self, ns: u64) {
+        self.house.note(ns);
+    }
+
+    /// Notes that keys were looked for whose time has come, and how long that took.
+    pub fn note_sweep(&self, ns: u64) {
+        self.sweeps.note(ns);
+    }
+
+    /// Returns how many nanoseconds looking for keys whose time has come has taken.
+    pub fn sweeps_ns(&self) -> u64 {
+        self.sweeps.ns.load(Relaxed)
+    }
+
+    /// Returns how many nanoseconds went into what no client asked for.
+    pub fn chores_ns(&self) -> u64 {
+        self.sweeps_ns() + self.house.ns.load(Relaxed)
+    }
+
+    /// Sums up the turns of all threads, with those that no client asked for.
     pub fn turns(&self) -> Turns {
         let mut sum = Turns::default();
         for meter in &self.by_thread {
             sum.count += meter.turns.load(Relaxed);
             sum.ns += meter.turns_ns.load(Relaxed);
             sum.max_ns = sum.max_ns.max(meter.turn_max_ns.load(Relaxed));
+            sum.max_requests = sum.max_requests.max(meter.turn_max_requests.load(Relaxed));
             sum.hits += meter.hits.load(Relaxed);
             sum.misses += meter.misses.load(Relaxed);
+        }
+        for chores in [&self.house, &self.sweeps] {
+            sum.count += chores.count.load(Relaxed);
+            sum.ns += chores.ns.load(Relaxed);
+            sum.max_ns = sum.max_ns.max(chores.max_ns.load(Relaxed));
         }
         sum
     }
@@ -181,6 +237,7 @@ impl Meters {
     /// Sets everything to zero; for calls that hold the store exclusively, because nobody counts then.
     pub fn clear(&self) {
         self.by_thread.iter().for_each(|meter| meter.clear());
+        [&self.house, &self.sweeps].into_iter().for_each(|chores| chores.clear());
         self.rejected.iter().for_each(|count| count.store(0, Relaxed));
     }
 }
@@ -222,6 +279,14 @@ impl<'n> Gauge<'n> {
     pub fn set_interest(&self, notable_ns: u64, tracks: bool) {
         self.notable_ns.set(notable_ns);
         self.tracks.set(tracks);
+    }
+
+    /// Notes how many requests there are in this turn.
+    #[inline]
+    pub fn note_requests(&self, count: usize) {
+        if count as u64 > self.meter.turn_max_requests.load(Relaxed) {
+            self.meter.turn_max_requests.store(count as u64, Relaxed);
+        }
     }
 
     /// Begins a call where the one before it has ended. What was done since is a part of it: looking for its keys.

@@ -69,6 +69,8 @@ pub struct Shard {
     reported: usize,
     changes: u64,
     expired: u64,
+    /// Those of `expired` that the sweeper found.
+    swept: u64,
     evicted: u64,
 }
 
@@ -85,6 +87,8 @@ pub struct Totals {
     pub changes: u64,
     /// Keys that ended by their deadline since the store was made.
     pub expired: u64,
+    /// Those of them that the sweeper found before anybody looked.
+    pub swept: u64,
     /// Keys removed for want of memory since the store was made.
     pub evicted: u64,
     /// Keys that somebody watches, there or not.
@@ -98,6 +102,7 @@ impl std::ops::AddAssign for Totals {
         self.memory += other.memory;
         self.changes += other.changes;
         self.expired += other.expired;
+        self.swept += other.swept;
         self.evicted += other.evicted;
         self.watched += other.watched;
     }
@@ -123,6 +128,7 @@ impl Shard {
             reported: 0,
             changes: 0,
             expired: 0,
+            swept: 0,
             evicted: 0,
         }
     }
@@ -140,6 +146,7 @@ impl Shard {
             memory: self.memory + self.overhead(),
             changes: self.changes,
             expired: self.expired,
+            swept: self.swept,
             evicted: self.evicted,
             watched: self.watchers.len(),
         }
@@ -378,6 +385,7 @@ impl Shard {
             });
             self.deadlines.set(bucket, bound);
             removed += ended.len().max(1);
+            self.swept += ended.len() as u64;
             for bytes in &ended {
                 self.expire(Key { bytes, hash: self.hasher.hash_one(&bytes[..]) });
             }

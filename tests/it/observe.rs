@@ -337,3 +337,123 @@ fn the_server_says_what_it_is() {
     assert!(client.call("MEMORY DOCTOR").contains("next to nothing"));
     assert!(client.call("MEMORY MALLOC-STATS").contains("Stats not supported"));
 }
+
+#[test]
+fn a_slow_log_that_keeps_nothing_numbers_nothing() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[
+        ("CONFIG SET slowlog-log-slower-than 0", "+OK"),
+        ("SLOWLOG RESET", "+OK"),
+        ("CONFIG SET slowlog-max-len 0", "+OK"),
+        ("PING", "+PONG"),
+        ("PING", "+PONG"),
+        ("SLOWLOG LEN", ":0"),
+        ("CONFIG SET slowlog-max-len 10", "+OK"),
+    ]);
+    // The call that let it keep something is the first to get a number; the calls above have taken 0 and 1.
+    let entries = client.call("SLOWLOG GET 1");
+    assert!(entries.starts_with("*1 *6 :2 "), "{entries}");
+}
+
+#[test]
+fn a_timeout_that_no_clock_can_hold_is_refused() {
+    let server = start();
+    let most = i64::MAX;
+    server.client().expect(&[
+        (&format!("WAIT 0 {most}"), "-ERR timeout is out of range"),
+        (&format!("WAIT 2 {most}"), "-ERR timeout is out of range"),
+        (&format!("WAITAOF 0 0 {most}"), "-ERR timeout is out of range"),
+        (&format!("CLIENT PAUSE {most} WRITE"), "-ERR timeout is out of range"),
+        ("WAIT 2 9223372036854775808", "-ERR timeout is not an integer or out of range"),
+        ("WAIT 2 -1", "-ERR timeout is negative"),
+        ("WAIT 0 1000", ":0"),
+        ("SET k v", "+OK"),
+    ]);
+}
+
+#[test]
+fn info_tells_where_clients_can_connect() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let server = TestServer::start_with(&[("unixsocket", path.to_str().expect("text"))]);
+    let mut client = server.client();
+    let port = server.addr().port();
+    assert_eq!(line(&mut client, "server", "listener0"), Some(format!("name=tcp,bind=127.0.0.1,port={port}")));
+    assert_eq!(line(&mut client, "server", "listener1"), Some(format!("name=unix,bind={}", path.display())));
+    assert_eq!(line(&mut client, "server", "listener2"), None);
+}
+
+/// The order is that of Redis 8.4.
+#[test]
+fn info_has_the_fields_of_later_versions_in_their_places() {
+    let server = start();
+    let mut client = server.client();
+    client.call("SET k v");
+    let text = client.call("INFO");
+    let mut rest = &text[..];
+    for name in [
+        "io_threads_active:0 listener0:",
+        "# Threads io_thread_0:clients=1,reads=",
+        "# Stats ",
+        "sync_partial_err:0 expired_subkeys:0 expired_subkeys_active:0 expired_keys:0 expired_keys_active:0 ",
+        "io_threaded_total_prefetch_batches:0 io_threaded_total_prefetch_entries:0 client_query_buffer_limit",
+        "reply_buffer_expands:0 eventloop_cycles:",
+        "instantaneous_eventloop_duration_usec:0 acl_access_denied_auth:0 acl_access_denied_cmd:0 ",
+        "# Replication ",
+        "# Keyspace db0:keys=1,expires=0,avg_ttl=0,subexpiry=0  # Keysizes",
+    ] {
+        let at = rest.find(name).unwrap_or_else(|| panic!("no {name} in {rest}"));
+        rest = &rest[at + name.len()..];
+    }
+    client.call("CONFIG SET repl-backlog-size 2mb");
+    assert_eq!(client.info("repl_backlog_size"), "2097152");
+}
+
+#[test]
+fn keys_that_the_sweeper_finds_are_counted_apart_from_those_that_somebody_looks_for() {
+    let server = start();
+    let mut client = server.client();
+    client.call("SET swept v PX 10");
+    server.advance_ms(10);
+    client.call("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.call("SET looked v PX 10");
+    server.advance_ms(10);
+    client.call("GET looked");
+    assert_eq!((client.info("expired_keys").as_str(), client.info("expired_keys_active").as_str()), ("2", "1"));
+    client.call("CONFIG RESETSTAT");
+    assert_eq!((client.info("expired_keys").as_str(), client.info("expired_keys_active").as_str()), ("0", "0"));
+}
+
+#[test]
+fn what_is_for_debugging_is_shown_to_who_asks_for_it_by_name() {
+    let server = start();
+    let mut client = server.client();
+    for sections in ["", " all", " everything", " default stats"] {
+        assert!(!client.call(&format!("INFO{sections}")).contains("eventloop_cmd_per_cycle_max"), "{sections}");
+    }
+    client.call("DEBUG SLEEP 0.005");
+    client.pipeline(&vec!["PING".to_owned(); 7]);
+    let text = client.call("INFO debug");
+    assert!(text.contains("# Debug eventloop_duration_aof_sum:0 eventloop_duration_cron_sum:"), "{text}");
+    let number = |client: &mut Client, field| -> u64 {
+        line(client, "debug", field).and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{field}: {text}"))
+    };
+    assert_eq!(number(&mut client, "eventloop_duration_max"), 5000);
+    assert!((2..=7).contains(&number(&mut client, "eventloop_cmd_per_cycle_max")), "{text}");
+    client.call("CONFIG RESETSTAT");
+    assert_eq!(number(&mut client, "eventloop_cmd_per_cycle_max"), 1);
+}
+
+#[test]
+fn a_server_that_nobody_asks_for_anything_still_counts_the_rounds_of_its_own_work() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    let number = |client: &mut Client, section, field| -> u64 {
+        line(client, section, field).and_then(|value| value.parse().ok()).expect("a number")
+    };
+    client.call("CONFIG RESETSTAT");
+    crate::harness::wait_until(|| number(&mut client, "debug", "eventloop_duration_cron_sum") > 0);
+    crate::harness::wait_until(|| number(&mut client, "stats", "instantaneous_eventloop_duration_usec") > 0);
+    assert!(number(&mut client, "stats", "eventloop_cycles") > 0);
+}

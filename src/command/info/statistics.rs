@@ -18,6 +18,7 @@ pub(super) fn stats(text: &mut String, call: &mut Call<'_>) {
     features(text, call.server.tracking.tracked());
     errors(text, call);
     turns(text, call);
+    denials(text, call);
 }
 
 fn happened(text: &mut String, call: &Call<'_>) {
@@ -45,10 +46,13 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
     let (stats, hub) = (&call.server.stats, &call.server.hub);
     let turns = call.server.observed.meters.turns();
+    field(text, "expired_subkeys", 0);
+    field(text, "expired_subkeys_active", 0);
     field(text, "expired_keys", totals.expired - stats.forgotten.expired.load(Relaxed));
+    field(text, "expired_keys_active", totals.swept - stats.forgotten.swept.load(Relaxed));
     field(text, "expired_stale_perc", "0.00");
     field(text, "expired_time_cap_reached_count", 0);
-    field(text, "expire_cycle_cpu_milliseconds", 0);
+    field(text, "expire_cycle_cpu_milliseconds", call.server.observed.meters.sweeps_ns() / 1_000_000);
     field(text, "evicted_keys", totals.evicted - stats.forgotten.evicted.load(Relaxed));
     field(text, "evicted_clients", call.server.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed));
     field(text, "evicted_scripts", 0);
@@ -79,10 +83,6 @@ fn features(text: &mut String, tracked: Tracked) {
 
 fn errors(text: &mut String, call: &Call<'_>) {
     let stats = &call.server.stats;
-    field(text, "acl_access_denied_auth", stats.acl_denied_auth.load(Relaxed));
-    field(text, "acl_access_denied_cmd", stats.acl_denied_command.load(Relaxed));
-    field(text, "acl_access_denied_key", stats.acl_denied_key.load(Relaxed));
-    field(text, "acl_access_denied_channel", stats.acl_denied_channel.load(Relaxed));
     field(text, "unexpected_error_replies", 0);
     field(text, "total_error_replies", call.server.observed.errors.total());
     field(text, "dump_payload_sanitizations", 0);
@@ -90,22 +90,54 @@ fn errors(text: &mut String, call: &Call<'_>) {
     field(text, "total_writes_processed", stats.writes.load(Relaxed));
     field(text, "io_threaded_reads_processed", 0);
     field(text, "io_threaded_writes_processed", 0);
-    field(text, "reply_buffer_shrinks", 0);
-    field(text, "reply_buffer_expands", 0);
+    field(text, "io_threaded_total_prefetch_batches", 0);
+    field(text, "io_threaded_total_prefetch_entries", 0);
     field(text, "client_query_buffer_limit_disconnections", stats.query_limit_disconnections.load(Relaxed));
     field(text, "client_output_buffer_limit_disconnections", stats.output_limit_disconnections.load(Relaxed));
+    field(text, "reply_buffer_shrinks", 0);
+    field(text, "reply_buffer_expands", 0);
 }
 
-/// What Redis 7.2 tells of its event loop: here a cycle is the execution of a batch.
+fn denials(text: &mut String, call: &Call<'_>) {
+    let stats = &call.server.stats;
+    field(text, "acl_access_denied_auth", stats.acl_denied_auth.load(Relaxed));
+    field(text, "acl_access_denied_cmd", stats.acl_denied_command.load(Relaxed));
+    field(text, "acl_access_denied_key", stats.acl_denied_key.load(Relaxed));
+    field(text, "acl_access_denied_channel", stats.acl_denied_channel.load(Relaxed));
+}
+
+/// What Redis 7.2 tells of its event loop: here a cycle is the execution of a batch, or a round of what no client asks
+/// for.
 fn turns(text: &mut String, call: &Call<'_>) {
     let observed = &call.server.observed;
     let (turns, calls, rates) = (observed.meters.turns(), observed.meters.all_calls(), observed.sampler.rates());
     field(text, "eventloop_cycles", turns.count);
     field(text, "eventloop_duration_sum", turns.ns / 1000);
     field(text, "eventloop_duration_cmd_sum", calls.ns / 1000);
-    field(text, "eventloop_duration_max", turns.max_ns / 1000);
     field(text, "instantaneous_eventloop_cycles_per_sec", rates.turns);
     field(text, "instantaneous_eventloop_duration_usec", rates.turns_us);
+}
+
+/// What is only shown to who asks for it by name.
+pub(super) fn debug(text: &mut String, call: &mut Call<'_>) {
+    let (meters, usage) = (&call.server.observed.meters, call.server.script_usage());
+    let turns = meters.turns();
+    let lua_bytes = usage.eval_bytes + usage.functions_bytes;
+    field(text, "eventloop_duration_aof_sum", 0);
+    field(text, "eventloop_duration_cron_sum", meters.chores_ns() / 1000);
+    field(text, "eventloop_duration_max", turns.max_ns / 1000);
+    field(text, "eventloop_cmd_per_cycle_max", turns.max_requests);
+    field(text, "allocator_allocated_lua", lua_bytes);
+    field(text, "allocator_active_lua", lua_bytes);
+    field(text, "allocator_resident_lua", lua_bytes);
+    field(text, "allocator_frag_bytes_lua", 0);
+}
+
+/// All clients are served by the threads of `worker-threads`, which are not told apart here.
+pub(super) fn threads(text: &mut String, call: &mut Call<'_>) {
+    let (stats, clients) = (&call.server.stats, call.server.clients.len());
+    let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
+    field(text, "io_thread_0", format_args!("clients={clients},reads={reads},writes={writes}"));
 }
 
 pub(super) fn command_stats(text: &mut String, call: &mut Call<'_>) {
