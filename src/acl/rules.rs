@@ -63,24 +63,23 @@ pub fn has_blanks(text: &[u8]) -> bool {
 }
 
 /// Puts selectors that are spread over several words together: from one that starts with `(` to the next one that ends
-/// with `)`.
+/// with `)`. What starts with another `(` in between is part of the selector, which is then refused for it.
 ///
 /// # Errors
-/// The place of the word whose parenthesis is not closed.
+/// The place of the word whose parenthesis is not closed: the first of several.
 pub(super) fn merge_selectors(words: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut merged = Vec::with_capacity(words.len());
     let mut open: Option<(usize, Vec<u8>)> = None;
     for (at, word) in words.iter().map(AsRef::as_ref).enumerate() {
         let closes = word.last() == Some(&b')');
-        if word.first() == Some(&b'(') && !closes {
-            // As in Redis, a selector that was open already is forgotten.
-            open = Some((at, word.to_vec()));
-        } else if let Some((_, selector)) = &mut open {
+        if let Some((_, selector)) = &mut open {
             selector.push(b' ');
             selector.extend_from_slice(word);
             if closes {
                 merged.extend(open.take().map(|(_, selector)| selector));
             }
+        } else if word.first() == Some(&b'(') && !closes {
+            open = Some((at, word.to_vec()));
         } else {
             merged.push(word.to_vec());
         }

@@ -98,6 +98,25 @@ fn a_file_that_is_no_good_changes_nothing() {
 }
 
 #[test]
+fn a_parenthesis_inside_another_is_an_error_that_names_the_first() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let nested = |rule: &str| format!("-ERR Error in ACL SETUSER modifier '{rule}': Syntax error");
+    let open = "-ERR Unmatched parenthesis in acl selector starting at '(+PING'.";
+    for (rules, reply) in [
+        ("on (+PING (+SELECT (+DEL )", nested("(+PING (+SELECT (+DEL )")),
+        ("on (+PING (+SELECT (+DEL ) )", nested("(+PING (+SELECT (+DEL )")),
+        ("on (+PING (+SELECT (+DEL ) ) ) ", nested("(+PING (+SELECT (+DEL )")),
+        ("on (+PING (+SELECT (+DEL", open.to_owned()),
+        ("on (+GET) (+PING (+SELECT", open.to_owned()),
+    ] {
+        assert_eq!(client.call(&format!("ACL SETUSER s {rules}")), reply, "{rules}");
+    }
+    client.expect(&[("ACL GETUSER s", "$-1")]);
+    client.expect(&[("ACL SETUSER s on (+ping ) ( +select (+del) )", &nested("( +select (+del)"))]);
+}
+
+#[test]
 fn without_a_file_there_is_nothing_to_load_or_save() {
     let server = TestServer::start();
     let mut client = server.client();

@@ -242,7 +242,6 @@ const REFUSED: &str = r##"
     ACL SETUSER alice (get)
     ACL SETUSER alice (on)
     ACL SETUSER alice (+get
-    ACL SETUSER alice on (+get (+set x)
     ACL SETUSER alice (~a b)
     ACL SETUSER alice "(&* &fail)"
     ACL SETUSER alice on +get +nosuch
@@ -268,7 +267,6 @@ const SELECTORS: &str = r##"
     ACL SETUSER alice "(\"~a\" '+get')"
     ACL SETUSER alice "(\"\")"
     ACL SETUSER alice (+@all allkeys allchannels)
-    ACL SETUSER alice (+get (+set ~k)
     ACL LIST
     ACL SETUSER alice reset +get ~a (%R~b %W~c &d +set)
     ACL LIST
