@@ -60,6 +60,7 @@ pub mod config;
 pub mod connection;
 pub mod error;
 pub mod glob;
+pub mod handshakes;
 pub mod healthcheck;
 pub mod listening;
 pub mod logging;

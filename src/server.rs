@@ -21,11 +21,12 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::acl::Acl;
-use crate::clients::{Class, Peer};
+use crate::clients::{Class, ClientInfo, Peer};
 use crate::clock::Clock;
 use crate::config::{Config, SetError};
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::handshakes::Handshakes;
 use crate::listening::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
 use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
@@ -134,6 +135,7 @@ impl Builder {
             next_worker: AtomicUsize::new(0),
             runtime: Handle::current(),
             ports: Mutex::new(Ports::new(plain, tls)),
+            handshakes: Arc::default(),
             tasks: TaskTracker::new(),
             accepting: TaskTracker::new(),
         });
@@ -248,6 +250,7 @@ struct Shared {
     /// Where connections are accepted.
     runtime: Handle,
     ports: Mutex<Ports>,
+    handshakes: Arc<Handshakes>,
     tasks: TaskTracker,
     /// The tasks that accept connections, also among `tasks`.
     accepting: TaskTracker,
@@ -340,11 +343,23 @@ impl Shared {
         let Ok(stream) = stream.into_std() else { return };
         match tls {
             None => self.hand_out(peer, &config, async move { TcpStream::from_std(stream) }),
-            Some(tls) => {
-                let used = config.clone();
-                self.hand_out(peer, &config, async move { tls.accept(TcpStream::from_std(stream)?, &used).await });
-            }
+            Some(tls) => self.hand_out_tls(peer, config, stream, tls),
         }
+    }
+
+    /// Gives a connection to the next worker, which shakes hands; it becomes a client, and is counted as one, after that.
+    fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
+        let server = self.namespace.clone();
+        let places = (config.maxclients as usize).saturating_sub(server.clients.len());
+        let handshake = self.handshakes.begin(places, &server.stop);
+        self.spawn(async move {
+            let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
+            let info = match &shaken {
+                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Err(_) => None,
+            };
+            (shaken, info)
+        });
     }
 
     fn hand_out_unix(&self, stream: UnixStream) {
@@ -356,17 +371,26 @@ impl Shared {
         self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
     }
 
-    /// Gives a connection to the next worker, which registers it with its own runtime, and shakes hands if it is to.
+    /// Gives the connection of a client to the next worker, which registers it with its own runtime.
     fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
+        self.spawn(async move { (register.await, info) });
+    }
+
+    /// Serves, on the next worker, what arrives there: a stream, and the client if there is room for it.
+    fn spawn<S>(&self, arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let server = self.namespace.clone();
-        let info = server.clients.admit(peer, server.clock.now(), config.maxclients as usize);
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
         let pool = worker.pool.clone();
         let serve = async move {
-            let stream = match Box::pin(register).await {
+            let (stream, info) = Box::pin(arrival).await;
+            let stream = match stream {
                 Ok(stream) => stream,
                 Err(error) => {
                     debug!(cause = %error, "lost a connection before it was served");

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keylatch::{Clock, Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -157,6 +158,64 @@ fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"+PONG"), "{answer:?}");
     assert!(authority.is_served(server.server.addr(), true));
+}
+
+/// Connects, and says nothing.
+fn keep_silent(addr: SocketAddr) -> TcpStream {
+    TcpStream::connect(addr).expect("the server accepts")
+}
+
+/// Returns whether the server has closed a connection on which nothing was said.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.read(&mut [0]).is_ok_and(|len| len == 0)
+}
+
+#[test]
+fn handshakes_that_do_not_end_take_no_places_of_clients() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients no\nmaxclients 20");
+    let addr = server.server.addr();
+    let mut client = authority.connect(addr, false);
+    client.expect(&[("PING", "+PONG")]);
+    let mut silent: Vec<TcpStream> = (0..60).map(|_| keep_silent(addr)).collect();
+    // One who comes after them is served, and nobody counts as a client who has not shaken hands.
+    assert!(authority.is_served(addr, false));
+    assert_eq!(client.info("rejected_connections"), "0");
+    assert_eq!(client.info("maxclients"), "20");
+    wait_until(|| client.info("connected_clients") == "1");
+    // The oldest were dropped for those who came later, long before the time for a handshake was over.
+    assert!(silent[..40].iter_mut().all(is_closed));
+    silent.last().expect("a connection").set_nonblocking(true).expect("an open socket");
+    let last = silent[59].read(&mut [0]).expect_err("nothing to read");
+    assert_eq!(last.kind(), std::io::ErrorKind::WouldBlock, "the latest still has its time");
+}
+
+#[test]
+fn clients_beyond_the_limit_are_told_so_after_the_handshake() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients no\nmaxclients 2");
+    let addr = server.server.addr();
+    let mut clients = [authority.connect(addr, false), authority.connect(addr, false)];
+    clients.iter_mut().for_each(|client| client.expect(&[("PING", "+PONG")]));
+    let mut third = authority.connect(addr, false);
+    assert_eq!(third.reply(), "-ERR max number of clients reached");
+    assert_eq!(clients[0].info("rejected_connections"), "1");
+    drop(third);
+    let [mut first, second] = clients;
+    drop(second);
+    wait_until(|| first.info("connected_clients") == "1");
+    assert!(authority.is_served(addr, false));
+}
+
+#[test]
+fn a_handshake_under_way_does_not_hold_the_end_of_the_server_up() {
+    let authority = Authority::new();
+    let TlsServer { server, _runtime: runtime } = authority.start("tls-auth-clients no");
+    let mut silent = keep_silent(server.addr());
+    assert!(authority.is_served(server.addr(), false));
+    // The handshake would last ten seconds; the test fails when the end takes half of that.
+    let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), server.shutdown()).await });
+    assert!(stopped.is_ok() && is_closed(&mut silent));
 }
 
 #[test]
