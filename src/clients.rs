@@ -186,6 +186,12 @@ impl ClientInfo {
         self.is_silent.store(is_silent, Relaxed);
     }
 
+    /// Returns whether the client does not count as a user of keys.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Relaxed)
+    }
+
     /// Notes that a batch was carried out, which command came last, and how much input waits after it.
     pub fn touch(&self, now: Now, last: Option<&'static Registered>, query_buffer: usize) {
         if let Some(last) = last {

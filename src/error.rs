@@ -126,6 +126,8 @@ pub enum Error {
     NotAllowed(&'static str),
     /// The memory that may be used is, and nothing can be removed.
     OutOfMemory,
+    /// There are fewer replicas than `min-replicas-to-write` asks for.
+    NoReplicas,
     /// The server has as many clients as it may have.
     MaxClients,
     /// A stranger's address met protected mode.
@@ -289,6 +291,7 @@ impl fmt::Display for Error {
                      restart the server."
                 );
             }
+            Error::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,

@@ -70,6 +70,8 @@ pub struct Namespace {
     is_sweeping: AtomicBool,
     /// Whether scripts may call DEBUG.
     pub may_scripts_debug: AtomicBool,
+    /// Whether there are fewer replicas than the settings ask for.
+    lacks_replicas: AtomicBool,
     /// Asks the allocator what it holds, where that is known.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -339,6 +341,7 @@ impl Namespace {
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
             is_sweeping: AtomicBool::new(true),
+            lacks_replicas: AtomicBool::new(false),
             may_scripts_debug: AtomicBool::new(false),
             allocator: None,
         };
@@ -356,9 +359,22 @@ impl Namespace {
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.pressure().set_limit(config.maxmemory);
+        self.lacks_replicas.store(config.lacks_replicas(), Relaxed);
         self.store.herald().set_wanted(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         self.note_shortage(self.clock.now());
+    }
+
+    /// Returns whether commands may be refused for lack of memory or of replicas.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.store.pressure().has_limit() || self.lacks_replicas()
+    }
+
+    /// Returns whether writes are refused because the settings ask for replicas.
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        self.lacks_replicas.load(Relaxed)
     }
 
     /// Takes note that no more memory is used than may be, if so.

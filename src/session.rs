@@ -162,7 +162,7 @@ impl Session {
 
     /// Returns whether its requests need more care than the gate's quick way takes. Asked once in a turn.
     pub fn is_restrained(&self) -> bool {
-        self.replies != Replies::On || self.is_pushed_to()
+        self.replies != Replies::On || self.is_pushed_to() || self.info.is_silent()
     }
 
     /// Returns whether others may have something for it that belongs between its replies.

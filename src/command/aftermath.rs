@@ -5,7 +5,7 @@
 
 use super::args::is_word;
 use super::{ADMIN, Call, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG, migrate};
-use crate::config::Config;
+use crate::config::{Config, Setting};
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
@@ -14,9 +14,6 @@ use crate::session::Session;
 
 /// Stands for what nobody may see.
 const HIDDEN: &[u8] = b"(redacted)";
-
-/// The settings whose values are secrets.
-const SECRETS: [&str; 5] = ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 /// Notes a call that has just ended and took so many nanoseconds.
 #[cold]
@@ -103,7 +100,7 @@ fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
     let mut words: Vec<&[u8]> = request.args().collect();
     match command.name.as_str() {
         "auth" => words[1..].fill(HIDDEN),
-        "acl|setuser" => words[2..].fill(HIDDEN),
+        "acl|setuser" | "acl|deluser" | "acl|getuser" => words[2..].fill(HIDDEN),
         "config|set" => hide_settings(&mut words[2..]),
         "hello" => hide_password(&mut words),
         "migrate" => migrate::hide_secrets(&mut words, HIDDEN),
@@ -114,7 +111,7 @@ fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
 
 fn hide_settings(pairs: &mut [&[u8]]) {
     for pair in pairs.chunks_exact_mut(2) {
-        if SECRETS.iter().any(|secret| pair[0].eq_ignore_ascii_case(secret.as_bytes())) {
+        if Setting::find(pair[0]).is_some_and(|(_, setting)| setting.secret) {
             pair[1] = HIDDEN;
         }
     }

@@ -51,7 +51,7 @@ pub const COMMANDS: &[Command] = &[
             .docs("7.0.0", "O(1)", "Exempts the connection from being closed when clients take too much memory."),
         Command::new("NO-TOUCH", no_touch, PLAIN, Group::Connection)
             .args(SWITCH)
-            .docs("7.2.0", "O(1)", "Keeps the connection's commands from counting as uses of keys; none are counted."),
+            .docs("7.2.0", "O(1)", "Keeps the connection's commands, but for TOUCH, from counting as uses of keys."),
         Command::new("PAUSE", others::pause, RULE, Group::Connection)
             .args(others::PAUSE_ARGS)
             .docs("2.9.50", "O(1)", "Holds the commands of all clients back for a time."),
@@ -207,6 +207,7 @@ fn no_evict(call: &mut Call<'_>) -> Result<()> {
 fn no_touch(call: &mut Call<'_>) -> Result<()> {
     let is_silent = switch(call)?;
     call.session.info.set_silent(is_silent);
+    call.end_turn();
     call.reply.ok();
     Ok(())
 }

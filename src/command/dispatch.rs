@@ -9,7 +9,7 @@ use super::migrate::Migration;
 use super::registry::{Hashes, Registered, table};
 use super::renames::Renames;
 use super::{
-    ADMIN, ALLOW_BUSY, AT_ONCE, Args, DENY_OOM, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl, aftermath,
+    ADMIN, ALLOW_BUSY, AT_ONCE, Args, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl, aftermath, limits,
     unknown,
 };
 use crate::clock::Now;
@@ -201,7 +201,7 @@ fn nested(
     command.hash_keys(request, &server.store, &mut hashes);
     run(&mut Call {
         args: Args::new(request, command.name_words, &hashes),
-        view: view.whole_again(db),
+        view: view.whole_again(db).silent(session.info.is_silent()),
         reply: Reply::new(out, protocol),
         session,
         server,
@@ -253,22 +253,24 @@ pub struct Turn<'n> {
     config: &'n Config,
     hold: Option<Hold<'n>>,
     now: Now,
-    /// Whether there is a limit for memory, which is then looked at before each command.
+    /// Whether there is a limit for memory, or replicas are asked for, which is then looked at before each command.
     is_limited: bool,
+    /// Whether the client's commands do not count as uses of keys.
+    is_silent: bool,
     gauge: Gauge<'n>,
 }
 
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
     pub fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
-        let (now, is_limited) = (server.clock.now(), server.store.pressure().has_limit());
+        let (now, is_limited) = (server.clock.now(), server.is_limited());
         server.store.pressure().follow_clock(now);
         if is_limited {
             server.note_shortage(now);
         }
         let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
         gauge.set_interest(server.observed.notable_ns(config), config.latency_tracking);
-        Turn { server, config, hold: None, now, is_limited, gauge }
+        Turn { server, config, hold: None, now, is_limited, is_silent: false, gauge }
     }
 
     /// Returns the time of this turn.
@@ -322,8 +324,10 @@ impl<'n> Turn<'n> {
         let mut deferred = None;
         match plan.steps[index].command {
             Some(command) if is_admitted(session, command, request) => {
-                if self.is_limited && self.lacks_memory(session, command) {
-                    self.turn_away(session, request, Some(command), &Error::OutOfMemory, out);
+                if self.is_limited
+                    && let Some(error) = self.limit_reached(session, command, request)
+                {
+                    self.turn_away(session, request, Some(command), &error, out);
                     return None;
                 }
                 session.last_command = Some(command);
@@ -342,16 +346,17 @@ impl<'n> Turn<'n> {
         deferred
     }
 
-    /// Pays attention to what only clients need that track keys: to every call, and to who makes it until what is returned
-    /// is dropped.
+    /// Pays attention to what few clients need: that its calls do not count as uses of keys, and, for one that tracks keys,
+    /// to every call, and to who makes it until what is returned is dropped.
     #[cold]
-    pub fn attend(&self, session: &Session) -> Option<Acting<'n>> {
+    pub fn attend(&mut self, session: &Session) -> Option<Acting<'n>> {
+        self.is_silent = session.info.is_silent();
         self.gauge.set_interest(aftermath::notable_ns(self.server, session, self.config), self.config.latency_tracking);
         self.server.tracking.act_for(&session.info)
     }
 
     /// Does what [`Turn::execute`] does while the server is paused, or for a client that is restrained: one that listens
-    /// to channels, tracks keys, or wants no replies.
+    /// to channels, tracks keys, wants no replies, or does not count as a user of keys.
     #[cold]
     pub fn execute_restrained(
         &mut self,
@@ -430,10 +435,15 @@ impl<'n> Turn<'n> {
         command.command.flags & (WRITE | MAY_REPLICATE) != 0
     }
 
-    /// Frees memory if too much is used. Returns whether that was in vain and the command needs some.
+    /// Frees memory if too much is used. Returns an error if that was in vain and the command needs some, or if the command
+    /// may write and there are too few replicas.
     #[inline]
-    fn lacks_memory(&mut self, session: &Session, command: &Registered) -> bool {
-        self.server.store.pressure().is_over() && self.relieve() == Relief::None && needs_memory(session, command)
+    fn limit_reached(&mut self, session: &Session, command: &Registered, request: Request<'_>) -> Option<Error> {
+        let (is_over, server) = (self.server.store.pressure().is_over(), self.server);
+        if is_over && self.relieve() == Relief::None && limits::needs_memory(session, command) {
+            return Some(Error::OutOfMemory);
+        }
+        (server.lacks_replicas() && limits::writes(server, session, command, request)).then_some(Error::NoReplicas)
     }
 
     #[cold]
@@ -538,7 +548,7 @@ impl<'n> Turn<'n> {
         }
         run(&mut Call {
             args: Args::new(request, command.name_words, hashes),
-            view: hold.view(session.db, hashes, now),
+            view: hold.view(session.db, hashes, now).silent(self.is_silent),
             reply: Reply::new(out, session.protocol),
             session: &mut *session,
             server,
@@ -564,7 +574,7 @@ impl<'n> Turn<'n> {
     #[cold]
     fn follow_limit(&mut self) {
         let pressure = self.server.store.pressure();
-        self.is_limited = pressure.has_limit();
+        self.is_limited = self.server.is_limited();
         if let Some(hold) = self.hold.as_mut().filter(|_| pressure.take_coarse()) {
             hold.report();
             self.server.sweep_wanted.notify_one(); // who removes what is too much even if nobody asks for anything
@@ -604,17 +614,6 @@ fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) ->
         && (session.access.is_free() || is_permitted(session, command, request))
         && (session.transaction.is_none() || command.command.flags & NO_MULTI == 0)
         && command.command.flags & session.barred == 0
-}
-
-/// Returns whether a command may take memory. Queueing does, and EXEC as much as what it carries out.
-#[cold]
-fn needs_memory(session: &Session, command: &Registered) -> bool {
-    let needs = |command: &Registered| command.command.flags & DENY_OOM != 0;
-    match &session.transaction {
-        None => needs(command),
-        Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|(queued, _)| needs(queued)),
-        Some(_) => !matches!(&command.name[..], "discard" | "quit" | "reset"),
-    }
 }
 
 /// Says that a script runs for too long.

@@ -100,7 +100,7 @@ fn pexpiretime(call: &mut Call<'_>) -> Result<()> {
 
 fn persist(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    call.view.touch(key);
+    call.view.use_key(key);
     let is_timed = matches!(call.view.deadline(key), Some(Some(_)));
     if is_timed {
         call.view.set_deadline(key, None);
@@ -130,7 +130,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     let now = call.now();
     let (span_ms, end_ms) = span_and_end(number, unit_ms, since, now).ok_or(Error::InvalidExpire(call.name()))?;
 
-    call.view.touch(key);
+    call.view.use_key(key);
     let allowed = match call.view.deadline(key) {
         None => false,
         Some(_) if !is_matched(call, key, condition.matching)? => false,

@@ -113,7 +113,7 @@ fn kind(call: &mut Call<'_>) -> Result<()> {
 /// Reads the two keys of a RENAME, of which the first must exist.
 fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
     let (from, to) = (call.args.key()?, call.args.key()?);
-    if !call.view.touch(from) {
+    if !call.view.use_key(from) {
         return Err(Error::NoSuchKey);
     }
     Ok((from, to))

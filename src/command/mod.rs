@@ -32,6 +32,7 @@ pub mod introspect;
 pub mod known;
 pub mod latency;
 pub mod lcs;
+mod limits;
 pub mod memory;
 pub mod migrate;
 pub mod monitor;

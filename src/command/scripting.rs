@@ -283,6 +283,9 @@ impl Caller<'_, '_> {
         if self.is_read_only && flags & (WRITE | MAY_REPLICATE) != 0 {
             return Err("Write commands are not allowed from read-only scripts.".into());
         }
+        if flags & WRITE != 0 && self.call.server.lacks_replicas() {
+            return Err(format!("-{}", Error::NoReplicas).into());
+        }
         if self.lacks_memory && flags & DENY_OOM != 0 {
             return Err(format!("-{}", Error::OutOfMemory).into());
         }

@@ -125,6 +125,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns whether writes are refused because there are fewer replicas than the settings ask for: there are none.
+    pub fn lacks_replicas(&self) -> bool {
+        self.min_replicas_to_write > 0 && self.min_replicas_max_lag_s > 0
+    }
+
     /// Returns whether new users may use every channel before a rule says so.
     pub fn all_channels(&self) -> bool {
         self.acl_pubsub_default == ChannelDefault::All

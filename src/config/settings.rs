@@ -44,10 +44,14 @@ pub struct Setting {
     pub name: &'static str,
     /// The other name it has, mostly an older one.
     pub alias: Option<&'static str>,
+    /// A name that Valkey has for it: understood wherever a setting is named, and shown in no listing.
+    pub synonym: Option<&'static str>,
     /// Whether only `CONFIG GET` of its very name shows it.
     pub hidden: bool,
     /// The version of Redis that brought it, where that is later than 7.0.
     pub since: Option<&'static str>,
+    /// Whether its value is a secret, which neither MONITOR nor the slow log shows.
+    pub secret: bool,
     /// The heading it stands under in the example file and in `--help`.
     pub section: &'static str,
     /// The type of its value.
@@ -84,7 +88,8 @@ impl Setting {
 
     /// Finds a setting by one of its names in any case; returns that name, too.
     pub fn find(name: &[u8]) -> Option<(&'static str, &'static Setting)> {
-        Setting::names().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+        let synonyms = Setting::all().filter_map(|setting| Some((setting.synonym?, setting)));
+        Setting::names().chain(synonyms).find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// Declares a setting that is accepted, kept and reported, and does nothing.
@@ -97,12 +102,23 @@ impl Setting {
         doc: &'static [&'static str; 1],
     ) -> Self {
         let (effect, store) = (Effect::Nothing, Store::Inert);
-        Setting { name, alias: None, hidden: false, since: None, section, kind, default, change, effect, doc, store }
+        let (alias, synonym, since, hidden, secret) = (None, None, None, false, false);
+        Setting { name, alias, synonym, since, hidden, secret, section, kind, default, change, effect, doc, store }
     }
 
     /// Gives the setting its other name.
     pub(super) const fn alias(self, name: &'static str) -> Self {
         Setting { alias: Some(name), ..self }
+    }
+
+    /// Gives the setting the name that Valkey has for it.
+    pub(super) const fn synonym(self, name: &'static str) -> Self {
+        Setting { synonym: Some(name), ..self }
+    }
+
+    /// Declares the value a secret.
+    pub(super) const fn secret(self) -> Self {
+        Setting { secret: true, ..self }
     }
 
     /// Keeps the setting out of listings.
@@ -149,11 +165,12 @@ impl Setting {
 }
 
 /// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
-/// keeps what Redis does not have out of `CONFIG GET *`, because suites and tools set all that they find there.
+/// keeps what Redis does not have out of `CONFIG GET *`, because suites and tools set all that they find there. `?secret`
+/// keeps the value out of MONITOR and the slow log.
 macro_rules! honoured {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $(! $hidden:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $(! $hidden:ident)? $(? $secret:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// Holds the value of every setting.
         #[derive(Clone, Debug)]
@@ -179,8 +196,10 @@ macro_rules! honoured {
         const HONOURED: &[Setting] = &[$($( Setting {
             name: $name,
             alias: [$(Some($alias),)? None][0],
+            synonym: None,
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
             since: None,
+            secret: [$({ let $secret = true; $secret },)? false][0],
             section: $section,
             kind: $kind,
             default: $default,
@@ -256,7 +275,7 @@ honoured! {
         /// Proves to be their owner with the private key in this PEM file.
         "tls-key-file" tls_key_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
         /// Would decrypt the key file. Encrypted key files are refused, so the start is when this is set.
-        "tls-key-file-pass" tls_key_file_pass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
+        "tls-key-file-pass" ?secret tls_key_file_pass: Option<Vec<u8>> = "", Kind::Text, Runtime, Honoured;
         /// Trusts clients whose certificates were signed by one of those in this PEM file.
         "tls-ca-cert-file" tls_ca_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Honoured;
         /// Trusts clients whose certificates were signed by one of those in the files of this directory.
@@ -276,7 +295,7 @@ honoured! {
     }
     "Security" {
         /// Asks clients for this password (AUTH); empty asks for none.
-        "requirepass" requirepass: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Honoured;
+        "requirepass" ?secret requirepass: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Honoured;
         /// Takes the users, and what they may do, from this file in `dir`; ACL SAVE writes it and ACL LOAD reads it
         /// again. Lines of the form user NAME RULE ... declare users here instead; both together are refused.
         "aclfile" aclfile: Option<PathBuf> = "", Kind::Path, Start, Honoured;
@@ -336,6 +355,13 @@ honoured! {
     "Snapshots and append-only file" {
         /// Compresses strings in the replies of DUMP.
         "rdbcompression" rdbcompression: bool = "yes", Kind::Switch, Runtime, Honoured;
+    }
+    "Replication" {
+        /// Refuses writes with fewer replicas than this. keylatch has none, so anything but 0 refuses every write, unless
+        /// `min-replicas-max-lag` is 0.
+        "min-replicas-to-write" | "min-slaves-to-write" min_replicas_to_write: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Honoured;
+        /// Does not count a replica that is silent for so many seconds; 0 turns `min-replicas-to-write` off.
+        "min-replicas-max-lag" | "min-slaves-max-lag" min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Honoured;
     }
     "Scripts" {
         /// Tells other clients that a script is busy once it has run for this many milliseconds, and lets it be killed; 0

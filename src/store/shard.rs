@@ -167,10 +167,10 @@ impl Shard {
         self.table.at(place)
     }
 
-    /// Returns the entry of a key like [`Shard::get`], and notes that it was used. That there is none is told if
-    /// `tells_misses`.
+    /// Returns the entry of a key like [`Shard::get`], and notes that it was used, unless `is_silent`. That there is none is
+    /// told if `tells_misses`.
     #[inline(always)] // see View::entry
-    pub fn read(&mut self, key: Key<'_>, now: Now, tells_misses: bool) -> Option<&Entry> {
+    pub fn read(&mut self, key: Key<'_>, now: Now, (is_silent, tells_misses): (bool, bool)) -> Option<&Entry> {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
             if tells_misses {
                 self.tell(key, Event::Missed);
@@ -184,8 +184,17 @@ impl Shard {
             }
             return None;
         }
-        note_use(entry, &self.pressure, &mut self.dice, now);
+        if !is_silent {
+            note_use(entry, &self.pressure, &mut self.dice, now);
+        }
         self.table.at(place)
+    }
+
+    /// Returns how a key was used, where uses are counted and so outlive its value.
+    #[cold]
+    pub fn counted_usage(&mut self, key: Key<'_>, now: Now) -> Option<u32> {
+        let counts = self.pressure.rule().counts();
+        self.get(key, now).filter(|_| counts).map(Entry::usage)
     }
 
     /// Removes a key that has ended, unless all such are to stay for now; either way there is no entry to see.

@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 pub struct View<'a> {
     access: Access<'a>,
     now: Now,
+    /// Whether a look-up does not count as a use of the key.
+    is_silent: bool,
     lookups: Lookups,
 }
 
@@ -86,17 +88,24 @@ impl<'a> View<'a> {
                 Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
             }
         };
-        View { access, now, lookups: Lookups::default() }
+        View { access, now, is_silent: false, lookups: Lookups::default() }
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, now: Now) -> Self {
-        View { access: Access::Whole(databases, db), now, lookups: Lookups::default() }
+        View { access: Access::Whole(databases, db), now, is_silent: false, lookups: Lookups::default() }
     }
 
     /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
     #[cold]
     pub(super) fn closed(now: Now) -> Self {
-        View { access: Access::Closed, now, lookups: Lookups::default() }
+        View { access: Access::Closed, now, is_silent: false, lookups: Lookups::default() }
+    }
+
+    /// Returns the view with look-ups that do not count as uses of keys, or that do.
+    #[inline]
+    pub fn silent(mut self, is_silent: bool) -> Self {
+        self.is_silent = is_silent;
+        self
     }
 
     /// Returns whether nothing can be seen through it.
@@ -146,8 +155,8 @@ impl<'a> View<'a> {
     /// [`Error::WrongType`] when the key holds something else.
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
-        let View { access, now, lookups } = self;
-        let entry = access.used_entry(key, *now, true);
+        let View { access, now, is_silent, lookups } = self;
+        let entry = access.used_entry(key, *now, *is_silent, true);
         lookups.count(entry.is_some());
         text_of(entry)
     }
@@ -178,9 +187,14 @@ impl<'a> View<'a> {
         text_of(self.entry(key))
     }
 
-    /// Notes that a key is used; returns whether it exists.
-    pub fn touch(&mut self, key: Key<'_>) -> bool {
+    /// Uses a key; returns whether it exists.
+    pub fn use_key(&mut self, key: Key<'_>) -> bool {
         self.used_entry(key).is_some()
+    }
+
+    /// Notes that a key is used, whoever asks for it; returns whether it exists.
+    pub fn touch(&mut self, key: Key<'_>) -> bool {
+        self.access.used_entry(key, self.now, false, false).is_some()
     }
 
     /// Returns how a key was used; see [`super::usage`].
@@ -225,10 +239,25 @@ impl<'a> View<'a> {
             Ttl::Keep => self.deadline(key).flatten(),
         };
         let now = self.now;
-        self.shard_mut(key, |shard| shard.set_text(key, value, deadline, event, now));
+        if self.is_silent {
+            self.set_silently(key, value, deadline, event);
+        } else {
+            self.shard_mut(key, |shard| shard.set_text(key, value, deadline, event, now));
+        }
         if deadline.is_some_and(|deadline| deadline.is_due(now)) {
             self.exists(key); // looking at a key that has ended removes it, so that nothing counts it
         }
+    }
+
+    /// Sets a key without counting that as a use of it.
+    #[cold]
+    fn set_silently(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: Event) {
+        let now = self.now;
+        self.shard_mut(key, |shard| {
+            let before = shard.counted_usage(key, now);
+            shard.set_text(key, value, deadline, event, now);
+            before.iter().for_each(|usage| shard.set_usage(key, *usage));
+        });
     }
 
     /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its form is [`Form::Edited`].
@@ -453,7 +482,7 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn used_entry(&mut self, key: Key<'_>) -> Option<&Entry> {
-        self.access.used_entry(key, self.now, false)
+        self.access.used_entry(key, self.now, self.is_silent, false)
     }
 
     #[inline]
@@ -484,11 +513,12 @@ fn text_of(entry: Option<&Entry>) -> Result<Option<Text<'_>>> {
 
 impl Access<'_> {
     #[inline(always)] // three calls deep in every look-up
-    fn used_entry(&mut self, key: Key<'_>, now: Now, tells_misses: bool) -> Option<&Entry> {
+    fn used_entry(&mut self, key: Key<'_>, now: Now, is_silent: bool, tells_misses: bool) -> Option<&Entry> {
+        let how = (is_silent, tells_misses);
         match self {
-            Access::One(shard) => shard.read(key, now, tells_misses),
-            Access::Few(shards) => few(shards, key).read(key, now, tells_misses),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now, tells_misses),
+            Access::One(shard) => shard.read(key, now, how),
+            Access::Few(shards) => few(shards, key).read(key, now, how),
+            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).read(key, now, how),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }

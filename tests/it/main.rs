@@ -4,6 +4,7 @@
 
 mod acl;
 mod bitmap;
+mod client;
 mod conditions;
 mod config;
 mod connection;

@@ -2,6 +2,7 @@
 //! clock, which DEBUG SLEEP moves, so that every number is known.
 
 use crate::harness::{Client, TestServer};
+use keylatch::config::Setting;
 
 fn start() -> TestServer {
     TestServer::start_with(&[("enable-debug-command", "yes")])
@@ -247,6 +248,30 @@ fn the_slow_log_is_as_long_as_it_may_be_and_hides_secrets() {
     }
     assert!(!log.contains("EXEC"), "what EXEC carries out is logged, not EXEC: {log}");
     assert!(log.starts_with("*7 "), "{log}");
+}
+
+#[test]
+fn the_value_of_a_secret_setting_is_hidden_under_every_name_that_it_has() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("CONFIG SET slowlog-log-slower-than 0", "+OK"), ("CONFIG SET slowlog-max-len 100", "+OK")]);
+    let mut names = Vec::new();
+    for setting in Setting::all().filter(|setting| setting.secret) {
+        names.extend([Some(setting.name), setting.alias, setting.synonym].into_iter().flatten());
+    }
+    for name in ["requirepass", "masterauth", "primaryauth", "masteruser", "primaryuser", "tls-client-key-file-pass"] {
+        assert!(names.contains(&name), "{name}");
+    }
+    for name in &names {
+        let spelled = name.to_uppercase();
+        client.call(&format!("CONFIG SET {spelled} hush hz 10"));
+        client.call(&format!("CONFIG SET hz 10 {name} hush"));
+    }
+    let log = client.call("SLOWLOG GET -1");
+    assert!(!log.contains("hush"), "{log}");
+    assert_eq!(log.matches("$10 (redacted) ").count(), 2 * names.len(), "{log}");
+    client.expect(&[("ACL SETUSER alice >hush", "+OK"), ("ACL DELUSER hush", ":0"), ("ACL GETUSER hush", "$-1")]);
+    assert!(!client.call("SLOWLOG GET -1").contains("hush"));
 }
 
 #[test]

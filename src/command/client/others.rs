@@ -1,8 +1,11 @@
 //! What a client can do to others: close them, hold them back, and end their waiting.
 
+use std::sync::Arc;
+
 use super::super::wait::read_timeout;
 use super::super::{Arg, Call, integer, one_of, string, token};
 use super::{ClientType, is_word};
+use crate::acl::User;
 use crate::clients::{ClientInfo, Unblocked};
 use crate::clock::Now;
 use crate::error::{Error, Result};
@@ -59,16 +62,19 @@ struct Filter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    user: Option<Arc<User>>,
     id: Option<u64>,
     age_min_s: Option<u64>,
     with_self: bool,
 }
 
 impl Filter<'_> {
+    /// Returns whether a client meets every condition that is given.
     fn fits(&self, client: &ClientInfo, now: Now) -> bool {
         self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
             && self.kind.is_none_or(|kind| kind.is_that_of(client))
+            && self.user.as_ref().is_none_or(|user| client.user().is_some_and(|name| user.is(&name)))
             && self.id.is_none_or(|id| id == client.id)
             && self.age_min_s.is_none_or(|least| client.age_ms(now) / 1000 >= least)
     }
@@ -103,9 +109,8 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
         } else if is_word(option, "LADDR") {
             filter.laddr = Some(value);
         } else if is_word(option, "USER") {
-            if value != b"default" {
-                return Err(Error::NoSuchUser(value.to_vec()));
-            }
+            let user = call.server.acl.user(value);
+            filter.user = Some(user.ok_or_else(|| Error::NoSuchUser(value.to_vec()))?);
         } else if is_word(option, "SKIPME") {
             filter.with_self = match value {
                 word if is_word(word, "YES") => false,

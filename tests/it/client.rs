@@ -1,0 +1,137 @@
+//! CLIENT: what a connection says about itself, and what it can do to others.
+
+use crate::harness::{Client, TestServer, wait_until};
+
+/// Connects a client of a user without password.
+fn client_of(server: &TestServer, user: &str) -> Client {
+    let mut client = server.client();
+    assert_eq!(client.call(&format!("AUTH {user} x")), "+OK");
+    client
+}
+
+#[test]
+fn killing_by_user_closes_the_clients_of_that_user_and_of_nobody_else() {
+    let server = TestServer::start();
+    let mut admin = server.client();
+    admin.expect(&[("ACL SETUSER bob on nopass +@all ~*", "+OK"), ("ACL SETUSER eve on nopass +@all ~*", "+OK")]);
+    let (mut bob, mut other_bob, mut eve) =
+        (client_of(&server, "bob"), client_of(&server, "bob"), client_of(&server, "eve"));
+    let mut stranger = server.client();
+    stranger.expect(&[("PING", "+PONG")]);
+    admin.expect(&[("CLIENT KILL USER bob LADDR 1.2.3.4:5", ":0"), ("CLIENT KILL USER bob", ":2")]);
+    assert!(bob.read_raw().is_none() && other_bob.read_raw().is_none());
+    admin.expect(&[("CLIENT KILL USER default", ":1"), ("CLIENT KILL USER bob", ":0")]);
+    assert!(stranger.read_raw().is_none());
+    eve.expect(&[("PING", "+PONG"), ("CLIENT KILL USER default SKIPME no", ":1")]);
+    assert!(admin.read_raw().is_none());
+    eve.expect(&[("CLIENT KILL USER nobody", "-ERR No such user 'nobody'"), ("ACL DELUSER bob", ":1")]);
+    eve.expect(&[("CLIENT KILL USER bob", "-ERR No such user 'bob'"), ("CLIENT KILL USER eve", ":0")]);
+}
+
+#[test]
+fn a_user_of_the_same_name_as_one_that_is_gone_is_another() {
+    let server = TestServer::start();
+    let mut admin = server.client();
+    admin.expect(&[("ACL SETUSER bob on nopass +@all", "+OK")]);
+    let mut bob = client_of(&server, "bob");
+    admin.expect(&[("ACL DELUSER bob", ":1"), ("ACL SETUSER bob on nopass +@all", "+OK")]);
+    assert!(bob.read_raw().is_none());
+    wait_until(|| admin.info("connected_clients") == "1");
+    admin.expect(&[("CLIENT KILL USER bob", ":0")]);
+}
+
+/// What NO-TOUCH keeps from counting: everything that looks a key up, also inside EXEC and scripts.
+const UNCOUNTED: [&str; 7] =
+    ["GET k", "APPEND k x", "EXISTS k", "MGET k k", "EXPIRE k 1000", "COPY k l REPLACE", "STRLEN k"];
+
+#[test]
+fn a_client_that_does_not_touch_leaves_idle_times_alone() {
+    let server = TestServer::start();
+    let (mut silent, mut other) = (server.client(), server.client());
+    silent.expect(&[("SET k v", "+OK"), ("CLIENT NO-TOUCH ON", "+OK")]);
+    server.advance_ms(100_000);
+    for command in UNCOUNTED {
+        silent.call(command);
+        other.expect(&[("OBJECT IDLETIME k", ":100")]);
+    }
+    silent.expect(&[("MULTI", "+OK"), ("GET k", "+QUEUED"), ("EXEC", "*1 $2 vx")]);
+    #[cfg(feature = "lua")]
+    assert_eq!(silent.call_args(&["EVAL", "return redis.call('get', 'k')", "0"]), "$2 vx");
+    // A batch, which is executed otherwise.
+    silent.pipeline(&vec!["GET k".to_owned(); 8]);
+    other.expect(&[("OBJECT IDLETIME k", ":100")]);
+    silent.expect(&[("TOUCH k nosuch", ":1")]);
+    other.expect(&[("OBJECT IDLETIME k", ":0")]);
+    server.advance_ms(50_000);
+    silent.expect(&[("CLIENT NO-TOUCH OFF", "+OK"), ("GET k", "$2 vx")]);
+    other.expect(&[("OBJECT IDLETIME k", ":0")]);
+}
+
+#[test]
+fn a_client_that_does_not_touch_is_not_counted_by_lfu_but_other_clients_are() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lfu"), ("lfu-log-factor", "0")]);
+    let (mut silent, mut other) = (server.client(), server.client());
+    silent.expect(&[("SET k v", "+OK"), ("OBJECT FREQ k", ":5"), ("CLIENT NO-TOUCH ON", "+OK")]);
+    UNCOUNTED.iter().for_each(|command| drop(silent.call(command)));
+    silent.expect(&[("SET k w", "+OK"), ("OBJECT FREQ k", ":5"), ("SET k wx", "+OK"), ("TOUCH k", ":1")]);
+    silent.expect(&[("OBJECT FREQ k", ":6")]);
+    other.expect(&[("GET k", "$2 wx"), ("OBJECT FREQ k", ":7"), ("SET k w", "+OK"), ("OBJECT FREQ k", ":8")]);
+}
+
+#[test]
+fn resetting_a_connection_lets_it_touch_again() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK"), ("CLIENT NO-TOUCH ON", "+OK")]);
+    server.advance_ms(100_000);
+    client.expect(&[("GET k", "$1 v"), ("OBJECT IDLETIME k", ":100"), ("RESET", "+RESET"), ("GET k", "$1 v")]);
+    client.expect(&[("OBJECT IDLETIME k", ":0")]);
+    // Inside EXEC it holds from the next command on.
+    server.advance_ms(100_000);
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("CLIENT NO-TOUCH ON", "+QUEUED"),
+        ("GET k", "+QUEUED"),
+        ("EXEC", "*2 +OK $1 v"),
+    ]);
+    client.expect(&[("OBJECT IDLETIME k", ":100")]);
+}
+
+const NO_REPLICAS: &str = "-NOREPLICAS Not enough good replicas to write.";
+
+#[test]
+fn writes_are_refused_while_replicas_are_asked_for() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK"), ("MULTI", "+OK"), ("SET k w", "+QUEUED")]);
+    let mut other = server.client();
+    other.expect(&[("CONFIG SET min-replicas-to-write 2", "+OK"), ("GET k", "$1 v"), ("PUBLISH c m", ":0")]);
+    for write in ["SET k v", "DEL k", "EXPIRE k 10", "GETEX k", "FLUSHALL", "SWAPDB 0 1", "SORT k", "RESTORE k 0 x"] {
+        assert_eq!(other.call(write), NO_REPLICAS, "{write}");
+    }
+    other.expect(&[("SET k", "-ERR wrong number of arguments for 'set' command"), ("PFCOUNT nosuch", ":0")]);
+    let text = "-EXECABORT Transaction discarded because of: NOREPLICAS Not enough good replicas to write.";
+    client.expect(&[("EXEC", text), ("GET k", "$1 v")]);
+    client.expect(&[("MULTI", "+OK"), ("GET k", "+QUEUED"), ("EXEC", "*1 $1 v")]);
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    client.expect(&[("MULTI", "+OK"), ("SET k v", NO_REPLICAS), ("EXEC", aborted)]);
+    assert!(client.call("INFO errorstats").contains("errorstat_NOREPLICAS:count=9 "));
+    // Either setting turns the condition off.
+    client.expect(&[("CONFIG SET min-replicas-max-lag 0", "+OK"), ("SET k v", "+OK")]);
+    client.expect(&[("CONFIG SET min-slaves-max-lag 10", "+OK"), ("SET k v", NO_REPLICAS)]);
+    client.expect(&[("CONFIG SET min-slaves-to-write 0", "+OK"), ("SET k v", "+OK")]);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_are_refused_writes_while_replicas_are_asked_for() {
+    let server = TestServer::start_with(&[("min-replicas-to-write", "1")]);
+    let mut client = server.client();
+    let mut eval = |text: &str| client.call_args(&["EVAL", text, "0"]);
+    assert_eq!(eval("return redis.call('get', 'k')"), "$-1");
+    assert!(eval("return redis.call('set', 'k', 'v')").starts_with(NO_REPLICAS));
+    assert!(eval("return redis.pcall('set', 'k', 'v')").starts_with(NO_REPLICAS));
+    assert_eq!(eval("#!lua\nreturn redis.call('get', 'k')"), NO_REPLICAS);
+    assert_eq!(eval("#!lua flags=no-writes\nreturn redis.call('get', 'k')"), "$-1");
+    client.expect(&[("EXISTS k", ":0")]);
+}
