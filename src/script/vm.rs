@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use keylatch_lua as _; // the interpreter itself
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
