@@ -11,6 +11,7 @@ FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY src src
+COPY lua lua
 # The manifest names benches and tests, which cargo wants to see and the server does not need.
 COPY benches benches
 COPY tests tests

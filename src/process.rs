@@ -6,6 +6,9 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
@@ -18,6 +21,10 @@ use crate::listening::{has_plain_port, takes_free_port};
 use crate::logging::Log;
 use crate::shutdown::shut_down;
 use crate::{Config, Server, worker};
+
+/// How long stopping may take: longer than clients are given for their last replies, and shorter than the ten seconds
+/// after which Docker and systemd end a process themselves.
+const GRACE: Duration = Duration::from_secs(8);
 
 /// How many file descriptors are not for clients, as in Redis.
 const RESERVED_FILES: u64 = 32;
@@ -148,6 +155,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
             announce(&format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port()));
         }
         signals.until_stopped(&server).await;
+        end_in_time()?;
         notify(supervisor, NotifyState::Stopping);
         tokio::select! {
             () = server.shutdown() => Ok(()),
@@ -157,6 +165,18 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
             }
         }
     })
+}
+
+/// Ends the process when stopping takes longer than [`GRACE`], whatever keeps it.
+fn end_in_time() -> io::Result<()> {
+    let (kept, never) = mpsc::channel::<()>();
+    thread::Builder::new().name("last-resort".into()).spawn(move || {
+        let _ = never.recv_timeout(GRACE);
+        drop(kept);
+        warn!("Something still runs {} seconds after the server was told to stop. Exit anyway.", GRACE.as_secs());
+        process::exit(1)
+    })?;
+    Ok(())
 }
 
 /// The signals that mean something here.

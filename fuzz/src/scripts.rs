@@ -14,7 +14,7 @@ use tokio_util::codec::Decoder;
 
 /// How long a script may go on before it is killed.
 const ENOUGH: Duration = Duration::from_millis(300);
-/// How long the server may take to end, whatever its script does: one call of a pattern may take its time.
+/// How long the server may take to end, whatever its script does, on a machine with other work.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How deep what is generated nests, and how many bytes of Lua it may be.
 const DEPTH_MAX: u32 = 5;
@@ -35,6 +35,18 @@ const ATOMS: &[&str] = &[
     "1e308*10",
     "0/0",
     "2^53",
+    "2^31-1",
+    "-2^31",
+    "2^31",
+    "-2^31-1",
+    "2^32",
+    "-2^63",
+    "1/0",
+    "-1/0",
+    "-1e9",
+    "1e8",
+    "7998",
+    "8000",
     "''",
     "'a'",
     "'10'",
@@ -153,6 +165,47 @@ const FUNCTIONS: &[&str] = &[
     "setfenv",
     "os.clock",
     "loadstring('return ...')",
+];
+
+/// Functions that take two indices, a count or a position last, up to them.
+const RANGED: &[&str] = &[
+    "unpack({1,2,3}, ",
+    "unpack({}, ",
+    "string.sub('abc', ",
+    "string.byte('abc', ",
+    "string.rep('ab', ",
+    "string.find('aXbXc', 'X', ",
+    "string.format('%d %5.1f', ",
+    "string.gsub('aaa', 'a', 'b', ",
+    "table.concat({1,2,3}, ',', ",
+    "table.insert({1,2,3}, ",
+    "table.insert({}, ",
+    "table.remove({1,2,3}, ",
+    "select(",
+    "rawset({}, ",
+    "math.random(",
+    "math.ldexp(",
+    "bit.tohex(",
+    "bit.rol(",
+    "bit.arshift(",
+    "struct.unpack('i4', 'abcdefgh', ",
+    "struct.pack('>I8i1', ",
+    "cmsgpack.unpack_one('abc', ",
+    "cmsgpack.unpack_limit('abc', ",
+    "cmsgpack.pack(",
+    "cjson.encode_sparse_array(false, ",
+    "cjson.encode_max_depth(",
+    "collectgarbage('step', ",
+    "tonumber('10', ",
+    "redis.call('getrange', 'k', ",
+    "redis.call('setrange', 'k', ",
+];
+
+/// Numbers at the ends of what counts, indices and doubles hold.
+const NUMBERS: &[&str] = &[
+    "0", "1", "2", "-1", "-2", "2^31-1", "2^31-2", "2^31", "-2^31", "-2^31+1", "-2^31-1", "2^32-1", "2^32", "2^53",
+    "-2^53", "2^63", "-2^63", "1/0", "-1/0", "0/0", "-1e9", "1e8", "1e308", "0.5", "-0.5", "7997", "7998", "7999",
+    "8000", "8001",
 ];
 
 const COMMANDS: &[&str] = &[
@@ -354,6 +407,11 @@ impl Writer<'_> {
                 self.pick(&["redis.call(", "redis.pcall("]);
                 self.pick(COMMANDS);
                 self.arguments(depth, ", ");
+            }
+            5 => {
+                self.pick(RANGED);
+                let (from, to) = (self.roll(NUMBERS.len()), self.roll(NUMBERS.len()));
+                let _ = write!(self.text, "{}, {})", NUMBERS[from], NUMBERS[to]);
             }
             _ => {
                 self.pick(FUNCTIONS);

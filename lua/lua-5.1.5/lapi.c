@@ -97,10 +97,10 @@ static void growstack (lua_State *L, void *ud) {
 }
 
 
-LUA_API int lua_checkstack (lua_State *L, int size) {
+static int checkstack (lua_State *L, int size, int limit) {
   int res = 1;
   lua_lock(L);
-  if (size > LUAI_MAXCSTACK || (L->top - L->base + size) > LUAI_MAXCSTACK)
+  if (size > limit || (L->top - L->base + size) > limit)
     res = 0;  /* stack overflow */
   else if (size > 0) {
     if (L->stack_last - L->top <= size)
@@ -110,6 +110,17 @@ LUA_API int lua_checkstack (lua_State *L, int size) {
   }
   lua_unlock(L);
   return res;
+}
+
+
+LUA_API int lua_checkstack (lua_State *L, int size) {
+  return checkstack(L, size, LUAI_MAXCSTACK + LUAI_SPARECSTACK);
+}
+
+
+/* keylatch: for as many values as a script has asked for */
+LUA_API int lua_checkresults (lua_State *L, int n) {
+  return checkstack(L, n, LUAI_MAXCSTACK);
 }
 
 
@@ -918,6 +929,7 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
     }
     case LUA_GCCOLLECT: {
       luaC_fullgc(L);
+      luaD_charge(L, MAX_INT);
       break;
     }
     case LUA_GCCOUNT: {
@@ -931,6 +943,7 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
     }
     case LUA_GCSTEP: {
       lu_mem a = (cast(lu_mem, data) << 10);
+      luaD_charge(L, MAX_INT);
       if (a <= g->totalbytes)
         g->GCthreshold = g->totalbytes - a;
       else

@@ -63,6 +63,7 @@ static int luaB_tonumber (lua_State *L) {
     const char *s1 = luaL_checkstring(L, 1);
     char *s2;
     unsigned long n;
+    lua_work(L, lua_objlen(L, 1) >> 4);
     luaL_argcheck(L, 2 <= base && base <= 36, 2, "base out of range");
     n = strtoul(s1, &s2, base);
     if (s1 != s2) {  /* at least one valid digit? */
@@ -340,18 +341,23 @@ static int luaB_assert (lua_State *L) {
 
 
 static int luaB_unpack (lua_State *L) {
-  int i, e, n;
+  int i, e;
+  unsigned int more;
   luaL_checktype(L, 1, LUA_TTABLE);
   i = luaL_optint(L, 2, 1);
   e = luaL_opt(L, luaL_checkint, 3, luaL_getn(L, 1));
   if (i > e) return 0;  /* empty range */
-  n = e - i + 1;  /* number of elements */
-  if (n <= 0 || !lua_checkstack(L, n))  /* n <= 0 means arith. overflow */
+  /* keylatch: the number of elements after the first one; in a signed
+     integer it could overflow and pass the test (CVE-2025-46817) */
+  more = (unsigned int)e - (unsigned int)i;
+  if (more >= (unsigned int)LUAI_MAXCSTACK ||
+      !lua_checkresults(L, (int)more + 1))
     return luaL_error(L, "too many results to unpack");
-  lua_rawgeti(L, 1, i);  /* push arg[i] (avoiding overflow problems) */
-  while (i++ < e)  /* push arg[i + 1...e] */
+  lua_work(L, more >> 2);
+  for (; i < e; i++)  /* never past `e', which may be the largest integer */
     lua_rawgeti(L, 1, i);
-  return n;
+  lua_rawgeti(L, 1, e);
+  return (int)more + 1;
 }
 
 
@@ -517,7 +523,7 @@ static int luaB_costatus (lua_State *L) {
 
 static int auxresume (lua_State *L, lua_State *co, int narg) {
   int status = costatus(L, co);
-  if (!lua_checkstack(co, narg))
+  if (!lua_checkresults(co, narg))
     luaL_error(L, "too many arguments to resume");
   if (status != CO_SUS) {
     lua_pushfstring(L, "cannot resume %s coroutine", statnames[status]);
@@ -528,7 +534,7 @@ static int auxresume (lua_State *L, lua_State *co, int narg) {
   status = lua_resume(co, narg);
   if (status == 0 || status == LUA_YIELD) {
     int nres = lua_gettop(co);
-    if (!lua_checkstack(L, nres + 1))
+    if (!lua_checkresults(L, nres + 1))
       luaL_error(L, "too many results to resume");
     lua_xmove(co, L, nres);  /* move yielded values */
     return nres;

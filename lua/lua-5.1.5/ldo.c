@@ -205,6 +205,30 @@ void luaD_callhook (lua_State *L, int event, int line) {
 }
 
 
+/*
+** keylatch: what a C function or a single instruction does for long counts as
+** so many executed instructions, so that the count hook runs in due time.
+*/
+void luaD_charge (lua_State *L, size_t units) {
+  if ((L->hookmask & LUA_MASKCOUNT) && L->hookcount > 0)
+    L->hookcount = (units < cast(size_t, L->hookcount))
+                 ? L->hookcount - cast_int(units) : 1;
+}
+
+
+/*
+** keylatch: the same for a C function that is in the middle of something. When
+** it is time the hook runs at once, and may raise an error.
+*/
+LUA_API void lua_work (lua_State *L, size_t units) {
+  luaD_charge(L, units);
+  if ((L->hookmask & LUA_MASKCOUNT) && L->hookcount <= 1) {
+    resethookcount(L);
+    luaD_callhook(L, LUA_HOOKCOUNT, -1);
+  }
+}
+
+
 static StkId adjust_varargs (lua_State *L, Proto *p, int actual) {
   int i;
   int nfixargs = p->numparams;
@@ -493,10 +517,9 @@ static void f_parser (lua_State *L, void *ud) {
   Proto *tf;
   Closure *cl;
   struct SParser *p = cast(struct SParser *, ud);
-  int c = luaZ_lookahead(p->z);
   luaC_checkGC(L);
-  tf = ((c == LUA_SIGNATURE[0]) ? luaU_undump : luaY_parser)(L, p->z,
-                                                             &p->buff, p->name);
+  /* keylatch: only text; made-up bytecode could do anything to the program */
+  tf = luaY_parser(L, p->z, &p->buff, p->name);
   cl = luaF_newLclosure(L, tf->nups, hvalue(gt(L)));
   cl->l.p = tf;
   for (i = 0; i < tf->nups; i++)  /* initialize eventual upvalues */

@@ -161,20 +161,25 @@ static int findindex (lua_State *L, Table *t, StkId key) {
 
 int luaH_next (lua_State *L, Table *t, StkId key) {
   int i = findindex(L, t, key);  /* find original element */
+  int first = i;
   for (i++; i < t->sizearray; i++) {  /* try first array part */
     if (!ttisnil(&t->array[i])) {  /* a non-nil value? */
       setnvalue(key, cast_num(i+1));
       setobj2s(L, key+1, &t->array[i]);
+      luaD_charge(L, cast(size_t, i - first) >> 3);
       return 1;
     }
   }
+  first -= t->sizearray;
   for (i -= t->sizearray; i < sizenode(t); i++) {  /* then hash part */
     if (!ttisnil(gval(gnode(t, i)))) {  /* a non-nil value? */
       setobj2s(L, key, key2tval(gnode(t, i)));
       setobj2s(L, key+1, gval(gnode(t, i)));
+      luaD_charge(L, cast(size_t, i - first) >> 3);
       return 1;
     }
   }
+  luaD_charge(L, cast(size_t, i - first) >> 3);
   return 0;  /* no more elements */
 }
 
@@ -344,6 +349,7 @@ static void rehash (lua_State *L, Table *t, const TValue *ek) {
   totaluse++;
   /* compute new size for array part */
   na = computesizes(nums, &nasize);
+  luaD_charge(L, cast(size_t, t->sizearray) + cast(size_t, sizenode(t)));
   /* resize the table to new computed sizes */
   resize(L, t, nasize, totaluse - na);
 }
@@ -434,7 +440,8 @@ static TValue *newkey (lua_State *L, Table *t, const TValue *key) {
 */
 const TValue *luaH_getnum (Table *t, int key) {
   /* (1 <= key && key <= t->sizearray) */
-  if (cast(unsigned int, key-1) < cast(unsigned int, t->sizearray))
+  /* keylatch: no signed overflow for the least key (CVE-2025-46817) */
+  if (cast(unsigned int, key) - 1u < cast(unsigned int, t->sizearray))
     return &t->array[key-1];
   else {
     lua_Number nk = cast_num(key);

@@ -124,6 +124,8 @@ LUA_API void  (lua_remove) (lua_State *L, int idx);
 LUA_API void  (lua_insert) (lua_State *L, int idx);
 LUA_API void  (lua_replace) (lua_State *L, int idx);
 LUA_API int   (lua_checkstack) (lua_State *L, int sz);
+LUA_API int   (lua_checkresults) (lua_State *L, int n);
+LUA_API void  (lua_work) (lua_State *L, size_t units);
 
 LUA_API void  (lua_xmove) (lua_State *from, lua_State *to, int n);
 

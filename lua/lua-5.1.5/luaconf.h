@@ -447,6 +447,10 @@
 */
 #define LUAI_MAXCSTACK	8000
 
+/* keylatch: slots beyond these for C functions that were called with as many
+   arguments as there may be, which scripts cannot use up */
+#define LUAI_SPARECSTACK	1900
+
 
 
 /*

@@ -1,14 +1,20 @@
 //! The table `redis`, alias `server`: what a script may ask of the server.
 
+use std::sync::Arc;
+
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use tracing::{debug, info, trace, warn};
 
 use super::arguments::{Arguments, number_of, truncate};
+use super::control::Control;
 use super::{HOST, convert, raise, vm};
 use crate::command::connection::REDIS_VERSION;
 use crate::resp::{Protocol, RequestBuffer, format_general};
+
+/// How many instructions a command counts as: it may take long, so the clock is looked at after a few.
+const CALL_INSTRUCTIONS: usize = 6000;
 
 /// The levels of `redis.log`, from the least weight to the most.
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
@@ -17,13 +23,20 @@ const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
 /// Makes the table's contents.
-pub(super) fn table(lua: &Lua) -> Result<Table> {
+pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
-    table.set("call", lua.create_function(|lua, words| call(lua, words, true))?)?;
-    table.set("pcall", lua.create_function(|lua, words| call(lua, words, false))?)?;
+    for (name, raises) in [("call", true), ("pcall", false)] {
+        let control = control.clone();
+        let function = lua.create_function(move |lua, words| {
+            control.spend(lua, CALL_INSTRUCTIONS)?;
+            call(lua, words, raises)
+        })?;
+        table.set(name, function)?;
+    }
     table.set("error_reply", lua.create_function(error_reply)?)?;
     table.set("status_reply", lua.create_function(status_reply)?)?;
-    table.set("sha1hex", lua.create_function(sha1hex)?)?;
+    let spender = control.clone();
+    table.set("sha1hex", lua.create_function(move |lua, args| sha1hex(lua, args, &spender))?)?;
     table.set("log", lua.create_function(log)?)?;
     table.set("setresp", lua.create_function(set_resp)?)?;
     table.set("set_repl", lua.create_function(set_repl)?)?;
@@ -114,10 +127,11 @@ fn status_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
     }
 }
 
-fn sha1hex(lua: &Lua, args: MultiValue) -> Result<String> {
+fn sha1hex(lua: &Lua, args: MultiValue, control: &Arc<Control>) -> Result<String> {
     match (args.len(), args.front()) {
         (1, Some(value)) => {
             let text = lua.coerce_string(value.clone())?;
+            control.spend(lua, text.as_ref().map_or(0, |text| text.as_bytes().len()) / 4)?;
             Ok(text.map_or_else(|| hex(b""), |text| hex(&text.as_bytes())))
         }
         _ => Err(raise::reply("wrong number of arguments")),
@@ -198,7 +212,7 @@ fn acl_check_cmd(_: &Lua, words: MultiValue) -> Result<bool> {
 /// Makes the functions of `math` that Redis has replaced, so that a seed gives the same numbers everywhere.
 pub(super) fn math(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
-    let dice = std::sync::Arc::new(Mutex::new(Dice::default()));
+    let dice = Arc::new(Mutex::new(Dice::default()));
     let seeded = dice.clone();
     table.set("random", lua.create_function(move |lua, args| random(lua, args, &mut dice.lock()))?)?;
     table.set(

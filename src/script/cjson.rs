@@ -9,6 +9,7 @@ use mlua::{Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
 
 use super::arguments::Arguments;
+use super::control::Control;
 
 /// How deep tables may be nested whatever the settings say, because the reader and the writer call themselves.
 const DEPTH_LIMIT: i64 = 1000;
@@ -60,16 +61,17 @@ type Shared = Arc<Mutex<Settings>>;
 type Setting = fn(&Arguments<'_>, &mut Settings) -> Result<MultiValue>;
 
 /// Makes the library's contents, with settings of their own.
-pub(super) fn table(lua: &Lua) -> Result<Table> {
+pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
     let settings = Shared::default();
     let (for_encode, for_decode) = (settings.clone(), settings.clone());
+    let (encoding, decoding, copying) = (control.clone(), control.clone(), control.clone());
     table.set(
         "encode",
         lua.create_function(move |lua, args: MultiValue| {
             let args = one_argument(lua, args)?;
             let settings = *for_encode.lock();
-            encode::encode(lua, &args.value(1), &settings)
+            encode::encode(lua, &args.value(1), &settings, &encoding)
         })?,
     )?;
     table.set(
@@ -77,7 +79,7 @@ pub(super) fn table(lua: &Lua) -> Result<Table> {
         lua.create_function(move |lua, args: MultiValue| {
             let args = one_argument(lua, args)?;
             let settings = *for_decode.lock();
-            decode::decode(lua, &args.string(1)?.as_bytes(), &settings)
+            decode::decode(lua, &args.string(1)?.as_bytes(), &settings, &decoding)
         })?,
     )?;
     for (name, most, set) in SETTINGS {
@@ -91,7 +93,7 @@ pub(super) fn table(lua: &Lua) -> Result<Table> {
         })?;
         table.set(*name, function)?;
     }
-    table.set("new", lua.create_function(|lua, _: MultiValue| self::table(lua))?)?;
+    table.set("new", lua.create_function(move |lua, _: MultiValue| self::table(lua, &copying))?)?;
     table.set("null", Value::NULL)?;
     table.set("_NAME", "cjson")?;
     table.set("_VERSION", "2.1.0")?;

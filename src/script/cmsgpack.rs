@@ -1,9 +1,12 @@
 //! The library `cmsgpack`: MessagePack as lua-cmsgpack writes and reads it.
 
+use std::sync::Arc;
+
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use rmp::{Marker, encode};
 
 use super::arguments::Arguments;
+use super::control::Control;
 use super::raise;
 
 /// How deep tables are written; what is nested deeper becomes nil.
@@ -11,27 +14,34 @@ const WRITE_DEPTH_MAX: usize = 16;
 /// How deep tables are read. Redis stops where its stack ends.
 const READ_DEPTH_MAX: usize = 1000;
 
+/// The longest string that is made, in bytes. A table may be in many places of it, so that little memory could make one
+/// that is endless.
+const PACKED_MAX: usize = 512 << 20;
+/// How many instructions a value counts as.
+const VALUE_INSTRUCTIONS: usize = 8;
+
 /// Makes the library's contents.
-pub(super) fn table(lua: &Lua) -> Result<Table> {
+pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
-    table.set("pack", lua.create_function(pack)?)?;
-    table.set("unpack", lua.create_function(|lua, args| unpack(&Arguments::new(lua, args), lua, None, 0))?)?;
-    table.set(
-        "unpack_one",
-        lua.create_function(|lua, args| {
-            let args = Arguments::new(lua, args);
-            let offset = args.integer_or(2, 0)?;
-            unpack(&args, lua, Some(1), offset)
-        })?,
-    )?;
-    table.set(
-        "unpack_limit",
-        lua.create_function(|lua, args| {
-            let args = Arguments::new(lua, args);
+    let spender = control.clone();
+    table.set("pack", lua.create_function(move |lua, args| pack(lua, args, &spender))?)?;
+    let ranges: [(&str, RangeOf); 3] = [
+        ("unpack", |_| Ok((None, 0))),
+        ("unpack_one", |args| Ok((Some(1), args.integer_or(2, 0)?))),
+        ("unpack_limit", |args| {
             let (limit, offset) = (args.integer(2)?, args.integer_or(3, 0)?);
-            unpack(&args, lua, (limit != 0 || offset != 0).then_some(limit), offset)
-        })?,
-    )?;
+            Ok(((limit != 0 || offset != 0).then_some(limit), offset))
+        }),
+    ];
+    for (name, range_of) in ranges {
+        let control = control.clone();
+        let function = lua.create_function(move |lua, args| {
+            let args = Arguments::new(lua, args);
+            let (limit, offset) = range_of(&args)?;
+            unpack(&args, lua, limit, offset, &control)
+        })?;
+        table.set(name, function)?;
+    }
     for (name, value) in [
         ("_NAME", "cmsgpack"),
         ("_VERSION", "lua-cmsgpack 0.4.0"),
@@ -43,32 +53,77 @@ pub(super) fn table(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> Result<LuaString> {
+/// Finds the limit and the offset among the arguments of an unpacking function.
+type RangeOf = fn(&Arguments<'_>) -> Result<(Option<i64>, i64)>;
+
+fn pack(lua: &Lua, args: MultiValue, control: &Arc<Control>) -> Result<LuaString> {
     if args.is_empty() {
         return Err(raise::argument(lua, 0, "MessagePack pack needs input."));
     }
-    let mut out = Vec::new();
+    let mut writer = Writer { lua, control, out: Vec::new() };
     for value in &args {
-        write(&mut out, value, 0)?;
+        writer.value(value, 0)?;
     }
-    lua.create_string(out)
+    lua.create_string(writer.out)
 }
 
-fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> Result<()> {
-    match value {
-        Value::String(string) => {
-            let bytes = string.as_bytes();
-            encode::write_str_len(out, bytes.len() as u32).map_err(mlua::Error::external)?;
-            out.extend(&bytes[..]);
+/// Writes values one after the other.
+struct Writer<'w> {
+    lua: &'w Lua,
+    control: &'w Arc<Control>,
+    out: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
+        self.control.spend(self.lua, VALUE_INSTRUCTIONS)?;
+        if self.out.len() > PACKED_MAX {
+            return Err(raise::plain("not enough memory"));
         }
-        Value::Boolean(truth) => encode::write_bool(out, *truth)?,
-        Value::Integer(number) => write_integer(out, *number)?,
-        Value::Number(number) => write_number(out, *number)?,
-        Value::Table(_) if depth == WRITE_DEPTH_MAX => encode::write_nil(out)?,
-        Value::Table(table) => write_table(out, table, depth)?,
-        _ => encode::write_nil(out)?,
+        let out = &mut self.out;
+        match value {
+            Value::String(string) => {
+                let bytes = string.as_bytes();
+                encode::write_str_len(out, bytes.len() as u32).map_err(mlua::Error::external)?;
+                out.extend(&bytes[..]);
+            }
+            Value::Boolean(truth) => encode::write_bool(out, *truth)?,
+            Value::Integer(number) => write_integer(out, *number)?,
+            Value::Number(number) => write_number(out, *number)?,
+            Value::Table(_) if depth == WRITE_DEPTH_MAX => encode::write_nil(out)?,
+            Value::Table(table) => return self.table(table, depth),
+            _ => encode::write_nil(out)?,
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let (mut count, mut greatest, mut is_array) = (0u32, 0i64, true);
+        // Of the values it is enough to know that there are some.
+        table.for_each(|key: Value, _: bool| {
+            count += 1;
+            match key {
+                Value::Integer(index @ 1..=0x7FFF_FFFF) => greatest = greatest.max(index),
+                _ => is_array = false,
+            }
+            Ok(())
+        })?;
+        self.control.spend(self.lua, count as usize)?;
+        if is_array && greatest == i64::from(count) {
+            encode::write_array_len(&mut self.out, count).map_err(mlua::Error::external)?;
+            for index in 1..=count {
+                self.value(&table.raw_get(index)?, depth + 1)?;
+            }
+            return Ok(());
+        }
+        encode::write_map_len(&mut self.out, count).map_err(mlua::Error::external)?;
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, depth + 1)?;
+            self.value(&value, depth + 1)?;
+        }
+        Ok(())
+    }
 }
 
 fn write_integer(out: &mut Vec<u8>, number: i64) -> Result<()> {
@@ -88,33 +143,14 @@ fn write_number(out: &mut Vec<u8>, number: f64) -> Result<()> {
     Ok(())
 }
 
-fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Result<()> {
-    let (mut count, mut greatest, mut is_array) = (0u32, 0i64, true);
-    for pair in table.pairs::<Value, Value>() {
-        count += 1;
-        match pair?.0 {
-            Value::Integer(index @ 1..=0x7FFF_FFFF) => greatest = greatest.max(index),
-            _ => is_array = false,
-        }
-    }
-    if is_array && greatest == i64::from(count) {
-        encode::write_array_len(out, count).map_err(mlua::Error::external)?;
-        for index in 1..=count {
-            write(out, &table.raw_get(index)?, depth + 1)?;
-        }
-        return Ok(());
-    }
-    encode::write_map_len(out, count).map_err(mlua::Error::external)?;
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        write(out, &key, depth + 1)?;
-        write(out, &value, depth + 1)?;
-    }
-    Ok(())
-}
-
 /// Reads values from `offset` on: all of them, or so many and then says where it stopped.
-fn unpack(args: &Arguments<'_>, lua: &Lua, limit: Option<i64>, offset: i64) -> Result<MultiValue> {
+fn unpack(
+    args: &Arguments<'_>,
+    lua: &Lua,
+    limit: Option<i64>,
+    offset: i64,
+    control: &Arc<Control>,
+) -> Result<MultiValue> {
     let data = args.string(1)?;
     let data = data.as_bytes();
     if offset < 0 || limit.is_some_and(|limit| limit < 0) {
@@ -122,14 +158,15 @@ fn unpack(args: &Arguments<'_>, lua: &Lua, limit: Option<i64>, offset: i64) -> R
             format!("Invalid request to unpack with offset of {} and limit of {}.", offset as i32, data.len());
         return Err(raise::text(lua, complaint));
     }
-    let Some(mut rest) = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)) else {
+    let Some(rest) = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)) else {
         let complaint = format!("Start offset {} greater than input length {}.", offset as i32, data.len());
         return Err(raise::text(lua, complaint));
     };
     let most = limit.map_or(usize::MAX, |limit| limit as usize);
     let mut values = Vec::new();
-    while !rest.is_empty() && values.len() < most {
-        let value = read(lua, &mut rest, 0).map_err(|trouble| match trouble {
+    let mut reader = Reader { lua, control, rest };
+    while !reader.rest.is_empty() && values.len() < most {
+        let value = reader.value(0).map_err(|trouble| match trouble {
             Trouble::Missing => raise::text(lua, "Missing bytes in input."),
             Trouble::Format => raise::text(lua, "Bad data format in input."),
             Trouble::Lua(error) => error,
@@ -137,6 +174,7 @@ fn unpack(args: &Arguments<'_>, lua: &Lua, limit: Option<i64>, offset: i64) -> R
         values.push(value);
     }
     if limit.is_some() {
+        let rest = reader.rest;
         let stopped = if rest.is_empty() { -1 } else { (data.len() - rest.len()) as i64 };
         values.insert(0, Value::Integer(stopped));
     }
@@ -156,79 +194,111 @@ impl From<mlua::Error> for Trouble {
     }
 }
 
-fn read(lua: &Lua, rest: &mut &[u8], depth: usize) -> std::result::Result<Value, Trouble> {
-    use Marker::*;
-    let (&first, after) = rest.split_first().ok_or(Trouble::Missing)?;
-    let marker = Marker::from_u8(first);
-    *rest = after;
-    let value = match marker {
-        FixPos(number) => Value::Integer(i64::from(number)),
-        FixNeg(number) => Value::Integer(i64::from(number)),
-        Null => Value::Nil,
-        True => Value::Boolean(true),
-        False => Value::Boolean(false),
-        U8 => Value::Integer(i64::from(u8::from_be_bytes(take(rest)?))),
-        I8 => Value::Integer(i64::from(i8::from_be_bytes(take(rest)?))),
-        U16 => Value::Integer(i64::from(u16::from_be_bytes(take(rest)?))),
-        I16 => Value::Integer(i64::from(i16::from_be_bytes(take(rest)?))),
-        U32 => Value::Integer(i64::from(u32::from_be_bytes(take(rest)?))),
-        I32 => Value::Integer(i64::from(i32::from_be_bytes(take(rest)?))),
-        // Lua 5.1 takes it for a signed one.
-        U64 | I64 => Value::Number(i64::from_be_bytes(take(rest)?) as f64),
-        F32 => Value::Number(f64::from(f32::from_be_bytes(take(rest)?))),
-        F64 => Value::Number(f64::from_be_bytes(take(rest)?)),
-        FixStr(len) => string(lua, rest, usize::from(len))?,
-        Str8 => length::<1>(rest).and_then(|len| string(lua, rest, len))?,
-        Str16 => length::<2>(rest).and_then(|len| string(lua, rest, len))?,
-        Str32 => length::<4>(rest).and_then(|len| string(lua, rest, len))?,
-        FixArray(len) => array(lua, rest, usize::from(len), depth)?,
-        Array16 => length::<2>(rest).and_then(|len| array(lua, rest, len, depth))?,
-        Array32 => length::<4>(rest).and_then(|len| array(lua, rest, len, depth))?,
-        FixMap(len) => map(lua, rest, usize::from(len), depth)?,
-        Map16 => length::<2>(rest).and_then(|len| map(lua, rest, len, depth))?,
-        Map32 => length::<4>(rest).and_then(|len| map(lua, rest, len, depth))?,
-        Bin8 | Bin16 | Bin32 | FixExt1 | FixExt2 | FixExt4 | FixExt8 | FixExt16 | Ext8 | Ext16 | Ext32 | Reserved => {
-            return Err(Trouble::Format);
-        }
-    };
-    Ok(value)
+/// Reads values one after the other.
+struct Reader<'r> {
+    lua: &'r Lua,
+    control: &'r Arc<Control>,
+    rest: &'r [u8],
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> std::result::Result<[u8; N], Trouble> {
-    let (bytes, after) = rest.split_first_chunk().ok_or(Trouble::Missing)?;
-    *rest = after;
-    Ok(*bytes)
-}
-
-fn length<const N: usize>(rest: &mut &[u8]) -> std::result::Result<usize, Trouble> {
-    Ok(take::<N>(rest)?.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)))
-}
-
-fn string(lua: &Lua, rest: &mut &[u8], len: usize) -> std::result::Result<Value, Trouble> {
-    let (bytes, after) = rest.split_at_checked(len).ok_or(Trouble::Missing)?;
-    *rest = after;
-    Ok(Value::String(lua.create_string(bytes)?))
-}
-
-fn array(lua: &Lua, rest: &mut &[u8], len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
-    let table = nested(lua, depth)?;
-    for index in 1..=len {
-        table.raw_set(index, read(lua, rest, depth + 1)?)?;
+impl Reader<'_> {
+    fn value(&mut self, depth: usize) -> std::result::Result<Value, Trouble> {
+        use Marker::*;
+        self.control.spend(self.lua, VALUE_INSTRUCTIONS)?;
+        let (&first, after) = self.rest.split_first().ok_or(Trouble::Missing)?;
+        let marker = Marker::from_u8(first);
+        self.rest = after;
+        let value = match marker {
+            FixPos(number) => Value::Integer(i64::from(number)),
+            FixNeg(number) => Value::Integer(i64::from(number)),
+            Null => Value::Nil,
+            True => Value::Boolean(true),
+            False => Value::Boolean(false),
+            U8 => Value::Integer(i64::from(u8::from_be_bytes(self.take()?))),
+            I8 => Value::Integer(i64::from(i8::from_be_bytes(self.take()?))),
+            U16 => Value::Integer(i64::from(u16::from_be_bytes(self.take()?))),
+            I16 => Value::Integer(i64::from(i16::from_be_bytes(self.take()?))),
+            U32 => Value::Integer(i64::from(u32::from_be_bytes(self.take()?))),
+            I32 => Value::Integer(i64::from(i32::from_be_bytes(self.take()?))),
+            // Lua 5.1 takes it for a signed one.
+            U64 | I64 => Value::Number(i64::from_be_bytes(self.take()?) as f64),
+            F32 => Value::Number(f64::from(f32::from_be_bytes(self.take()?))),
+            F64 => Value::Number(f64::from_be_bytes(self.take()?)),
+            FixStr(len) => self.string(usize::from(len))?,
+            Str8 => {
+                let len = self.length::<1>()?;
+                self.string(len)?
+            }
+            Str16 => {
+                let len = self.length::<2>()?;
+                self.string(len)?
+            }
+            Str32 => {
+                let len = self.length::<4>()?;
+                self.string(len)?
+            }
+            FixArray(len) => self.array(usize::from(len), depth)?,
+            Array16 => {
+                let len = self.length::<2>()?;
+                self.array(len, depth)?
+            }
+            Array32 => {
+                let len = self.length::<4>()?;
+                self.array(len, depth)?
+            }
+            FixMap(len) => self.map(usize::from(len), depth)?,
+            Map16 => {
+                let len = self.length::<2>()?;
+                self.map(len, depth)?
+            }
+            Map32 => {
+                let len = self.length::<4>()?;
+                self.map(len, depth)?
+            }
+            Bin8 | Bin16 | Bin32 | FixExt1 | FixExt2 | FixExt4 | FixExt8 | FixExt16 | Ext8 | Ext16 | Ext32
+            | Reserved => {
+                return Err(Trouble::Format);
+            }
+        };
+        Ok(value)
     }
-    Ok(Value::Table(table))
-}
 
-fn map(lua: &Lua, rest: &mut &[u8], len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
-    let table = nested(lua, depth)?;
-    for _ in 0..len {
-        let (key, value) = (read(lua, rest, depth + 1)?, read(lua, rest, depth + 1)?);
-        match &key {
-            Value::Nil => return Err(raise::plain("table index is nil").into()),
-            Value::Number(number) if number.is_nan() => return Err(raise::plain("table index is NaN").into()),
-            _ => table.raw_set(key, value)?,
-        }
+    fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], Trouble> {
+        let (bytes, after) = self.rest.split_first_chunk().ok_or(Trouble::Missing)?;
+        self.rest = after;
+        Ok(*bytes)
     }
-    Ok(Value::Table(table))
+
+    fn length<const N: usize>(&mut self) -> std::result::Result<usize, Trouble> {
+        Ok(self.take::<N>()?.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)))
+    }
+
+    fn string(&mut self, len: usize) -> std::result::Result<Value, Trouble> {
+        let (bytes, after) = self.rest.split_at_checked(len).ok_or(Trouble::Missing)?;
+        self.rest = after;
+        Ok(Value::String(self.lua.create_string(bytes)?))
+    }
+
+    fn array(&mut self, len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
+        let table = nested(self.lua, depth)?;
+        for index in 1..=len {
+            table.raw_set(index, self.value(depth + 1)?)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn map(&mut self, len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
+        let table = nested(self.lua, depth)?;
+        for _ in 0..len {
+            let (key, value) = (self.value(depth + 1)?, self.value(depth + 1)?);
+            match &key {
+                Value::Nil => return Err(raise::plain("table index is nil").into()),
+                Value::Number(number) if number.is_nan() => return Err(raise::plain("table index is NaN").into()),
+                _ => table.raw_set(key, value)?,
+            }
+        }
+        Ok(Value::Table(table))
+    }
 }
 
 fn nested(lua: &Lua, depth: usize) -> Result<Table> {

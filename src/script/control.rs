@@ -6,10 +6,12 @@
 //! other work can, and does: tokio's runtimes with threads of their own hand a worker's connections to another thread
 //! when its own is kept (`block_in_place`). So the cost of all this for a short script is a few plain stores.
 //!
-//! What cannot be interrupted: one call of a native function. Those that could take for ever are ours and bounded.
+//! A native function that may take long counts what it does as executed instructions, so that the interpreter asks in
+//! the middle of it too: matching patterns, sorting, moving items, collecting garbage and copying long strings in C
+//! (`lua_work` of the crate keylatch-lua), JSON, MessagePack, hashing and commands in Rust ([`Control::spend`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 
 use mlua::{HookTriggers, Lua, VmState};
@@ -48,6 +50,8 @@ pub struct Control {
     state: AtomicU8,
     started_ms: AtomicU64,
     threshold_ms: AtomicU64,
+    /// How many instructions native functions stand for that have not been accounted for yet.
+    spent: AtomicU32,
     /// Set once the server stops: no script may go on.
     is_over: std::sync::atomic::AtomicBool,
     /// Filled in when the script turns busy.
@@ -74,6 +78,7 @@ impl Control {
             state: AtomicU8::new(0),
             started_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
+            spent: AtomicU32::new(0),
             is_over: Default::default(),
             busy: Mutex::new(None),
         }
@@ -152,6 +157,26 @@ impl Control {
         self.is_over.store(true, Relaxed);
     }
 
+    /// Returns whether the running script is to end, whatever it does.
+    pub(super) fn is_killed(&self) -> bool {
+        self.state.load(Relaxed) & KILLED != 0
+    }
+
+    /// Counts what a native function does as executed instructions, and asks from time to time whether to go on.
+    ///
+    /// # Errors
+    /// When the script is to end.
+    #[inline]
+    pub(super) fn spend(self: &Arc<Self>, lua: &Lua, instructions: usize) -> mlua::Result<()> {
+        let spent = u32::try_from(instructions).unwrap_or(u32::MAX).saturating_add(self.spent.load(Relaxed));
+        if spent < INTERRUPT_EVERY {
+            self.spent.store(spent, Relaxed);
+            return Ok(());
+        }
+        self.spent.store(0, Relaxed);
+        self.interrupt(lua).map(drop)
+    }
+
     /// Has the interpreter ask every so often whether to go on.
     pub(super) fn watch(self: &Arc<Self>, lua: &Lua) {
         let control = self.clone();
@@ -181,10 +206,10 @@ impl Control {
         Ok(VmState::Continue)
     }
 
-    /// Raises an error now, and again on every line from here on, so that a script that catches it gets nowhere.
+    /// Raises an error now, and again at every instruction from here on, so that a script that catches it gets nowhere.
     fn stop(self: &Arc<Self>, lua: &Lua, message: &'static str) -> mlua::Result<VmState> {
         self.state.fetch_or(KILLED, Relaxed);
-        lua.set_global_hook(HookTriggers::EVERY_LINE, move |_, frame| {
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, frame| {
             // The prelude has to put things back before it returns.
             match frame.source().source.is_some_and(|name| name == raise::PRELUDE_NAME) {
                 true => Ok(VmState::Continue),

@@ -14,6 +14,13 @@ use crate::resp::{Frame, Protocol, Reply, parse_int};
 /// How deep tables in a reply may be nested. Redis allows as many levels as fit Lua's stack, about eight thousand.
 const DEPTH_MAX: usize = 1000;
 
+/// How large the reply of a script may be, in bytes. A table may be in many places of it, so that little memory could make
+/// a reply that is endless.
+const REPLY_MAX: usize = 1 << 30;
+/// How many bytes each value counts at least, and a table: about what they take in the interpreter.
+const VALUE_LEN: usize = 16;
+const TABLE_LEN: usize = 128;
+
 /// Makes Lua values of a reply's bytes.
 pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
     ReplyReader { lua, rest: reply }.value()
@@ -186,7 +193,7 @@ pub enum Written {
 /// # Errors
 /// When memory runs out.
 pub(super) fn write_reply(names: &Names, value: &Value, script: Protocol, reply: &mut Reply<'_>) -> Result<Written> {
-    let mut writer = ReplyWriter { names, script, reply, written: Written::Done };
+    let mut writer = ReplyWriter { names, script, reply, written: Written::Done, size: 0 };
     writer.value(value, 0)?;
     Ok(writer.written)
 }
@@ -234,10 +241,20 @@ struct ReplyWriter<'w, 'r> {
     script: Protocol,
     reply: &'w mut Reply<'r>,
     written: Written,
+    /// How large the reply is so far, see [`REPLY_MAX`].
+    size: usize,
 }
 
 impl ReplyWriter<'_, '_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
+        self.size += match value {
+            Value::String(string) => VALUE_LEN + string.as_bytes().len(),
+            Value::Table(_) => TABLE_LEN,
+            _ => VALUE_LEN,
+        };
+        if self.size > REPLY_MAX {
+            return Err(raise::plain("reply of the script is too large"));
+        }
         match value {
             Value::String(string) => self.reply.bulk(&string.as_bytes()),
             Value::Integer(number) => self.reply.int(*number),

@@ -13,6 +13,7 @@ local raw_setfenv, raw_insert, create = setfenv, table.insert, coroutine.create
 local find, match, gmatch = string.find, string.match, string.gmatch
 local type, select, error, byte, gsub, concat = type, select, error, string.byte, string.gsub, table.concat
 local unwrap, refuse, refuse_here, argument_error = native.unwrap, native.refuse, native.refuse_here, native.argument_error
+local is_killed, spend = native.is_killed, native.spend
 
 -- The real table behind each table that a script sees, and the metatables that it may look at.
 local behind, globals_metatable, string_metatable = {}, nil, nil
@@ -44,6 +45,10 @@ end
 
 function xpcall(f, handler)
   return raw_xpcall(f, function(err)
+    -- The handler of a script that is to end would be called for its own end again and again.
+    if is_killed() then
+      return unwrap(err)
+    end
     return handler(unwrap(err))
   end)
 end
@@ -215,6 +220,7 @@ function loadstring(text, name)
     local _, message = raw_loadstring("\26", name or text)
     return nil, (gsub(message, "char%(26%)", "char(27)"))
   end
+  spend(#text) -- the compiler does not ask in between
   return raw_loadstring(text, name or text)
 end
 
@@ -260,7 +266,7 @@ for name, functions in raw_pairs(native) do
 end
 
 for _, name in raw_pairs({ "dofile", "loadfile", "print", "require", "module", "package", "newproxy", "getfenv", "setfenv",
-  "os", "io", "debug" }) do
+  "io", "debug" }) do
   real[name] = nil
 end
 

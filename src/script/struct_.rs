@@ -1,8 +1,11 @@
 //! The library `struct`: numbers and strings as the bytes of C's structures.
 
-use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
+use std::sync::Arc;
+
+use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Value};
 
 use super::arguments::{Arguments, number_of, truncate};
+use super::control::Control;
 use super::raise;
 
 /// The size of the largest integer, in bytes.
@@ -11,11 +14,27 @@ const INTEGER_MAX: usize = 32;
 const ALIGNMENT: usize = 8;
 
 /// Makes the library's contents.
-pub(super) fn table(lua: &Lua) -> Result<Table> {
+pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
-    table.set("pack", lua.create_function(pack)?)?;
-    table.set("unpack", lua.create_function(unpack)?)?;
-    table.set("size", lua.create_function(size)?)?;
+    fn add<R: IntoLuaMulti + 'static>(
+        table: &Table,
+        lua: &Lua,
+        control: &Arc<Control>,
+        name: &str,
+        act: fn(&Lua, MultiValue) -> Result<R>,
+    ) -> Result<()> {
+        let control = control.clone();
+        let function = lua.create_function(move |lua, args: MultiValue| {
+            if let Some(Value::String(format)) = args.front() {
+                control.spend(lua, format.as_bytes().len())?;
+            }
+            act(lua, args)
+        })?;
+        table.set(name, function)
+    }
+    add(&table, lua, control, "pack", pack)?;
+    add(&table, lua, control, "unpack", unpack)?;
+    add(&table, lua, control, "size", size)?;
     Ok(table)
 }
 

@@ -75,9 +75,10 @@ impl Vm {
     }
 
     fn make(kind: Kind, control: Arc<Control>) -> mlua::Result<Self> {
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS, LuaOptions::new())?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE_NAME).set_mode(ChunkMode::Text);
-        let api: Table = prelude.into_function()?.call((natives(&lua, kind)?, lua.globals(), kind == Kind::Eval))?;
+        let api: Table =
+            prelude.into_function()?.call((natives(&lua, kind, &control)?, lua.globals(), kind == Kind::Eval))?;
         control.watch(&lua);
         Ok(Vm {
             names: Names::new(&lua)?,
@@ -204,6 +205,13 @@ impl Vm {
     }
 }
 
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // Destructors must not run while a collection is under way. Only out of memory itself, which is over now.
+        let _ = self.lua.gc_collect();
+    }
+}
+
 /// Limits an interpreter's memory while a script runs. Outside it is not limited, because mlua then spares the precautions
 /// against failing allocations, and what is done there is bounded by the request.
 struct Limited<'l>(&'l Lua);
@@ -250,8 +258,11 @@ fn loading_error(lua: &Lua, error: &Value) -> Vec<u8> {
 }
 
 /// Collects the native functions for the prelude, which puts them in their places.
-fn natives(lua: &Lua, kind: Kind) -> mlua::Result<Table> {
+fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
+    let (asked, spender) = (control.clone(), control.clone());
+    natives.set("is_killed", lua.create_function(move |_, ()| Ok(asked.is_killed()))?)?;
+    natives.set("spend", lua.create_function(move |lua, instructions: usize| spender.spend(lua, instructions))?)?;
     natives.set("unwrap", lua.create_function(raise::unwrap)?)?;
     natives.set("on_error", lua.create_function(convert::on_error)?)?;
     natives.set("missing", lua.create_function(missing)?)?;
@@ -266,17 +277,17 @@ fn natives(lua: &Lua, kind: Kind) -> mlua::Result<Table> {
         lua.create_function(|lua, text: mlua::LuaString| Err::<(), _>(raise::text_at(lua, 3, &*text.as_bytes())))?,
     )?;
     natives.set("argument_error", lua.create_function(argument_error)?)?;
-    natives.set("redis", api::table(lua)?)?;
+    natives.set("redis", api::table(lua, control)?)?;
     if kind == Kind::Functions {
         natives.set("register_function", lua.create_function(super::functions::register)?)?;
     }
     for (name, functions) in [
         ("bit", bit::table(lua)?),
-        ("cjson", cjson::table(lua)?),
-        ("cmsgpack", cmsgpack::table(lua)?),
+        ("cjson", cjson::table(lua, control)?),
+        ("cmsgpack", cmsgpack::table(lua, control)?),
         ("math", api::math(lua)?),
         ("string", text::table(lua)?),
-        ("struct", struct_::table(lua)?),
+        ("struct", struct_::table(lua, control)?),
     ] {
         natives.set(name, functions)?;
     }

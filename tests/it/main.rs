@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "the harness reads better with plain pub")]
 
 mod acl;
+#[cfg(feature = "lua")]
+mod advisories;
 mod bitmap;
 mod client;
 mod conditions;
@@ -32,6 +34,8 @@ mod pubsub;
 mod scan;
 #[cfg(feature = "lua")]
 mod script;
+#[cfg(feature = "lua")]
+mod script_limits;
 mod string;
 mod tidy;
 #[cfg(feature = "tls")]

@@ -538,3 +538,33 @@ fn the_config_file_of_debian_starts_it_with_nothing_but_warnings() {
         ("CONFIG REWRITE", "+OK"),
     ]);
 }
+
+#[cfg(feature = "lua")]
+#[test]
+fn sigterm_ends_a_script_whose_error_handler_does_not_end() {
+    for script in [
+        "xpcall(function() error('x') end, function() while true do end end)",
+        "while true do pcall(string.find, string.rep('a', 20000), string.rep('a-', 8) .. 'b') end",
+    ] {
+        let mut process = Process::start(&["--busy-reply-threshold", "1"]);
+        let addr = process.addr();
+        let (mut client, mut other) = (Client::connect(addr), Client::connect(addr));
+        client.send(&encode(&["EVAL", script, "0"]));
+        crate::harness::wait_until(|| other.call("PING").starts_with("-BUSY"));
+        process.signal("TERM");
+        assert_eq!(process.wait().code(), Some(0), "{script}");
+        assert!(process.rest().contains("ready to exit, bye bye"), "{script}");
+    }
+}
+
+#[test]
+fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
+    let mut process = Process::start(&["--enable-debug-command", "yes"]);
+    let mut client = process.client();
+    client.expect(&[("PING", "+PONG")]);
+    client.send(&encode(&["DEBUG", "SLEEP", "3600"]));
+    process.signal("TERM");
+    assert_eq!(process.wait().code(), Some(1));
+    let log = process.rest();
+    assert!(log.contains("Something still runs 8 seconds after the server was told to stop. Exit anyway."), "{log}");
+}

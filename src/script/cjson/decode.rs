@@ -1,18 +1,25 @@
 //! Reads JSON, and all that lua-cjson takes for it.
 
+use std::sync::Arc;
+
 use mlua::{Lua, Result, Value};
 
+use super::super::control::Control;
 use super::super::raise;
 use super::{DEPTH_LIMIT, Settings};
 
+/// How many instructions a value counts as, and how many bytes of a string one.
+const VALUE_INSTRUCTIONS: usize = 16;
+const BYTES_PER_INSTRUCTION: usize = 8;
+
 /// Reads a value.
-pub(super) fn decode(lua: &Lua, json: &[u8], settings: &Settings) -> Result<Value> {
+pub(super) fn decode(lua: &Lua, json: &[u8], settings: &Settings, control: &Arc<Control>) -> Result<Value> {
     if let [first, second, ..] = json
         && (*first == 0 || *second == 0)
     {
         return Err(raise::text(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder { lua, settings, json, at: 0, start: 0, depth: 0 };
+    let mut decoder = Decoder { lua, settings, control, json, at: 0, start: 0, depth: 0 };
     let token = decoder.token();
     let value = decoder.value(token)?;
     match decoder.token() {
@@ -59,6 +66,7 @@ impl Token {
 struct Decoder<'d> {
     lua: &'d Lua,
     settings: &'d Settings,
+    control: &'d Arc<Control>,
     json: &'d [u8],
     at: usize,
     /// Where the last word began, or went wrong.
@@ -212,6 +220,7 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: Token) -> Result<Value> {
+        self.control.spend(self.lua, VALUE_INSTRUCTIONS + (self.at - self.start) / BYTES_PER_INSTRUCTION)?;
         Ok(match token {
             Token::String(string) => Value::String(self.lua.create_string(string)?),
             Token::Number(number) => Value::Number(number),

@@ -1,14 +1,26 @@
 //! Writes values of Lua as JSON, table by table.
 
+use std::sync::Arc;
+
 use mlua::{Lua, LuaString, Result, Table, Value};
 
+use super::super::control::Control;
 use super::super::raise;
 use super::{DEPTH_LIMIT, Invalid, Settings};
 use crate::resp::format_general;
 
+/// The longest text that is made, in bytes. A table may be in many places of it, so that little memory could make a text
+/// that is endless.
+const JSON_MAX: usize = 512 << 20;
+/// After how many values the control is asked whether to go on, and how many instructions a value counts as.
+const ASK_EVERY: usize = 256;
+const VALUE_INSTRUCTIONS: usize = 8;
+/// How many bytes of a string are written at once.
+const STRING_PART: usize = 1 << 20;
+
 /// Writes a value as JSON.
-pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString> {
-    let mut encoder = Encoder { lua, settings, json: Vec::new() };
+pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings, control: &Arc<Control>) -> Result<LuaString> {
+    let mut encoder = Encoder { lua, settings, control, json: Vec::new(), values: 0 };
     encoder.value(value, 0)?;
     lua.create_string(encoder.json)
 }
@@ -16,7 +28,10 @@ pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<Lu
 struct Encoder<'e> {
     lua: &'e Lua,
     settings: &'e Settings,
+    control: &'e Arc<Control>,
     json: Vec<u8>,
+    /// How many values there were.
+    values: usize,
 }
 
 impl Encoder<'_> {
@@ -24,9 +39,23 @@ impl Encoder<'_> {
         raise::text(self.lua, format!("Cannot serialise {}: {reason}", raise::type_name(Some(value))))
     }
 
+    /// Asks now and then whether to go on.
+    fn step(&mut self) -> Result<()> {
+        self.values += 1;
+        if self.values.is_multiple_of(ASK_EVERY) {
+            self.control.spend(self.lua, ASK_EVERY * VALUE_INSTRUCTIONS)?;
+        }
+        self.check_length()
+    }
+
+    fn check_length(&self) -> Result<()> {
+        if self.json.len() <= JSON_MAX { Ok(()) } else { Err(raise::plain("not enough memory")) }
+    }
+
     fn value(&mut self, value: &Value, depth: i64) -> Result<()> {
+        self.step()?;
         match value {
-            Value::String(string) => self.string(&string.as_bytes()),
+            Value::String(string) => return self.string(&string.as_bytes()),
             Value::Integer(number) => return self.number(*number as f64, value),
             Value::Number(number) => return self.number(*number, value),
             Value::Boolean(true) => self.json.extend(b"true"),
@@ -39,21 +68,36 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, string: &[u8]) {
+    fn string(&mut self, string: &[u8]) -> Result<()> {
         self.json.push(b'"');
-        for &byte in string {
-            match byte {
-                b'"' | b'\\' | b'/' => self.json.extend([b'\\', byte]),
+        for part in string.chunks(STRING_PART) {
+            self.check_length()?;
+            self.control.spend(self.lua, part.len() / 8)?;
+            self.escaped(part);
+        }
+        self.json.push(b'"');
+        Ok(())
+    }
+
+    fn escaped(&mut self, mut string: &[u8]) {
+        let is_special = |byte: &u8| matches!(byte, 0..=31 | b'"' | b'/' | b'\\' | 127);
+        while let Some(plain) = string.iter().position(is_special) {
+            self.json.extend_from_slice(&string[..plain]);
+            match string[plain] {
+                byte @ (b'"' | b'\\' | b'/') => self.json.extend([b'\\', byte]),
                 b'\x08' => self.json.extend(b"\\b"),
                 b'\t' => self.json.extend(b"\\t"),
                 b'\n' => self.json.extend(b"\\n"),
                 b'\x0c' => self.json.extend(b"\\f"),
                 b'\r' => self.json.extend(b"\\r"),
-                0..=31 | 127 => self.json.extend(format!("\\u{byte:04x}").bytes()),
-                _ => self.json.push(byte),
+                byte => {
+                    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).map_or(b'0', |digit| digit as u8);
+                    self.json.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+                }
             }
+            string = &string[plain + 1..];
         }
-        self.json.push(b'"');
+        self.json.extend_from_slice(string);
     }
 
     fn number(&mut self, number: f64, value: &Value) -> Result<()> {
@@ -83,17 +127,27 @@ impl Encoder<'_> {
 
     /// Returns the greatest index of an array; `None` for a table that is none.
     fn array_length(&self, table: &Table) -> Result<Option<i64>> {
-        let (mut greatest, mut items) = (0i64, 0i64);
-        for pair in table.pairs::<Value, Value>() {
-            let index = match pair?.0 {
+        let (mut greatest, mut items, mut is_array) = (0i64, 0i64, true);
+        // Of the values it is enough to know that there are some.
+        let seen = table.for_each(|key: Value, _: bool| {
+            let index = match key {
                 Value::Integer(index) if index >= 1 => index,
                 Value::Number(index) if index >= 1.0 && index.floor() == index => index as i64,
-                _ => return Ok(None),
+                _ => {
+                    is_array = false;
+                    return Err(mlua::Error::StackError); // any error ends the walk
+                }
             };
             // Counted in 32 bits, as in C.
             greatest = greatest.max(i64::from(i32::try_from(index).unwrap_or(i32::MIN)));
             items += 1;
+            Ok(())
+        });
+        if !is_array {
+            return Ok(None);
         }
+        seen?;
+        self.control.spend(self.lua, items as usize)?;
         let Settings { sparse_ratio, sparse_safe, sparse_convert, .. } = *self.settings;
         if sparse_ratio > 0 && greatest > items.saturating_mul(sparse_ratio) && greatest > sparse_safe {
             return match sparse_convert {
@@ -125,7 +179,7 @@ impl Encoder<'_> {
                 self.json.push(b',');
             }
             match &key {
-                Value::String(name) => self.string(&name.as_bytes()),
+                Value::String(name) => self.string(&name.as_bytes())?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.json.push(b'"');
                     self.value(&key, depth)?;

@@ -383,7 +383,6 @@ const SANDBOX: &str = r##"
     EVAL "return dofile" 0
     EVAL "return loadfile" 0
     EVAL "return io" 0
-    EVAL "return os" 0
     EVAL "return debug" 0
     EVAL "return setfenv" 0
     EVAL "return getfenv" 0
