@@ -170,13 +170,13 @@ impl Hub {
         client.set_subscriptions(topic, own.len());
     }
 
-    /// Returns everybody who listens to a channel or pattern of a certain kind; some clients more than once.
-    pub fn listeners(&self, is_meant: impl Fn(Topic, &[u8]) -> bool) -> Vec<Arc<ClientInfo>> {
+    /// Returns the clients that are meant by one of their subscriptions; some more than once.
+    pub fn listeners(&self, is_meant: impl Fn(Topic, &[u8], &ClientInfo) -> bool) -> Vec<Arc<ClientInfo>> {
         let mut found = Vec::new();
         for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
             let by_name = self.topics[topic as usize].by_name.read();
-            for (_, audience) in by_name.iter().filter(|(name, _)| is_meant(topic, name)) {
-                found.extend(audience.lock().values().cloned());
+            for (name, audience) in by_name.iter() {
+                found.extend(audience.lock().values().filter(|client| is_meant(topic, name, client)).cloned());
             }
         }
         found

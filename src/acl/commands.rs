@@ -1,19 +1,16 @@
-//! Which commands a selector allows: a bit for each, and first arguments of commands that are otherwise forbidden.
+//! Which commands a selector allows: a bit for each, and first arguments of commands that are otherwise forbidden; and the
+//! rules that said so, which are shown as they were given.
 //!
 //! Invariant: [`Commands::describe`] gives rules that make the same bits again, starting from none or all.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::rules::{RuleError, same_word, until_nul};
+use super::rules::{RuleError, has_blanks, same_word, until_nul};
 use crate::command::known;
 use crate::command::registry::CATEGORIES;
 use crate::command::renames::Renames;
 use crate::command::{NO_AUTH, Registered, table};
 use crate::resp::Request;
-
-/// Commands of this version and later do not count when categories are chosen: the rules are those of Redis 7.0 then.
-const NEWER: &str = "7.1";
 
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,20 +20,20 @@ pub(super) struct Commands {
     future: bool,
     /// First arguments, by the number of a forbidden command, with which it may be called nevertheless.
     first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
-    /// Commands that Redis has and keylatch has not, in lower case and in the order of their rules, and whether they would
-    /// be allowed: rules that were written for Redis are taken, and shown again.
-    absent: Vec<(Box<[u8]>, bool)>,
+    /// The rules since the last about all commands, in lower case and in their order, each with whether it allows. Those
+    /// about commands that Redis has and keylatch has not are among them, and do nothing else.
+    rules: Vec<(Box<[u8]>, bool)>,
 }
 
 impl Commands {
     /// Allows nothing.
     pub(super) fn none() -> Self {
-        Commands { bits: Bits::new(false), future: false, first_args: BTreeMap::new(), absent: Vec::new() }
+        Commands { bits: Bits::new(false), future: false, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
     /// Allows everything.
     pub(super) fn all() -> Self {
-        Commands { bits: Bits::new(true), future: true, first_args: BTreeMap::new(), absent: Vec::new() }
+        Commands { bits: Bits::new(true), future: true, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
     /// Returns whether every command may be called with any arguments.
@@ -62,42 +59,42 @@ impl Commands {
         if let Some(category) = what.strip_prefix(b"@") {
             let known = CATEGORIES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(category));
             self.set_category(known.ok_or(RuleError::Unknown)?, is_allowed);
-            return Ok(());
+        } else {
+            match what.iter().rposition(|byte| *byte == b'|') {
+                Some(bar) if is_allowed => self.allow_inside(what, &what[..bar], &what[bar + 1..])?,
+                _ => self.set_named(what, is_allowed)?,
+            }
         }
-        match what.iter().rposition(|byte| *byte == b'|') {
-            Some(bar) if is_allowed => self.allow_inside(what, &what[..bar], &what[bar + 1..]),
-            _ => self.set_named(what, is_allowed),
-        }
+        self.note(what, is_allowed);
+        Ok(())
+    }
+
+    /// Keeps a rule; it takes the place of those about the same command or category, and about what is inside of it.
+    fn note(&mut self, what: &[u8], is_allowed: bool) {
+        let what = what.to_ascii_lowercase();
+        let is_inside =
+            |other: &[u8]| other.strip_prefix(&what[..]).is_some_and(|rest| matches!(rest, [] | [b'|', ..]));
+        self.rules.retain(|(other, _)| !is_inside(other));
+        self.rules.push((what.into(), is_allowed));
     }
 
     /// Allows or forbids a command or subcommand by its name, which Redis must know.
     fn set_named(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
         match find(what) {
             Ok(command) => self.set(command, is_allowed),
-            Err(_) if known::is_known(what) => self.note_absent(what, is_allowed),
+            Err(_) if known::is_known(what) => {}
             Err(unknown) => return Err(unknown),
         }
         Ok(())
     }
 
-    /// Keeps a rule about a command that keylatch does not have; it takes the place of those about the same command and
-    /// what is inside it.
-    fn note_absent(&mut self, what: &[u8], is_allowed: bool) {
-        let what = what.to_ascii_lowercase();
-        let is_inside =
-            |other: &[u8]| other.strip_prefix(&what[..]).is_some_and(|rest| matches!(rest, [] | [b'|', ..]));
-        self.absent.retain(|(other, _)| !is_inside(other));
-        self.absent.push((what.into(), is_allowed));
-    }
-
     /// Allows a subcommand, or a first argument of a command without subcommands.
     fn allow_inside(&mut self, what: &[u8], name: &[u8], inside: &[u8]) -> Result<(), RuleError> {
+        // A blank would make two rules of one where the description is read again.
+        let is_argument = !inside.is_empty() && !has_blanks(inside);
         let command = match find(name) {
             Err(_) if known::is_container(name) => return self.set_named(what, true),
-            Err(_) if known::is_known(name) && !inside.is_empty() => {
-                self.note_absent(what, true);
-                return Ok(());
-            }
+            Err(_) if known::is_known(name) && is_argument => return Ok(()),
             found => found?,
         };
         if command.name_words > 1 {
@@ -108,6 +105,9 @@ impl Commands {
         }
         if !command.subcommands.is_empty() {
             return self.set_named(what, true);
+        }
+        if !is_argument {
+            return Err(RuleError::Syntax);
         }
         let args = self.first_args.entry(command.number).or_default();
         if !args.iter().any(|arg| same_word(arg, inside)) {
@@ -128,57 +128,20 @@ impl Commands {
         }
     }
 
-    /// Returns the rules for these commands: all or nothing, then the categories that come nearest, each as long as it
-    /// is more right than wrong, then the single commands that are still wrong.
+    /// Returns the rules for these commands: all or nothing, then what was said since, in its order.
     pub(super) fn describe(&self) -> Vec<u8> {
-        let (start, sign) = if self.future { ("+@all", '-') } else { ("-@all", '+') };
-        let mut rules = start.as_bytes().to_vec();
-        let mut said = if self.future { Commands::all() } else { Commands::none() };
-        let mut unsaid = self.clone();
-        let mut categories: Vec<usize> = (0..CATEGORIES.len()).collect();
-        while let Some(at) = best_category(&unsaid.bits, !self.future, &categories) {
-            let category = categories.remove(at);
-            said.set_category(category, !self.future);
-            unsaid.set_category(category, self.future);
-            rules.extend_from_slice(format!(" {sign}@{}", CATEGORIES[category]).as_bytes());
+        let mut described = if self.future { b"+@all".to_vec() } else { b"-@all".to_vec() };
+        for (what, is_allowed) in &self.rules {
+            described.extend_from_slice(if *is_allowed { b" +" } else { b" -" });
+            described.extend_from_slice(what);
         }
-        for command in table().every() {
-            let is_allowed = self.bits.has(command.number);
-            if is_allowed != said.bits.has(command.number) {
-                said.set(command, is_allowed);
-                rules.extend_from_slice(if is_allowed { b" +" } else { b" -" });
-                rules.extend_from_slice(command.name.as_bytes());
-            }
-            for arg in self.first_args_of(command).iter().filter(|_| !is_allowed) {
-                rules.extend_from_slice(&[b" +", command.name.as_bytes(), b"|", arg].concat());
-            }
-        }
-        for (name, is_allowed) in &self.absent {
-            rules.extend_from_slice(if *is_allowed { b" +" } else { b" -" });
-            rules.extend_from_slice(name);
-        }
-        rules
+        described
     }
 }
 
 /// Finds a command or subcommand by its declared name: rules mean the same whatever names the settings give commands.
 fn find(name: &[u8]) -> Result<&'static Registered, RuleError> {
     Renames::default().find_full(name).ok_or(RuleError::Unknown)
-}
-
-/// Returns the place in `categories` of the one with the fewest commands that would be wrong, and of several such the
-/// first of those with the most that would be right; `None` when no category is more right than wrong.
-fn best_category(unsaid: &Bits, is_additive: bool, categories: &[usize]) -> Option<usize> {
-    let count = |category: usize| {
-        let members = table().every().filter(|command| command.is_in(category) && command.command.since < NEWER);
-        members.fold((0, 0), |(right, wrong), command| match unsaid.has(command.number) == is_additive {
-            true => (right + 1, wrong),
-            false => (right, wrong + 1),
-        })
-    };
-    let counts = categories.iter().map(|category| count(*category)).enumerate();
-    let useful = counts.filter(|(_, (right, wrong))| right > wrong);
-    useful.min_by_key(|(_, (right, wrong))| (*wrong, Reverse(*right))).map(|(at, _)| at)
 }
 
 /// A set of commands and subcommands.
@@ -217,29 +180,47 @@ mod tests {
 
     use super::*;
 
+    /// Rules about categories, commands, subcommands and first arguments, as `+get` or `-@read`.
+    fn rules() -> impl Strategy<Value = Vec<String>> {
+        let every: Vec<String> = table().every().map(|command| command.name.clone()).collect();
+        let some: Vec<String> = ["get|a", "select|0", "SELECT|B", "get", "client", "client|id", "CONFIG|get", "hget|x"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(CATEGORIES.iter().map(|category| format!("@{category}")))
+            .chain(["@all".to_owned()])
+            .collect();
+        let what = prop_oneof![proptest::sample::select(every), proptest::sample::select(some)];
+        proptest::collection::vec((what, any::<bool>()), 0..20).prop_map(|rules| {
+            rules.into_iter().map(|(what, plus)| format!("{}{what}", if plus { '+' } else { '-' })).collect()
+        })
+    }
+
+    fn apply(commands: &mut Commands, rule: &[u8]) -> Result<(), RuleError> {
+        match rule {
+            b"+@all" => *commands = Commands::all(),
+            b"-@all" => *commands = Commands::none(),
+            _ => return commands.apply(&rule[1..], rule[0] == b'+'),
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn rules_described_make_the_same_bits(
-            start: bool,
-            picks in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>(), any::<bool>()), 0..20),
-        ) {
-            let every: Vec<_> = table().every().collect();
-            let mut commands = if start { Commands::all() } else { Commands::none() };
-            for (pick, is_category, is_allowed) in picks {
-                match is_category {
-                    true => commands.set_category(pick.index(CATEGORIES.len()), is_allowed),
-                    false => commands.set(every[pick.index(every.len())], is_allowed),
-                }
+        fn rules_described_make_the_same_bits(rules in rules()) {
+            let mut commands = Commands::none();
+            for rule in &rules {
+                // A first argument cannot be forbidden; such a rule changes nothing.
+                let _ = apply(&mut commands, rule.as_bytes());
             }
             let mut again = Commands::none();
             for rule in commands.describe().split(|byte| *byte == b' ') {
-                match rule {
-                    b"+@all" => again = Commands::all(),
-                    b"-@all" => again = Commands::none(),
-                    _ => again.apply(&rule[1..], rule[0] == b'+').expect("a description is made of rules"),
-                }
+                apply(&mut again, rule).expect("a description is made of rules");
             }
-            prop_assert_eq!(again, commands);
+            prop_assert_eq!((&again.bits, again.future, &again.rules), (&commands.bits, commands.future, &commands.rules));
+            let lower = |args: &BTreeMap<usize, Vec<Box<[u8]>>>| {
+                args.values().map(|args| args.iter().map(|arg| arg.to_ascii_lowercase()).collect()).collect::<Vec<Vec<_>>>()
+            };
+            prop_assert_eq!(lower(&again.first_args), lower(&commands.first_args));
         }
     }
 }

@@ -59,6 +59,8 @@ impl Context {
 /// Tells of a refusal.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// The number of the entry, from 0 up and never used again; the log gives it.
+    pub id: u64,
     /// How often it has happened.
     pub count: u64,
     /// Why it was refused.
@@ -69,6 +71,8 @@ pub struct Entry {
     pub object: Vec<u8>,
     /// The user's name.
     pub user: Vec<u8>,
+    /// When it happened first, in milliseconds since 1970.
+    pub created_ms: i64,
     /// When it happened last, in milliseconds since 1970.
     pub wall_ms: i64,
     /// The client's line of CLIENT LIST at that time.
@@ -79,7 +83,8 @@ impl Entry {
     /// Creates the entry of something that was refused once.
     pub fn new((reason, context): (Reason, Context), object: &[u8], user: &[u8], wall_ms: i64, client: String) -> Self {
         let kept = |text: &[u8]| text[..text.len().min(TEXT_MAX)].to_vec();
-        Entry { count: 1, reason, context, object: kept(object), user: kept(user), wall_ms, client }
+        let (object, user) = (kept(object), kept(user));
+        Entry { id: 0, count: 1, reason, context, object, user, created_ms: wall_ms, wall_ms, client }
     }
 
     fn is_same(&self, other: &Entry) -> bool {
@@ -95,18 +100,21 @@ impl Entry {
 #[derive(Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
+    next_id: u64,
 }
 
 impl Log {
     /// Notes a refusal and keeps at most so many entries.
     pub fn note(&mut self, new: Entry, most: usize) {
-        match self.entries.iter().take(LOOKED_AT).position(|entry| entry.is_same(&new)) {
-            Some(at) => {
-                let count = self.entries.remove(at).map_or(0, |entry| entry.count);
-                self.entries.push_front(Entry { count: count + 1, ..new });
+        let known = self.entries.iter().take(LOOKED_AT).position(|entry| entry.is_same(&new));
+        match known.and_then(|at| self.entries.remove(at)) {
+            _ if most == 0 => self.entries.clear(),
+            Some(Entry { id, count, created_ms, .. }) => {
+                self.entries.push_front(Entry { id, count: count + 1, created_ms, ..new });
             }
             None => {
-                self.entries.push_front(new);
+                self.entries.push_front(Entry { id: self.next_id, ..new });
+                self.next_id += 1;
                 self.entries.truncate(most);
             }
         }

@@ -36,6 +36,15 @@ use crate::config::{Config, system_text};
 
 type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
 
+/// Tells what loading the file of users has changed, for their clients.
+#[derive(Default)]
+pub struct Loaded {
+    /// The users that are gone.
+    pub gone: Vec<Arc<User>>,
+    /// The users that are there still, before and after.
+    pub kept: Vec<(Arc<User>, Arc<User>)>,
+}
+
 /// Holds the users of one instance, and the log of what they were refused.
 pub struct Acl {
     /// Always holds the default user.
@@ -207,12 +216,11 @@ impl Acl {
         }
     }
 
-    /// Replaces all users by those of the file; the default user stays the same, with other rules. Returns the users that
-    /// are gone, which are all others.
+    /// Replaces all users by those of the file; who is in it stays the same user, perhaps with other rules.
     ///
     /// # Errors
     /// All that is wrong with the file; nothing has changed then.
-    pub fn load(&self, config: &Config) -> Result<Vec<Arc<User>>, Vec<u8>> {
+    pub fn load(&self, config: &Config) -> Result<Loaded, Vec<u8>> {
         let (path, name) = file_of(config);
         let text = fs::read(path).map_err(|cause| {
             let cause = system_text(&cause);
@@ -223,14 +231,16 @@ impl Acl {
             read.push(User::all_powerful());
         }
         Ok(self.change(|users| {
-            let before = std::mem::take(users);
+            let (mut before, mut loaded) = (std::mem::take(users), Loaded::default());
             for mut user in read {
-                if let Some(default) = before.get(DEFAULT).filter(|default| default.name == user.name) {
-                    user.name = default.name.clone();
-                }
-                users.insert(user.name.clone(), Arc::new(user));
+                let known = before.remove(&user.name);
+                known.iter().for_each(|known| user.name = known.name.clone());
+                let user = Arc::new(user);
+                loaded.kept.extend(known.map(|known| (known, user.clone())));
+                users.insert(user.name.clone(), user);
             }
-            before.into_values().filter(|user| *user.name != *DEFAULT).collect()
+            loaded.gone.extend(before.into_values());
+            loaded
         }))
     }
 

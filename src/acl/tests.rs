@@ -114,7 +114,7 @@ proptest! {
 fn the_default_user_may_do_everything_until_a_rule_says_otherwise() {
     let mut user = User::all_powerful();
     assert!(user.is_unlimited() && user.admits_everybody() && user.admits(b"whatever"));
-    assert_eq!(user.line(), b"user default on nopass ~* &* +@all");
+    assert_eq!(user.line(), b"user default on nopass sanitize-payload ~* &* +@all");
     user.require(Some(b"secret"));
     assert!(user.is_unlimited() && !user.admits_everybody() && user.admits(b"secret") && !user.admits(b"Secret"));
     user.apply(b"-get", false).expect("a rule");
@@ -144,6 +144,8 @@ fn the_same_refusal_within_a_minute_is_counted_and_not_listed_again() {
     let shown = |log: &Log| log.entries().map(|e| (e.count, e.object[0])).collect::<Vec<_>>();
     [entry("a", 0), entry("b", 1), entry("a", 60_000)].into_iter().for_each(|entry| log.note(entry, 3));
     assert_eq!(shown(&log), [(2, b'a'), (1, b'b')]);
+    let times: Vec<_> = log.entries().map(|e| (e.id, e.created_ms, e.wall_ms)).collect();
+    assert_eq!(times, [(0, 0, 60_000), (1, 1, 1)], "the number and the first time stay");
     log.note(entry("a", 120_001), 3);
     assert_eq!(shown(&log), [(1, b'a'), (2, b'a'), (1, b'b')]);
     log.note(entry("c", 120_001), 3);

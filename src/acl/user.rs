@@ -20,8 +20,8 @@ pub struct User {
     pub name: Arc<[u8]>,
     is_enabled: bool,
     needs_no_password: bool,
-    /// Whether payloads of RESTORE are checked in depth, where anybody has said so.
-    sanitizes_payload: Option<bool>,
+    /// Whether payloads of RESTORE are checked in depth.
+    sanitizes_payload: bool,
     passwords: Vec<Hash>,
     root: Selector,
     selectors: Vec<Selector>,
@@ -58,7 +58,7 @@ impl User {
             name: name.into(),
             is_enabled: false,
             needs_no_password: false,
-            sanitizes_payload: None,
+            sanitizes_payload: true,
             passwords: Vec::new(),
             root: Selector::new(all_channels),
             selectors: Vec::new(),
@@ -132,14 +132,14 @@ impl User {
             _ if rule.is_empty() => {}
             b"on" => self.is_enabled = true,
             b"off" => self.is_enabled = false,
-            b"skip-sanitize-payload" => self.sanitizes_payload = Some(false),
-            b"sanitize-payload" => self.sanitizes_payload = Some(true),
+            b"skip-sanitize-payload" => self.sanitizes_payload = false,
+            b"sanitize-payload" => self.sanitizes_payload = true,
             b"nopass" => self.set_passwords(true),
             b"resetpass" => self.set_passwords(false),
             b"clearselectors" => self.selectors.clear(),
             b"reset" => {
                 let empty = User::new(b"", all_channels);
-                *self = User { name: self.name.clone(), sanitizes_payload: Some(true), ..empty };
+                *self = User { name: self.name.clone(), ..empty };
             }
             _ => return self.apply_sign(rule, all_channels),
         }
@@ -211,8 +211,7 @@ impl User {
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
         flags.extend(self.needs_no_password.then_some("nopass"));
-        flags
-            .extend(self.sanitizes_payload.map(|does| if does { "sanitize-payload" } else { "skip-sanitize-payload" }));
+        flags.push(if self.sanitizes_payload { "sanitize-payload" } else { "skip-sanitize-payload" });
         flags
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Rules and checks are in [`crate::acl`]; asking before a command is the gate's work (`dispatch`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +13,7 @@ use super::dispatch::find;
 use super::registry::{CATEGORIES, Registered, table};
 use super::{ADMIN, Arg, Call, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
 use crate::acl::{Context, DEFAULT, Denial, Entry, Reason, Shown, User, has_blanks, to_hex, until_nul};
-use crate::clients::Topic;
+use crate::clients::{ClientInfo, Topic};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::mailbox::END;
@@ -87,23 +88,23 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.server.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
     call.session.follow_users(&call.server.acl);
-    if let (Some(before), Some(after)) = (before, call.server.acl.user(name)) {
-        disconnect_listeners(call, &before, &after);
-    }
+    disconnect_listeners(call, &before.into_iter().zip(call.server.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
     Ok(())
 }
 
-/// Ends the connections of a user's clients that listen to what the user was allowed to listen to and is no more.
-fn disconnect_listeners(call: &mut Call<'_>, before: &User, after: &User) {
-    let is_revoked = |topic, name: &[u8]| {
+/// Ends the connections of clients that listen to what their user was allowed to listen to and is no more; the users are
+/// given before and after.
+fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
+    let by_name: HashMap<&[u8], _> = users.iter().map(|(before, after)| (&*after.name, (before, after))).collect();
+    let is_revoked = |topic, channel: &[u8], client: &ClientInfo| {
+        let Some(name) = client.user() else { return false };
+        let Some((before, after)) = by_name.get(&*name).filter(|(_, after)| after.is(&name)) else { return false };
         let is_pattern = topic == Topic::Pattern;
-        before.permits_channel(name, is_pattern) && !after.permits_channel(name, is_pattern)
+        before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
     };
-    for client in call.server.hub.listeners(is_revoked) {
-        if client.user().is_some_and(|name| after.is(&name)) {
-            client.mailbox.signal(END);
-        }
+    if !by_name.is_empty() && call.server.hub.has_subscribers() {
+        call.server.hub.listeners(is_revoked).iter().for_each(|client| client.mailbox.signal(END));
     }
 }
 
@@ -121,8 +122,9 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
 /// Ends the connections of users that are gone; this client, if it is one of them, still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
     call.session.follow_users(&call.server.acl);
+    let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
     for client in call.server.clients.all() {
-        let is_gone = client.user().is_some_and(|name| gone.iter().any(|user| user.is(&name)));
+        let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
         if is_gone && client.id != call.session.info.id {
             client.mailbox.signal(END);
         }
@@ -187,8 +189,9 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 fn load(call: &mut Call<'_>) -> Result<()> {
     need_file(call)?;
     let config = call.server.settings.current();
-    let gone = call.server.acl.load(&config).map_err(Error::AclRefused)?;
-    disconnect(call, &gone);
+    let loaded = call.server.acl.load(&config).map_err(Error::AclRefused)?;
+    disconnect(call, &loaded.gone);
+    disconnect_listeners(call, &loaded.kept);
     call.reply.ok();
     Ok(())
 }
@@ -268,7 +271,7 @@ fn log(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
-    reply.map(7);
+    reply.map(10);
     reply.bulk(b"count");
     reply.int(entry.count as i64);
     let texts = [
@@ -285,6 +288,15 @@ fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
     reply.double((now_ms - entry.wall_ms) as f64 / 1000.0);
     reply.bulk(b"client-info");
     reply.bulk(entry.client.as_bytes());
+    let numbers = [
+        ("entry-id", entry.id as i64),
+        ("timestamp-created", entry.created_ms),
+        ("timestamp-last-updated", entry.wall_ms),
+    ];
+    for (field, number) in numbers {
+        reply.bulk(field.as_bytes());
+        reply.int(number);
+    }
 }
 
 fn dry_run(call: &mut Call<'_>) -> Result<()> {

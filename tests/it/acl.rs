@@ -51,8 +51,9 @@ fn users_of_a_file_are_loaded_changed_saved_and_loaded_again() {
     admin.expect(&[("ACL SETUSER eve on >eve +get allkeys", "+OK"), ("ACL DELUSER alice", ":1"), ("ACL SAVE", "+OK")]);
     let hash = "85262adf74518bbb70c7cb94cd6159d91669e5a81edf1efebd543eadbda9fa2b";
     let saved = format!(
-        "user bob on nopass ~b* resetchannels -@all +get (%W~c* resetchannels -@all +set)\n\
-         user default on nopass ~* &* +@all\nuser eve on #{hash} ~* resetchannels -@all +get\n"
+        "user bob on nopass sanitize-payload ~b* resetchannels -@all +get (%W~c* resetchannels -@all +set)\n\
+         user default on nopass sanitize-payload ~* &* +@all\n\
+         user eve on sanitize-payload #{hash} ~* resetchannels -@all +get\n"
     );
     let file = dir.path().join("users.acl");
     assert_eq!(std::fs::read_to_string(&file).expect("saved"), saved);
@@ -60,20 +61,114 @@ fn users_of_a_file_are_loaded_changed_saved_and_loaded_again() {
     admin.expect(&[("ACL SETUSER eve -get", "+OK"), ("ACL SETUSER default -set", "+OK"), ("ACL LOAD", "+OK")]);
     admin.expect(&[("SET k v", "+OK"), ("AUTH eve eve", "+OK"), ("GET k", "$1 v")]);
     assert_eq!(admin.call("SET k v"), no_command("set"));
-    assert_closed(alice);
+    // Who has become bob meanwhile stays connected, because bob is there still.
+    alice.expect(&[("GET b1", "$-1")]);
 }
 
 #[test]
-fn loading_disconnects_every_user_but_the_default_one() {
+fn loading_disconnects_only_clients_whose_user_is_gone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let server = server_with_file(&dir, "user alice on nopass ~* +@all\n");
-    let (mut stays, mut other, mut loader) = (server.client(), server.client(), server.client());
-    stays.expect(&[("PING", "+PONG")]);
-    other.expect(&[("AUTH alice x", "+OK")]);
-    loader.expect(&[("AUTH alice x", "+OK"), ("ACL LOAD", "+OK")]);
-    assert_closed(loader);
-    assert_closed(other);
-    stays.expect(&[("PING", "+PONG")]);
+    let server = server_with_file(&dir, "user alice on nopass ~* +@all\nuser bob on nopass ~* +@all\n");
+    let (mut default, mut alice, mut bob) = (server.client(), server.client(), server.client());
+    default.expect(&[("PING", "+PONG")]);
+    alice.expect(&[("AUTH alice x", "+OK"), ("ACL LOAD", "+OK"), ("ACL WHOAMI", "$5 alice"), ("GET k", "$-1")]);
+    bob.expect(&[("AUTH bob x", "+OK")]);
+    let text = "user alice on >new ~a* +@all -set\nuser eve on nopass ~* +@all\n";
+    std::fs::write(dir.path().join("users.acl"), text).expect("a temporary file");
+    bob.expect(&[("ACL LOAD", "+OK")]); // who is gone still gets the reply
+    assert_closed(bob);
+    default.expect(&[("PING", "+PONG"), ("ACL USERS", "*3 $5 alice $7 default $3 eve")]);
+    // The rules are the new ones; the password of who is in already is not asked for again.
+    alice.expect(&[("ACL WHOAMI", "$5 alice"), ("GET ab", "$-1"), ("CLIENT KILL USER alice", ":0")]);
+    assert_eq!(alice.call("SET ab v"), no_command("set"));
+}
+
+#[test]
+fn loading_disconnects_clients_that_may_not_listen_any_more() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let users = "user alice on nopass &a* +@all\nuser bob on nopass &b* +@all\n";
+    let server = server_with_file(&dir, users);
+    let listen = |user: &str, channel: &str| {
+        let mut client = server.client();
+        assert_eq!(client.call(&format!("AUTH {user} x")), "+OK");
+        assert!(client.call(&format!("SUBSCRIBE {channel}")).ends_with(":1"));
+        client
+    };
+    let (revoked, mut kept, mut bob) = (listen("alice", "a2"), listen("alice", "a1"), listen("bob", "b1"));
+    let mut admin = server.client();
+    let text = "user alice on nopass &a1 +@all\nuser bob on nopass &b* &c +@all\n";
+    std::fs::write(dir.path().join("users.acl"), text).expect("a temporary file");
+    admin.expect(&[("ACL LOAD", "+OK")]);
+    assert_closed(revoked);
+    admin.expect(&[("PUBLISH a1 x", ":1"), ("PUBLISH b1 x", ":1"), ("PUBLISH a2 x", ":0")]);
+    assert_eq!((kept.reply(), bob.reply()), ("*3 $7 message $2 a1 $1 x".into(), "*3 $7 message $2 b1 $1 x".into()));
+}
+
+#[test]
+fn rules_about_commands_are_shown_as_they_were_given() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let cases = [
+        ("+GET +set", "-@all +get +set"),
+        ("-get", "-@all +set -get"),
+        ("+@String -@bitmap +setbit", "-@all +set -get +@string -@bitmap +setbit"),
+        ("+set +@string", "-@all -get -@bitmap +setbit +set +@string"),
+        ("+@all", "+@all"),
+        ("-@dangerous -client +Client|ID", "+@all -@dangerous -client +client|id"),
+        ("+client|getname -client|id", "+@all -@dangerous -client +client|getname -client|id"),
+        ("+client", "+@all -@dangerous +client"),
+        ("nocommands +select|0 +SELECT|1 +hget", "-@all +select|0 +select|1 +hget"),
+        ("+select", "-@all +hget +select"),
+        ("-@all", "-@all"),
+    ];
+    for (rules, shown) in cases {
+        assert_eq!(client.call(&format!("ACL SETUSER s {rules}")), "+OK", "{rules}");
+        let user = client.call("ACL GETUSER s");
+        assert!(user.contains(&format!("$8 commands ${} {shown} $4 keys", shown.len())), "{rules}: {user}");
+        let line = format!("user s off sanitize-payload resetchannels {shown}");
+        assert!(client.call("ACL LIST").ends_with(&format!("${} {line}", line.len())), "{rules}");
+    }
+    client.expect(&[("ACL SETUSER s skip-sanitize-payload", "+OK")]);
+    assert!(client.call("ACL LIST").ends_with("user s off skip-sanitize-payload resetchannels -@all"));
+}
+
+#[test]
+fn a_first_argument_with_a_blank_is_refused_because_a_file_would_make_two_rules_of_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for rule in ["+get|a +@all", "+hget|a\t+@all"] {
+        let refused = client.call_args(&["ACL", "SETUSER", "s", rule]);
+        assert!(refused.starts_with("-ERR Error in ACL SETUSER modifier"), "{refused}");
+    }
+    client.expect(&[("ACL GETUSER s", "$-1")]);
+}
+
+#[test]
+fn entries_of_the_log_have_a_number_and_the_times_of_the_first_and_the_last_refusal() {
+    let server = TestServer::start();
+    let (mut admin, mut bob) = (server.client(), server.client());
+    admin.expect(&[("ACL SETUSER bob on nopass +acl|whoami", "+OK")]);
+    bob.expect(&[("AUTH bob x", "+OK"), ("GET k", &no_command("get"))]);
+    server.advance_ms(1_500);
+    bob.expect(&[("GET k", &no_command("get"))]);
+    server.advance_ms(250);
+    let log = admin.call("ACL LOG");
+    assert!(log.starts_with("*1 *20 $5 count :2 $6 reason $7 command "), "{log}");
+    assert!(log.contains(" $11 age-seconds $4 0.25 $11 client-info "), "{log}");
+    let number = |log: &str, field: &str| -> i64 {
+        let after = log.split(&format!(" {field} :")).nth(1).unwrap_or_else(|| panic!("no {field} in {log}"));
+        after.split(' ').next().and_then(|digits| digits.parse().ok()).expect("a number")
+    };
+    assert_eq!(number(&log, "entry-id"), 0);
+    assert_eq!(number(&log, "timestamp-last-updated") - number(&log, "timestamp-created"), 1_500);
+    bob.expect(&[("SET k v", &no_command("set"))]);
+    assert_eq!(number(&admin.call("ACL LOG 1"), "entry-id"), 1);
+    admin.expect(&[("ACL LOG RESET", "+OK")]);
+    bob.expect(&[("SET k v", &no_command("set"))]);
+    assert_eq!(number(&admin.call("ACL LOG"), "entry-id"), 2, "numbers are not used again");
+    admin.expect(&[("CONFIG SET acllog-max-len 0", "+OK")]);
+    bob.expect(&[("SET k v", &no_command("set"))]);
+    admin.expect(&[("ACL LOG", "*0")]);
 }
 
 #[test]
@@ -134,7 +229,7 @@ fn settings_declare_users_and_the_default_one_anew() {
     let mut client = server.client();
     assert_eq!(client.call("FLUSHDB"), no_command("flushdb"));
     let hash = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
-    let alice = format!("user alice on #{hash} &* -@all +get (~x &* -@all +set)");
+    let alice = format!("user alice on sanitize-payload #{hash} &* -@all +get (~x &* -@all +set)");
     let listed = client.call("ACL LIST");
     assert!(listed.contains(&alice), "{listed}");
     assert!(listed.contains("user default on nopass sanitize-payload ~* &* +@all -flushdb"), "{listed}");
@@ -304,7 +399,9 @@ fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
     );
     let mut client = server.client();
     let listed = client.call("ACL LIST");
-    for expected in [rules, "(resetchannels -@all +lpush", "user default on nopass ~* &* +@all -save"] {
+    for expected in
+        [rules, "(resetchannels -@all +lpush +@hash)", "user default on nopass sanitize-payload ~* &* +@all -save"]
+    {
         assert!(listed.contains(expected), "no {expected} in {listed}");
     }
     client.expect(&[
@@ -327,5 +424,5 @@ fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
     let listed = client.call("ACL LIST");
     assert!(listed.contains("-@all +get +hget +zadd|x +bgsave -xgroup|create"), "{listed}");
     client.expect(&[("ACL SETUSER app +@all", "+OK"), ("AUTH app x", "+OK"), ("SET k v", "+OK")]);
-    assert!(client.call("ACL LIST").contains("user app on nopass ~* resetchannels +@all ("));
+    assert!(client.call("ACL LIST").contains("user app on nopass sanitize-payload ~* resetchannels +@all ("));
 }
