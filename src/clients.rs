@@ -3,8 +3,9 @@
 //! Each client's facts are atomics that its own task writes and others read, so that listing ten
 //! thousand clients stops none of them.
 
+mod line;
+
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
@@ -18,7 +19,7 @@ use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::mailbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
 use crate::store::{NEVER, Pressure};
-use crate::tracking::{BROADCAST, BROKEN, Mode};
+use crate::tracking::Mode;
 
 /// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
 /// but what others send cannot be.
@@ -28,8 +29,6 @@ const WAITING_MAX: u64 = 256 * 1024 * 1024;
 const CLIENT_BYTES: usize = 1450;
 /// What a subscription or a watched key takes besides its name, in bytes.
 const SUBSCRIPTION_BYTES: usize = 64;
-/// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
-const REPLY_BUFFER: usize = 16 * 1024;
 
 /// Shows one client to the others.
 pub struct ClientInfo {
@@ -58,6 +57,10 @@ pub struct ClientInfo {
     query_buffer: AtomicUsize,
     query_room: AtomicUsize,
     output_buffer: AtomicUsize,
+    /// The bytes that were read from it and written to it, and the commands that were carried out for it.
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    commands: AtomicU64,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
     /// Whether it is blocked, and by what: one of the states of [`Blocked`].
@@ -199,6 +202,24 @@ impl ClientInfo {
         }
         self.active_ms.store(now.mono_ms, Relaxed);
         self.set_query_buffer(query_buffer, 0);
+    }
+
+    /// Counts bytes that were read from the client.
+    #[inline]
+    pub fn count_bytes_in(&self, len: usize) {
+        add(&self.bytes_in, len);
+    }
+
+    /// Counts bytes that were written to the client.
+    #[inline]
+    pub fn count_bytes_out(&self, len: usize) {
+        add(&self.bytes_out, len);
+    }
+
+    /// Notes how many commands were carried out for the client.
+    #[inline]
+    pub fn set_commands(&self, count: u64) {
+        self.commands.store(count, Relaxed);
     }
 
     /// Notes how many bytes of output the client has not taken yet.
@@ -350,24 +371,6 @@ impl ClientInfo {
         (self.query_buffer.load(Relaxed) + self.query_room.load(Relaxed), self.waiting())
     }
 
-    /// Returns the letters that tell CLIENT LIST about the client's state.
-    fn flags(&self) -> String {
-        let letters = [
-            (self.is_monitoring.load(Relaxed), 'O'),
-            (self.class() == Class::Subscriber, 'P'),
-            (self.queued.load(Relaxed) >= 0, 'x'),
-            (self.is_blocked(), 'b'),
-            (self.tracking.is_on(), 't'),
-            (self.tracking.has(BROKEN), 'R'),
-            (self.tracking.has(BROADCAST), 'B'),
-            (self.is_unix, 'U'),
-            (self.is_exempt.load(Relaxed), 'e'),
-            (self.is_silent.load(Relaxed), 'T'),
-        ];
-        let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
-        if flags.is_empty() { "N".into() } else { flags }
-    }
-
     /// Returns who calls, as MONITOR shows it: the address, or the path of the Unix socket.
     pub fn caller(&self) -> String {
         match self.addr.strip_suffix(":0") {
@@ -375,47 +378,12 @@ impl ClientInfo {
             _ => self.addr.clone(),
         }
     }
+}
 
-    /// Returns the client's line of CLIENT LIST, without line end. The client's own arguments, when it is the one that
-    /// asks, have `argument_bytes`.
-    pub fn line(&self, now: Now, argument_bytes: usize) -> String {
-        let names = self.names();
-        let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
-        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.mailbox.waiting());
-        // Redis has a buffer of a fixed size for replies, and a list for those that do not fit; this is told likewise.
-        let list = output.saturating_sub(REPLY_BUFFER) + mail;
-        let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
-        let command = self.last_command.lock().map_or("NULL", |command| command.name.as_str());
-        // Writing to a string cannot fail.
-        let _ = write!(
-            line,
-            " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
-             argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
-             cmd={command} user={} redir={} resp={} lib-name={} lib-ver={}",
-            names.name,
-            self.age_ms(now) / 1000,
-            self.idle_ms(now) / 1000,
-            self.flags(),
-            self.db.load(Relaxed),
-            self.subscriptions(Topic::Channel),
-            self.subscriptions(Topic::Pattern),
-            self.subscriptions(Topic::ShardChannel),
-            self.queued.load(Relaxed),
-            self.watched.load(Relaxed),
-            self.query_buffer.load(Relaxed),
-            self.query_room.load(Relaxed),
-            self.queued_bytes.load(Relaxed),
-            output.min(REPLY_BUFFER),
-            self.memory() + argument_bytes,
-            if output > 0 { "rw" } else { "r" },
-            self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
-            if self.tracking.is_on() { self.tracking.redirect() as i64 } else { -1 },
-            self.protocol.load(Relaxed),
-            names.lib_name,
-            names.lib_ver,
-        );
-        line
-    }
+/// Adds to a counter that only one task writes, so that it needs no atomic addition.
+#[inline]
+fn add(counter: &AtomicU64, len: usize) {
+    counter.store(counter.load(Relaxed) + len as u64, Relaxed);
 }
 
 /// Says what a client that is blocked waits for.
@@ -537,6 +505,9 @@ impl Clients {
             is_monitoring: AtomicBool::new(false),
             query_buffer: AtomicUsize::new(0),
             output_buffer: AtomicUsize::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
             subscriptions: Default::default(),
             over_soft_limit_ms: AtomicU64::new(NEVER),
             last_command: Mutex::new(None),

@@ -106,6 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Read(len) => len,
             };
             self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            self.session.info.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
             }
@@ -205,6 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
                         self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        self.session.info.count_bytes_out(len);
                         self.server.stats.writes.fetch_add(1, Relaxed);
                         scratch.output.advance(len);
                     }
@@ -295,6 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         *next += executed;
         self.session.info.touch(turn.now(), self.session.last_command, input.len());
+        self.session.info.set_commands(self.session.commands);
         if self.server.tracking.has_news() {
             self.server.tracking.broadcast((&self.config, turn.now()));
         }
@@ -407,6 +410,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Changed => true,
             Exchange::Read(len) => {
                 self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                self.session.info.count_bytes_in(len);
                 !self.is_over_limits()
             }
         }

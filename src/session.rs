@@ -32,6 +32,8 @@ pub struct Session {
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// The command called last, for CLIENT LIST.
     pub last_command: Option<&'static Registered>,
+    /// How many commands were carried out, also by EXEC and scripts.
+    pub commands: u64,
     /// Commands with any of these flags are refused: those on keys, while the client watches others by MONITOR.
     pub barred: Flags,
     /// What it listens to.
@@ -114,6 +116,7 @@ impl Session {
             watch: Watch::default(),
             dropped_watches: None,
             last_command: None,
+            commands: 0,
             barred: 0,
             subscriptions: Subscriptions::default(),
             replies: Replies::On,

@@ -181,6 +181,7 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
 
 fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
     call.session.info.set_last_command(call.command);
+    call.session.info.set_commands(call.session.commands);
     let now = call.now();
     let own = call.session.info.id;
     let argument_bytes = |client: &ClientInfo| if client.id == own { call.args.request().bytes_len() } else { 0 };

@@ -132,20 +132,25 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
             _ => return Err(Error::NoProto),
         }),
     };
-    // Each option acts at once, as in Redis: a name stays given even if what follows is refused.
+    // Nothing is done before all options are known to be right; of several of a kind the last one counts.
+    let (mut login, mut chosen_name) = (None, None);
     while let Some(option) = call.args.next_word() {
         if is_word(option, "AUTH") && call.args.left() >= 2 {
-            let (user, password) = (call.args.bytes()?, call.args.bytes()?);
-            authenticate(call, user, password)?;
+            login = Some((call.args.bytes()?, call.args.bytes()?));
         } else if is_word(option, "SETNAME") && call.args.left() >= 1 {
-            let name = client_name(call.args.bytes()?)?;
-            set_name(call, name);
+            chosen_name = Some(client_name(call.args.bytes()?)?);
         } else {
             return Err(Error::HelloOption(option.to_vec()));
         }
     }
+    if let Some((user, password)) = login {
+        authenticate(call, user, password)?;
+    }
     if !call.session.access.is_authenticated() {
         return Err(Error::NoAuthHello);
+    }
+    if let Some(name) = chosen_name {
+        set_name(call, name);
     }
     if let Some(protocol) = protocol {
         call.session.set_protocol(protocol, &mut call.reply);

@@ -591,6 +591,7 @@ fn run(call: &mut Call<'_>) {
         call.reply.rollback(mark);
         fail(call, &error);
     }
+    call.session.commands += 1;
     if let Some(ns) = call.gauge.end(call.command, begun, call.view.lookups()) {
         aftermath::note(call, ns);
     }

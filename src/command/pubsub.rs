@@ -162,23 +162,15 @@ fn confirm(call: &mut Call<'_>, word: &str, topic: Topic, name: Option<&[u8]>) {
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let heard = call.server.hub.publish(message, call.config, call.now());
-    tell_heard(call, heard);
+    call.reply.int(heard as i64); // who listens to itself gets the message after this
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let heard = call.server.hub.publish_to_shard(message, call.config, call.now());
-    tell_heard(call, heard);
-    Ok(())
-}
-
-/// Replies how many have got a message. Who listens to itself gets the message first.
-fn tell_heard(call: &mut Call<'_>, heard: usize) {
-    if heard > 0 {
-        call.take_mail();
-    }
     call.reply.int(heard as i64);
+    Ok(())
 }
 
 fn channels(call: &mut Call<'_>) -> Result<()> {

@@ -24,7 +24,7 @@ use tokio_util::codec::{Decoder, Encoder};
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int};
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 pub use output::{Mark, Output, SHARED_MIN};
-pub use reply::{Protocol, Reply, format_general};
+pub use reply::{Protocol, Reply, format_double, format_general};
 pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 
 /// Speaks the server's side of the wire: decodes batches of requests, encodes frames as replies.

@@ -117,7 +117,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// Writes a double with the 17 significant digits of Redis 7.0; to RESP2 clients as a bulk string.
+    /// Writes a double with as few digits as tell it from all others; to RESP2 clients as a bulk string.
     pub fn double(&mut self, value: f64) {
         let digits = format_double(value);
         match self.protocol {
@@ -236,11 +236,33 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Formats a double as C's `%.17g`, which Redis 7.0 uses for every double it replies with.
+/// Formats a double with as few digits as tell it from all others, as Redis has done since 7.2: integers of up to 62 bits
+/// in full, other numbers with an exponent where they would be long without one.
 ///
 /// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
-pub(super) fn format_double(value: f64) -> String {
-    format_general(value, 17)
+pub fn format_double(value: f64) -> String {
+    const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() || value == 0.0 {
+        return value.to_string();
+    }
+    if value.fract() == 0.0 && value.abs() <= INTEGER_MAX {
+        return (value as i64).to_string();
+    }
+    let scientific = format!("{:e}", value.abs());
+    let (mantissa, exponent) = scientific.split_once('e').expect("{:e} always writes an exponent");
+    let exponent: i32 = exponent.parse().expect("{:e} writes a decimal exponent");
+    let digits = mantissa.len() as i32 - i32::from(mantissa.contains('.'));
+    // The power of ten that the last digit stands for.
+    let last = exponent - digits + 1;
+    let is_plain = if last >= 0 { exponent < digits + 7 } else { last > -7 || exponent.abs() < 4 };
+    if is_plain {
+        return value.to_string();
+    }
+    let (minus, sign) = (if value < 0.0 { "-" } else { "" }, if exponent < 0 { '-' } else { '+' });
+    format!("{minus}{mantissa}e{sign}{}", exponent.unsigned_abs())
 }
 
 /// Formats a double as C's `%g` does with so many significant digits; NaN is `nan` whatever its sign.
@@ -282,33 +304,62 @@ mod tests {
         String::from_utf8(out.into_bytes().to_vec()).expect("the test writes text")
     }
 
-    /// Expectations come from C's printf.
     #[test]
-    fn doubles_are_written_with_seventeen_digits() {
+    fn doubles_are_written_as_short_as_they_can_be_read_again() {
         let cases = [
             (0.0, "0"),
             (-0.0, "-0"),
             (3.0, "3"),
-            (3.1, "3.1000000000000001"),
-            (-0.1, "-0.10000000000000001"),
+            (-3.1, "-3.1"),
+            (0.1 + 0.2, "0.30000000000000004"),
             (3.25, "3.25"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (123456789012345680.0, "1.2345678901234568e+17"),
-            (0.0001, "0.0001"),
-            (0.00001, "1.0000000000000001e-05"),
-            (1.5e300, "1.5000000000000001e+300"),
-            (5e-324, "4.9406564584124654e-324"),
+            (1e17, "100000000000000000"),
+            (-123456789012345680.0, "-123456789012345680"),
+            (2f64.powi(60) + 256.0, "1152921504606847232"),
+            (2f64.powi(63), "9223372036854776000"),
+            (4.7e18, "4.7e+18"),
+            (1e20, "1e+20"),
+            (123.4567890123, "123.4567890123"),
+            (12345.678901234, "1.2345678901234e+4"),
+            (12345.678901, "12345.678901"),
+            (0.000001, "0.000001"),
+            (-0.0000001, "-1e-7"),
+            (0.0000123, "1.23e-5"),
+            (1.5e300, "1.5e+300"),
+            (5e-324, "5e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
-            // Exactly half-way between two 17-digit decimals: ties go to even.
-            (0.5 + 2f64.powi(-18), "0.50000381469726562"),
-            (0.5 + 3.0 * 2f64.powi(-18), "0.50001144409179688"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
             (f64::NAN, "nan"),
         ];
         for (value, expected) in cases {
             assert_eq!(format_double(value), expected);
+        }
+    }
+
+    /// Expectations come from C's printf.
+    #[test]
+    fn numbers_of_so_many_digits_are_those_of_printf() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (3.1, "3.1000000000000001"),
+            (-0.1, "-0.10000000000000001"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            // Exactly half-way between two 17-digit decimals: ties go to even.
+            (0.5 + 2f64.powi(-18), "0.50000381469726562"),
+            (0.5 + 3.0 * 2f64.powi(-18), "0.50001144409179688"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(format_general(value, 17), expected);
         }
     }
 

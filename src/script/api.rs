@@ -11,7 +11,7 @@ use super::arguments::{Arguments, number_of, truncate};
 use super::control::Control;
 use super::{HOST, convert, raise, vm};
 use crate::command::connection::REDIS_VERSION;
-use crate::resp::{Protocol, RequestBuffer, format_general};
+use crate::resp::{Protocol, RequestBuffer, format_double};
 
 /// How many instructions a command counts as: it may take long, so the clock is looked at after a few.
 const CALL_INSTRUCTIONS: usize = 6000;
@@ -98,7 +98,7 @@ fn fill(request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<
             Value::Integer(number) => request.push(itoa::Buffer::new().format(*number).as_bytes()),
             // As C's printf does, which tells NaN by its sign.
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
-            Value::Number(number) => request.push(format_general(*number, 17).as_bytes()),
+            Value::Number(number) => request.push(format_double(*number).as_bytes()),
             _ => return Err("Lua redis lib command arguments must be strings or integers"),
         }
     }

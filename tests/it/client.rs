@@ -40,6 +40,35 @@ fn a_user_of_the_same_name_as_one_that_is_gone_is_another() {
     admin.expect(&[("CLIENT KILL USER bob", ":0")]);
 }
 
+#[test]
+fn a_client_is_shown_with_its_bytes_and_commands() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let number = |line: &str, field: &str| -> u64 {
+        let value =
+            line.split(' ').find_map(|part| part.strip_prefix(field)).unwrap_or_else(|| panic!("{field} in {line}"));
+        value.trim_end().parse().expect("a number")
+    };
+    let id = client.int("CLIENT ID");
+    client.send(b"SET k v\r\nGET\r\nMULTI\r\nGET k\r\nGET k\r\nEXEC\r\n");
+    let replies: Vec<String> = (0..6).map(|_| client.reply()).collect();
+    assert_eq!(replies[5], "*2 $1 v $1 v");
+    let shown = |other: &mut Client| other.call(&format!("CLIENT LIST ID {id}"));
+    // What was refused or queued is no command carried out: CLIENT ID, SET, MULTI, EXEC, and two of GET inside it.
+    wait_until(|| number(&shown(&mut other), "tot-cmds=") == 6);
+    let line = shown(&mut other);
+    let sent = b"*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n".len() + "SET k v  GET  MULTI  GET k  GET k  EXEC  ".len();
+    assert_eq!(number(&line, "tot-net-in="), sent as u64);
+    let got = format!(":{id}  ").len() + replies.iter().map(|reply| reply.len() + 2).sum::<usize>();
+    // The line ends of replies of several lines count twice.
+    assert_eq!(number(&line, "tot-net-out="), (got + 4) as u64, "{replies:?}");
+    let order = ["multi=-1 watch=0 qbuf=", " resp=2 lib-name= lib-ver= io-thread=0 tot-net-in="];
+    assert!(order.iter().all(|fields| line.contains(fields)), "{line}");
+    // Its own line does not count the command that asks for it.
+    let before = number(&client.call("CLIENT INFO"), "tot-cmds=");
+    assert_eq!((before, number(&client.call("CLIENT INFO"), "tot-cmds=")), (6, 7));
+}
+
 /// What NO-TOUCH keeps from counting: everything that looks a key up, also inside EXEC and scripts.
 const UNCOUNTED: [&str; 7] =
     ["GET k", "APPEND k x", "EXISTS k", "MGET k k", "EXPIRE k 1000", "COPY k l REPLACE", "STRLEN k"];

@@ -340,3 +340,24 @@ fn a_thousand_clients_come_and_go() {
     wait_until(|| clients[0].info("connected_clients") == "500");
     assert_eq!(clients[0].info("total_connections_received"), "1000");
 }
+
+#[test]
+fn hello_does_nothing_before_all_of_it_is_right_and_the_last_of_several_options_counts() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("ACL SETUSER bob on >pw +@all ~*", "+OK"), ("ACL SETUSER eve on >pw +@all ~*", "+OK")]);
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.";
+    client.expect(&[
+        ("HELLO 3 SETNAME late AUTH nobody x", wrong),
+        ("HELLO 3 SETNAME late AUTH bob pw FOO", "-ERR Syntax error in HELLO option 'FOO'"),
+        ("HELLO 3 AUTH bob pw SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'"),
+        ("HELLO 3 AUTH bob pw AUTH eve wrong", wrong),
+        ("CLIENT GETNAME", "$-1"),
+        ("ACL WHOAMI", "$7 default"),
+    ]);
+    let named = client.call_args(&["HELLO", "3", "AUTH", "bob", "pw", "SETNAME", "a b"]);
+    assert_eq!(named, "-ERR Client names cannot contain spaces, newlines or special characters.");
+    client.expect(&[("ACL WHOAMI", "$7 default")]);
+    assert!(client.call("HELLO 3 SETNAME one AUTH bob wrong SETNAME two AUTH eve pw").starts_with("%7 "));
+    client.expect(&[("ACL WHOAMI", "$3 eve"), ("CLIENT GETNAME", "$3 two")]);
+}

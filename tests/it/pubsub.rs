@@ -39,6 +39,28 @@ fn a_listener_that_changes_its_protocol_is_held_to_the_new_one_at_once() {
 }
 
 #[test]
+fn who_listens_to_itself_gets_the_message_after_the_reply() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    let heard = |text: &str| format!(">3 $7 message $1 a ${} {text}", text.len());
+    client.expect(&[("SUBSCRIBE a", ">3 $9 subscribe $1 a :1"), ("PUBLISH a self", ":1")]);
+    assert_eq!(client.reply(), heard("self"));
+    client.send(b"PUBLISH a 1\r\nGET x\r\nPUBLISH a 2\r\nUNSUBSCRIBE a\r\nPUBLISH a 3\r\nPING\r\n");
+    for expected in [":1", &heard("1"), "_", ":1", &heard("2"), ">3 $11 unsubscribe $1 a :0", ":0", "+PONG"] {
+        assert_eq!(client.reply(), expected);
+    }
+    client.expect(&[("SSUBSCRIBE s", ">3 $10 ssubscribe $1 s :1"), ("PSUBSCRIBE a*", ">3 $10 psubscribe $2 a* :1")]);
+    client.expect(&[("MULTI", "+OK"), ("PUBLISH a x", "+QUEUED"), ("SPUBLISH s y", "+QUEUED"), ("EXEC", "*2 :1 :1")]);
+    assert_eq!(client.reply(), ">4 $8 pmessage $2 a* $1 a $1 x");
+    assert_eq!(client.reply(), ">3 $8 smessage $1 s $1 y");
+    #[cfg(feature = "lua")]
+    {
+        assert_eq!(client.call_args(&["EVAL", "return redis.call('publish', 'a', 'z')", "0"]), ":1");
+        assert_eq!(client.reply(), ">4 $8 pmessage $2 a* $1 a $1 z");
+    }
+}
+
+#[test]
 fn messages_never_come_inside_a_reply() {
     let server = TestServer::start_on_workers(2);
     let (mut listener, mut talker) = (server.client3(), server.client());

@@ -124,7 +124,7 @@ const CONNECTION: &str = r#"
     HELLO 2 FOO
     HELLO 2 FOO bar
     HELLO 2 "a\r\nb"
-    HELLO 3 SETNAME late AUTH nobody x
+    HELLO 3 AUTH nobody x
     CLIENT GETNAME
     GET missing
     HELLO 9 FOO
