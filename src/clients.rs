@@ -200,7 +200,7 @@ impl ClientInfo {
         if let Some(last) = last {
             self.set_last_command(last);
         }
-        self.active_ms.store(now.mono_ms, Relaxed);
+        self.active_ms.store(now.mono_ms(), Relaxed);
         self.set_query_buffer(query_buffer, 0);
     }
 
@@ -308,22 +308,22 @@ impl ClientInfo {
         if !is_over {
             self.over_soft_limit_ms.store(NEVER, Relaxed);
         } else if self.over_soft_limit_ms.load(Relaxed) == NEVER {
-            self.over_soft_limit_ms.store(now.mono_ms, Relaxed);
+            self.over_soft_limit_ms.store(now.mono_ms(), Relaxed);
         }
     }
 
     fn over_soft_limit_for_ms(&self, now: Now) -> u64 {
-        now.mono_ms.saturating_sub(self.over_soft_limit_ms.load(Relaxed))
+        now.mono_ms().saturating_sub(self.over_soft_limit_ms.load(Relaxed))
     }
 
     /// Returns for how many milliseconds the client has sent nothing.
     pub fn idle_ms(&self, now: Now) -> u64 {
-        now.mono_ms.saturating_sub(self.active_ms.load(Relaxed))
+        now.mono_ms().saturating_sub(self.active_ms.load(Relaxed))
     }
 
     /// Returns for how many milliseconds the client has been connected.
     pub fn age_ms(&self, now: Now) -> u64 {
-        now.mono_ms.saturating_sub(self.connected_ms)
+        now.mono_ms().saturating_sub(self.connected_ms)
     }
 
     /// Returns whether the client waits for something other than requests.
@@ -424,7 +424,7 @@ pub struct Blocked<'a> {
 impl Blocked<'_> {
     /// Returns how the wait has ended, if it has.
     pub fn ended(&self, now: Now) -> Option<Unblocked> {
-        if now.mono_ms >= self.until_ms {
+        if now.mono_ms() >= self.until_ms {
             // Whoever lets it go right now comes first or not at all.
             let _ = self.info.blocked.compare_exchange(blocked::WAITING, blocked::LET_GO, AcqRel, Relaxed);
             let _ = self.info.blocked.compare_exchange(blocked::PAUSED, blocked::LET_GO, AcqRel, Relaxed);
@@ -489,8 +489,8 @@ impl Clients {
             tracking: Mode::default(),
             is_unix: peer.is_unix,
             fd: peer.fd,
-            connected_ms: now.mono_ms,
-            active_ms: AtomicU64::new(now.mono_ms),
+            connected_ms: now.mono_ms(),
+            active_ms: AtomicU64::new(now.mono_ms()),
             db: AtomicUsize::new(0),
             protocol: AtomicUsize::new(2),
             queued: AtomicI64::new(-1),

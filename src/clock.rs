@@ -21,19 +21,42 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How far the wall clock may stray from its last known offset before that counts as an adjustment.
 const WALL_TOLERANCE_MS: i64 = 1;
 
-/// Holds one reading of both clocks, in milliseconds.
+const US_PER_MS: u64 = 1000;
+
+/// Holds one reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Milliseconds since the clock was made; never goes back.
-    pub mono_ms: u64,
+    /// Microseconds since the clock was made; never goes back.
+    mono_us: u64,
     /// Milliseconds since 1970, as the operating system believes.
     pub wall_ms: i64,
 }
 
 impl Now {
+    /// Creates a reading of two times in milliseconds.
+    pub fn at_ms(mono_ms: u64, wall_ms: i64) -> Self {
+        Now { mono_us: mono_ms.saturating_mul(US_PER_MS), wall_ms }
+    }
+
+    /// Returns the whole milliseconds since the clock was made.
+    pub fn mono_ms(self) -> u64 {
+        self.mono_us / US_PER_MS
+    }
+
+    /// Returns the first millisecond since the clock was made that has not passed in part.
+    fn next_mono_ms(self) -> u64 {
+        self.mono_us.div_ceil(US_PER_MS)
+    }
+
+    /// Returns the reading that both clocks would give so many microseconds later.
+    pub fn later_by_us(self, us: u64) -> Self {
+        let later = Now { mono_us: self.mono_us.saturating_add(us), ..self };
+        Now { wall_ms: self.wall_ms.saturating_add_unsigned(later.mono_ms() - self.mono_ms()), ..later }
+    }
+
     /// Returns what must be added to monotonic time to get wall time, in milliseconds.
     pub fn wall_offset_ms(self) -> i64 {
-        self.wall_ms.wrapping_sub_unsigned(self.mono_ms)
+        self.wall_ms.wrapping_sub_unsigned(self.mono_ms())
     }
 }
 
@@ -89,12 +112,13 @@ impl Clock {
     pub fn now(&self) -> Now {
         match &*self.0 {
             Source::Manual { mono_us, wall_us } => Now {
-                mono_ms: mono_us.load(Ordering::Relaxed) / 1000,
+                mono_us: mono_us.load(Ordering::Relaxed),
                 wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
             },
             Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
-                let mono_ms = (elapsed + *lead).as_millis() as u64;
+                let mono_us = (elapsed + *lead).as_micros() as u64;
+                let mono_ms = mono_us / US_PER_MS;
                 let mut offset = wall_offset_ms.load(Ordering::Relaxed);
                 if compared_ms.load(Ordering::Relaxed) != mono_ms {
                     compared_ms.store(mono_ms, Ordering::Relaxed);
@@ -105,7 +129,7 @@ impl Clock {
                     }
                     counter.calibrate(elapsed);
                 }
-                Now { mono_ms, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
+                Now { mono_us, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
             }
         }
     }
@@ -188,6 +212,11 @@ impl TickRate {
     pub fn ns(self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.0)) >> 32) as u64
     }
+
+    /// Turns a short time in nanoseconds, up to four seconds, into ticks.
+    pub fn ticks(self, ns: u32) -> u64 {
+        (u64::from(ns) << 32) / self.0.max(1)
+    }
 }
 
 /// Out of the way of those that are fast.
@@ -266,9 +295,10 @@ fn raw_counter() -> u64 {
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock.
+    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: the first millisecond that begins when
+    /// they have passed. Rounded down, a lock could be given to somebody else before the time it was promised for.
     pub fn after(now: Now, ttl_ms: u64) -> Self {
-        Deadline(now.mono_ms.saturating_add(ttl_ms).min(u64::MAX >> 1) << 1)
+        Deadline(now.next_mono_ms().saturating_add(ttl_ms).min(u64::MAX >> 1) << 1)
     }
 
     /// Returns the deadline at a wall-clock time in milliseconds since 1970; before 1970 counts as 1970.
@@ -276,25 +306,33 @@ impl Deadline {
         Deadline((unix_ms.max(0) as u64) << 1 | 1)
     }
 
-    /// Returns whether the key has ended.
+    /// Returns whether the deadline has come.
+    #[inline]
     pub fn is_due(self, now: Now) -> bool {
-        self.remaining_ms(now) <= 0
+        let at_ms = self.0 >> 1;
+        if self.is_wall() { at_ms as i64 <= now.wall_ms } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
     }
 
-    /// Returns the milliseconds left; zero or less when the key has ended.
+    /// Returns the milliseconds left, zero or less when the deadline has come. What [`Deadline::after`] has rounded up is
+    /// taken off again, so that nobody sees more than was asked for.
     pub fn remaining_ms(self, now: Now) -> i64 {
         let at_ms = (self.0 >> 1) as i64;
-        if self.is_wall() { at_ms.saturating_sub(now.wall_ms) } else { at_ms.saturating_sub_unsigned(now.mono_ms) }
+        match self.is_wall() {
+            true => at_ms.saturating_sub(now.wall_ms),
+            false => at_ms.saturating_sub_unsigned(now.next_mono_ms()),
+        }
     }
 
     /// Returns the wall-clock time of the deadline, in milliseconds since 1970, as seen from now.
     pub fn wall_ms(self, now: Now) -> i64 {
-        if self.is_wall() { (self.0 >> 1) as i64 } else { now.wall_ms.saturating_add(self.remaining_ms(now)) }
+        let at_ms = (self.0 >> 1) as i64;
+        if self.is_wall() { at_ms } else { now.wall_offset_ms().saturating_add(at_ms) }
     }
 
-    /// Returns the monotonic time at which the deadline falls if the wall clock is not adjusted.
+    /// Returns the monotonic time in milliseconds at which the deadline comes if the wall clock is not adjusted.
     pub fn mono_ms(self, now: Now) -> u64 {
-        now.mono_ms.saturating_add_signed(self.remaining_ms(now))
+        let at_ms = self.0 >> 1;
+        if self.is_wall() { at_ms.saturating_add_signed(now.wall_offset_ms().saturating_neg()) } else { at_ms }
     }
 
     /// Returns the eight bytes that an entry stores.

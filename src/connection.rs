@@ -21,7 +21,8 @@ use tracing::{debug, warn};
 
 use crate::clients::{Block, Unblocked};
 use crate::clock::Clock;
-use crate::command::dispatch::{Deferred, Later, Sliced, Turn};
+use crate::command::call::{Deferred, Later, Sliced};
+use crate::command::dispatch::Turn;
 use crate::config::{ClientMemory, Config};
 use crate::error::Error;
 use crate::mailbox::{ENDS, EVICTED, MAIL, NUDGE, OVERFLOW};
@@ -79,23 +80,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Connection { stream, server, session, config, config_version, pool, counted: IDLE_LEN, scratch: None }
     }
 
-    /// Serves the client to the end.
+    /// Serves the client to the end. What the client was registered for is undone when the connection is dropped, which
+    /// also happens when this panics.
     pub async fn run(&mut self) {
         if let Err(error) = self.serve().await {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
-        self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
-        self.server.tracking.leave(&self.session.info, self.server.store.herald());
-        let store = &self.server.store;
-        while self.session.is_known_to_shards() && store.seat().is_occupied() {
+        self.unsubscribe();
+        while self.session.is_known_to_shards() && self.server.store.seat().is_occupied() {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
-        self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
+        self.unwatch();
         // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
         // would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(LAST_WORDS, self.say_goodbye())).await;
-        self.server.observed.monitors.remove(self.session.info.id);
-        self.server.clients.remove(self.session.info.id);
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -489,8 +487,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
+impl<S> Connection<S> {
+    fn unsubscribe(&mut self) {
+        self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
+        self.server.tracking.leave(&self.session.info, self.server.store.herald());
+    }
+
+    fn unwatch(&mut self) {
+        let store = &self.server.store;
+        if self.session.is_known_to_shards() {
+            self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
+        }
+    }
+}
+
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
+        self.unsubscribe();
+        self.unwatch();
+        self.server.observed.monitors.remove(self.session.info.id);
+        self.server.clients.remove(self.session.info.id);
         self.server.store.pressure().report_outside(self.counted, 0);
     }
 }
@@ -501,7 +517,7 @@ fn limits(config: &Config, session: &Session) -> Limits {
 
 /// Waits until a monotonic time; where time moves by hand, whoever moves it nudges the clients.
 async fn until(clock: &Clock, until_ms: u64) {
-    let ms = until_ms.saturating_sub(clock.now().mono_ms);
+    let ms = until_ms.saturating_sub(clock.now().mono_ms());
     match clock.is_manual() || until_ms == NEVER {
         true => std::future::pending().await,
         false => tokio::time::sleep(Duration::from_millis(ms)).await,

@@ -15,8 +15,8 @@
 //!
 //! - **Architecture Invariant:** `resp` is pure: the same bytes in any split give the same requests; no input panics
 //!   or allocates beyond its limits.
-//! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, read once per
-//!   batch of requests.
+//! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth of a
+//!   millisecond old when a call begins.
 //! - **Architecture Invariant:** a key changes only through a [`store::View`], and every change passes
 //!   `Shard::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`, also inside EXEC: there is no second implementation.
@@ -59,6 +59,7 @@ pub mod command;
 pub mod config;
 pub mod connection;
 pub mod error;
+pub mod executor;
 pub mod glob;
 pub mod handshakes;
 pub mod healthcheck;
@@ -68,6 +69,7 @@ pub mod mailbox;
 pub mod namespace;
 pub mod notify;
 pub mod observe;
+pub mod panics;
 pub mod pause;
 pub mod process;
 pub mod pubsub;

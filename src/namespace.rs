@@ -20,6 +20,7 @@ use crate::notify::Notifier;
 use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
+use crate::panics::Panics;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
 use crate::store::usage::UsageRule;
@@ -51,6 +52,8 @@ pub struct Namespace {
     pub scripts: crate::script::Scripts,
     /// What has happened so far.
     pub stats: Stats,
+    /// The panics that were caught.
+    pub panics: Arc<Panics>,
     /// What commands cost, which were slow, and who watches.
     pub observed: Observed,
     /// Wakes the sweeper when a key falls due earlier than it expects.
@@ -157,16 +160,16 @@ impl Shortage {
     pub fn note(&self, is_short: bool, now: Now) {
         let since_ms = self.since_ms.load(Relaxed);
         if is_short && since_ms == NEVER {
-            self.since_ms.store(now.mono_ms, Relaxed);
+            self.since_ms.store(now.mono_ms(), Relaxed);
         } else if !is_short && since_ms != NEVER {
             self.since_ms.store(NEVER, Relaxed);
-            self.past_ms.fetch_add(now.mono_ms.saturating_sub(since_ms), Relaxed);
+            self.past_ms.fetch_add(now.mono_ms().saturating_sub(since_ms), Relaxed);
         }
     }
 
     /// Returns how many milliseconds the present one has lasted; 0 if there is none.
     pub fn current_ms(&self, now: Now) -> u64 {
-        now.mono_ms.saturating_sub(self.since_ms.load(Relaxed))
+        now.mono_ms().saturating_sub(self.since_ms.load(Relaxed))
     }
 
     /// Returns how many milliseconds all of them have lasted.
@@ -340,6 +343,7 @@ impl Namespace {
             config_file,
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
+            panics: Arc::default(),
             is_sweeping: AtomicBool::new(true),
             lacks_replicas: AtomicBool::new(false),
             may_scripts_debug: AtomicBool::new(false),
@@ -462,7 +466,7 @@ impl Namespace {
             turns_us: turns.ns.div_ceil(1000),
         };
         let used = self.store.pressure().used();
-        self.observed.sampler.look(counted, self.clock.now().mono_ms, used);
+        self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
     }
 }
 

@@ -36,7 +36,7 @@ impl Pause {
     /// Returns what is held back now, and until when.
     pub fn in_force(&self, now: Now) -> Option<(Held, u64)> {
         let mut current = self.current.lock();
-        if current.is_some_and(|(_, until_ms)| until_ms <= now.mono_ms) {
+        if current.is_some_and(|(_, until_ms)| until_ms <= now.mono_ms()) {
             *current = None;
             self.is_set.store(false, Relaxed);
         }

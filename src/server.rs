@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
@@ -26,10 +26,12 @@ use crate::clock::Clock;
 use crate::config::{Config, SetError};
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::executor::{Executor, supervise};
 use crate::handshakes::Handshakes;
 use crate::listening::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
 use crate::mailbox::END;
 use crate::namespace::{AllocatorStats, Namespace};
+use crate::panics::Site;
 use crate::scratch::Pool;
 use crate::session::Session;
 use crate::store::{NEVER, Relief};
@@ -38,6 +40,7 @@ use crate::timer::Timer;
 use crate::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
 use crate::without_tls::Acceptor;
+use crate::worker;
 
 /// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
 /// that was set forward.
@@ -96,20 +99,42 @@ impl Builder {
         self
     }
 
-    /// Hands connections out evenly to these runtimes, instead of serving them on the one that calls [`Builder::start`].
+    /// Hands connections out evenly to these runtimes and accepts them on the one that calls [`Builder::start`], instead of
+    /// doing both on a thread of the server's own.
     pub fn workers(mut self, workers: Vec<Handle>) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Binds and starts to serve, on the tokio runtime this is called from.
+    /// Does what [`Builder::start_blocking`] does; for callers that are asynchronous anyway.
     ///
     /// # Errors
-    /// When an address cannot be bound, or the users cannot be made as the settings say.
-    pub async fn start(mut self) -> io::Result<Server> {
+    /// As of [`Builder::start_blocking`].
+    pub async fn start(self) -> io::Result<Server> {
+        self.start_blocking()
+    }
+
+    /// Binds and starts to serve, on a thread that the server owns: it does not depend on a runtime of the caller's, and
+    /// clients that block may run on the caller's thread.
+    ///
+    /// # Errors
+    /// When an address cannot be bound, the thread cannot be started, or the users cannot be made as the settings say.
+    ///
+    /// # Panics
+    /// When workers were given and this is called outside a tokio runtime.
+    pub fn start_blocking(mut self) -> io::Result<Server> {
+        let runtime = match self.workers.is_empty() {
+            true => OwnRuntime(Some(worker::runtime(0)?)),
+            false => OwnRuntime(None),
+        };
+        let accepting = match &runtime.0 {
+            Some(own) => own.handle().clone(),
+            None => Handle::current(),
+        };
         if self.workers.is_empty() {
-            self.workers.push(Handle::current());
+            self.workers.push(accepting.clone());
         }
+        let _inside = accepting.enter();
         let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
@@ -119,8 +144,7 @@ impl Builder {
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let threads = self.workers.iter().map(|worker| worker.metrics().num_workers()).sum();
-        let mut namespace = Namespace::new(self.config, threads, self.clock, self.config_file);
+        let mut namespace = Namespace::new(self.config, self.workers.len(), self.clock, self.config_file);
         namespace.allocator = self.allocator;
         namespace.acl = acl;
         namespace.observed.sampler.note_startup(namespace.allocator.map_or(0, |stats| stats().allocated));
@@ -130,10 +154,10 @@ impl Builder {
         let namespace = Arc::new(namespace);
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
-            namespace,
-            workers: self.workers.into_iter().map(|runtime| Worker { runtime, pool: Arc::default() }).collect(),
+            workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace)).collect(),
             next_worker: AtomicUsize::new(0),
-            runtime: Handle::current(),
+            namespace,
+            runtime: accepting.clone(),
             ports: Mutex::new(Ports::new(plain, tls)),
             handshakes: Arc::default(),
             tasks: TaskTracker::new(),
@@ -146,15 +170,20 @@ impl Builder {
             .settings
             .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
         if let Some(listener) = unix {
-            shared.tasks.spawn(shared.accepting.track_future(shared.clone().accept_unix(listener)));
+            let (accept, listener) = (shared.clone(), Arc::new(listener));
+            let accept = shared.supervised("accept", move || accept.clone().accept_unix(listener.clone()));
+            shared.tasks.spawn(shared.accepting.track_future(accept));
         }
         shared.tasks.spawn(shared.clone().end_clients());
         if !shared.namespace.clock.is_manual() {
-            // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys end.
-            shared.tasks.spawn_on(shared.clone().sweep(), &shared.workers[0].runtime);
-            shared.tasks.spawn(shared.clone().keep_house());
+            let (sweeper, housekeeper) = (shared.clone(), shared.clone());
+            let sweep = shared.supervised("sweep", move || sweeper.clone().sweep());
+            // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys expire.
+            shared.tasks.spawn_on(sweep, &shared.workers[0].runtime);
+            shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().keep_house()));
         }
-        Ok(Server { shared, addr })
+        drop(_inside);
+        Ok(Server { shared, addr, _runtime: runtime })
     }
 }
 
@@ -162,6 +191,21 @@ impl Builder {
 pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
+    // Dropped after the server was told to stop.
+    _runtime: OwnRuntime,
+}
+
+/// The runtime that a server has started for itself, if it has.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    /// Lets connections that were told to end do so, without keeping the caller, who may be asynchronous and so must not
+    /// wait for a runtime to end.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Server {
@@ -226,7 +270,7 @@ impl Server {
 
     fn sweep(&self) {
         let now = self.namespace().clock.now();
-        while self.namespace().sweep(now) <= now.mono_ms {}
+        while self.namespace().sweep(now) <= now.mono_ms() {}
     }
 }
 
@@ -236,10 +280,18 @@ impl Drop for Server {
     }
 }
 
-/// One runtime that serves connections, and the working memory they share.
+/// One runtime that serves connections, in which order it does that, and the working memory they share.
 struct Worker {
     runtime: Handle,
+    executor: Executor,
     pool: Arc<Pool>,
+}
+
+impl Worker {
+    fn new(runtime: Handle, namespace: &Namespace) -> Self {
+        let executor = Executor::new(runtime.clone(), namespace.panics.clone());
+        Worker { executor, runtime, pool: Arc::default() }
+    }
 }
 
 /// What the tasks of a server share.
@@ -260,9 +312,19 @@ impl Shared {
     /// Accepts connections at a port that was opened.
     fn listen(self: &Arc<Self>, opened: &mut Opened) {
         for listener in opened.take() {
-            let accept = self.clone().accept_tcp(listener, opened.acceptor.clone(), opened.closed.clone());
-            self.tasks.spawn_on(self.accepting.track_future(accept), &self.runtime);
+            let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
+            let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());
+            self.tasks.spawn_on(self.accepting.track_future(self.supervised("accept", accept)), &self.runtime);
         }
+    }
+
+    /// Runs a task of the server's; see [`supervise`].
+    fn supervised<F, W>(&self, name: &'static str, work: W) -> impl Future<Output = ()> + Send + use<F, W>
+    where
+        F: Future<Output = ()> + Send,
+        W: FnMut() -> F + Send,
+    {
+        supervise(self.namespace.panics.clone(), name, work)
     }
 
     /// Listens where new settings say.
@@ -298,6 +360,7 @@ impl Shared {
                 () = closed.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
+            self.namespace.panics.pass(Site::Accept);
             match accepted {
                 Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
                 Err(error) => pause_after(&error).await,
@@ -313,7 +376,7 @@ impl Shared {
         self.namespace.clients.end_all();
     }
 
-    async fn accept_unix(self: Arc<Self>, listener: UnixListener) {
+    async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
         loop {
             let accepted = tokio::select! {
                 () = self.namespace.stop.cancelled() => return,
@@ -402,7 +465,7 @@ impl Shared {
                 None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }
         };
-        self.tasks.spawn_on(serve, &worker.runtime);
+        worker.executor.spawn(self.tasks.track_future(serve));
     }
 
     fn refuse(&self, stream: TcpStream, error: Error) {
@@ -413,11 +476,12 @@ impl Shared {
     async fn sweep(self: Arc<Self>) {
         let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
         loop {
+            self.namespace.panics.pass(Site::Sweep);
             let now = clock.now();
             let due_ms = self.namespace.sweep(now);
             let is_short =
                 store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
-            if (is_short || due_ms <= now.mono_ms) && !self.namespace.stop.is_cancelled() {
+            if (is_short || due_ms <= now.mono_ms()) && !self.namespace.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -439,6 +503,7 @@ impl Shared {
             tokio::select! {
                 () = self.namespace.stop.cancelled() => return,
                 () = tokio::time::sleep(HOUSEKEEPING) => {
+                    self.namespace.panics.pass(Site::Housekeeping);
                     self.close_overdue();
                     self.namespace.sample();
                 }

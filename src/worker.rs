@@ -2,12 +2,12 @@
 //!
 //! ARCHITECTURE.md has the measurement that chose this over one runtime with many threads. The runtimes are of the kind that
 //! can replace its thread: when a script keeps one busy for too long, another takes over its connections
-//! (see `script::control`).
+//! (see `executor::hand_over`).
 
 use std::io;
 use std::thread;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Starts `count` worker threads, or one for every two cores when `count` is 0; returns their runtimes.
 ///
@@ -24,9 +24,16 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
     (0..count).map(start_one).collect()
 }
 
+/// Makes the runtime of one worker, with its thread.
+///
+/// # Errors
+/// When the thread or the runtime cannot be created.
+pub fn runtime(number: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).thread_name(format!("worker-{number}")).enable_all().build()
+}
+
 fn start_one(number: usize) -> io::Result<Handle> {
-    let runtime =
-        Builder::new_multi_thread().worker_threads(1).thread_name(format!("worker-{number}")).enable_all().build()?;
+    let runtime = runtime(number)?;
     let handle = runtime.handle().clone();
     // Nobody is there to drop it in time: it ends with the process.
     std::mem::forget(runtime);

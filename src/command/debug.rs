@@ -13,6 +13,7 @@ use tracing::{error, warn};
 use super::args::is_word;
 use super::{ADMIN, Call, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::error::{Error, Result};
+use crate::panics::Site;
 use crate::resp::{Protocol, parse_int};
 use crate::store::{Event, Ttl};
 
@@ -41,6 +42,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("HELP", 0, 0, help),
     ("HTSTATS", 1, 1, table_statistics),
     ("HTSTATS-KEY", 1, 1, |call| refuse_key(call, "The value stored at the specified key is not represented using an hash table")),
+    ("INJECT-PANIC", 1, 1, inject_panic),
     ("LEAK", 1, 1, accept),
     ("LISTPACK", 1, 1, |call| refuse_key(call, "Not a listpack encoded object.")),
     ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
@@ -96,6 +98,20 @@ fn leading_number(word: &[u8]) -> f64 {
     let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.".contains(byte);
     let text: String = word.iter().take_while(is_part).copied().map(char::from).collect();
     text.parse().unwrap_or(0.0)
+}
+
+/// Causes a panic: in this call, or in a task of the server the next time that it has something to do.
+fn inject_panic(call: &mut Call<'_>) -> Result<()> {
+    let place = call.args.bytes()?;
+    let sites = [("SWEEP", Site::Sweep), ("HOUSEKEEPING", Site::Housekeeping), ("ACCEPT", Site::Accept)];
+    if is_word(place, "HANDLER") {
+        panic!("injected by DEBUG INJECT-PANIC");
+    }
+    let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
+    call.server.panics.inject(site);
+    call.server.sweep_wanted.notify_one();
+    call.reply.ok();
+    Ok(())
 }
 
 fn set_active_expire(call: &mut Call<'_>) -> Result<()> {

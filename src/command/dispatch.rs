@@ -5,212 +5,26 @@
 
 use tracing::warn;
 
-use super::migrate::Migration;
-use super::registry::{Hashes, Registered, table};
+use super::call::{Call, Deferred, Later, Sliced};
+use super::registry::{Registered, table};
 use super::renames::Renames;
 use super::{
     ADMIN, ALLOW_BUSY, AT_ONCE, Args, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE, acl, aftermath, limits,
     unknown,
 };
 use crate::clock::Now;
-use crate::config::{Allowance, Config};
+use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::mailbox::MAIL;
 use crate::namespace::Namespace;
 use crate::observe::Gauge;
 use crate::pause::Held;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::session::{Replies, Session};
-use crate::store::{Hold, Relief, View};
+use crate::session::Session;
+use crate::store::{Hold, Relief, Store};
 use crate::tracking::{Acting, CACHING};
 
-/// Gives a handler all it may use.
-pub struct Call<'a> {
-    /// The words after the command's name.
-    pub args: Args<'a>,
-    /// The locked keys.
-    pub view: View<'a>,
-    /// Where the reply goes.
-    pub reply: Reply<'a>,
-    /// The client's state.
-    pub session: &'a mut Session,
-    /// The instance.
-    pub server: &'a Namespace,
-    /// The settings in force.
-    pub config: &'a Config,
-    /// The command being carried out.
-    pub command: &'static Registered,
-    /// Measures this turn.
-    pub gauge: &'a Gauge<'a>,
-    deferred: Option<&'a mut Deferred>,
-}
-
-/// Holds what is left to do, by the connection, after a request and before the next.
-pub type Deferred = Option<Later>;
-
-/// Says what is left to do.
-pub enum Later {
-    /// The rest of a long command after its first slice.
-    Slices(Box<dyn Sliced>),
-    /// To go on in another turn, because what is asked once in a turn has changed.
-    NewTurn,
-    /// To come back to the same request, which was not carried out, when the server is no longer paused.
-    Pause,
-    /// To wait, and then to reply.
-    Wait(Wait),
-    /// To take keys to another server, and then to reply.
-    Move(Box<Migration>),
-}
-
-/// Describes a wait for what does not come: only time, or CLIENT UNBLOCK, ends it.
-pub struct Wait {
-    /// Until when, in monotonic milliseconds.
-    pub until_ms: u64,
-    /// What is replied then.
-    pub reply: fn(&mut Reply<'_>),
-}
-
-/// Cuts a long command into slices, between which other clients are served.
-pub trait Sliced: Send {
-    /// Does about a millisecond's worth of work. Returns whether it has finished, having written the reply then.
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool;
-
-    /// Returns why the command has failed, if it has, and no reply was written.
-    fn failure(&self) -> Option<&Error> {
-        None
-    }
-}
-
-impl Call<'_> {
-    /// Returns the time of this call.
-    pub fn now(&self) -> Now {
-        self.view.now()
-    }
-
-    /// Returns the command's lower-case name, for error texts.
-    pub fn name(&self) -> &'static str {
-        &self.command.name
-    }
-
-    /// Returns the longest string a client may make, in bytes.
-    pub fn bulk_len_max(&self) -> usize {
-        self.config.proto_max_bulk_len
-    }
-
-    /// Checks that this client may call DEBUG or MODULE, of which the settings say who may.
-    ///
-    /// # Errors
-    /// [`Error::NotAllowed`] with the name.
-    pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
-        match who.allows(self.session.info.is_local()) {
-            true => Ok(()),
-            false => Err(Error::NotAllowed(command)),
-        }
-    }
-
-    /// Returns whether EXEC carries out this command; only for commands that do not hold the whole store themselves.
-    pub fn is_inside_exec(&self) -> bool {
-        self.deferred.is_none()
-    }
-
-    /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
-    /// Inside EXEC, which is atomic, all slices run at once.
-    pub fn run_sliced(&mut self, mut task: impl Sliced + 'static) {
-        while !task.step(&mut self.view, &mut self.reply) {
-            if let Some(deferred) = &mut self.deferred {
-                **deferred = Some(Later::Slices(Box::new(task)));
-                return;
-            }
-        }
-    }
-
-    /// Lets the next request begin another turn: this call changes what is asked once in a turn, see
-    /// [`Session::is_restrained`].
-    pub fn end_turn(&mut self) {
-        match &mut self.deferred {
-            Some(deferred) => **deferred = Some(Later::NewTurn),
-            None => self.session.turn_is_over = true,
-        }
-    }
-
-    /// Blocks the client until a time, and replies then; inside EXEC, which does not wait, it replies at once.
-    pub fn wait(&mut self, wait: Wait) {
-        match &mut self.deferred {
-            Some(deferred) => **deferred = Some(Later::Wait(wait)),
-            None => (wait.reply)(&mut self.reply),
-        }
-    }
-
-    /// Leaves the rest, and the reply, to the connection; not for calls that are nested.
-    pub fn leave(&mut self, later: Later) {
-        if let Some(deferred) = &mut self.deferred {
-            **deferred = Some(later);
-        }
-    }
-
-    /// Writes what others have left for the client so far before the reply. Inside EXEC, whose reply must stay one, it
-    /// comes after that.
-    pub fn take_mail(&mut self) {
-        if !self.is_nested() {
-            self.take_mail_first();
-        }
-    }
-
-    /// Does what [`Call::take_mail`] does, before the reply of a call that others are nested in.
-    pub fn take_mail_first(&mut self) {
-        let mailbox = &self.session.info.mailbox;
-        if self.session.replies == Replies::On && mailbox.signals() & MAIL != 0 {
-            mailbox.take_into(self.reply.output(), usize::MAX);
-        }
-    }
-
-    /// Returns whether the call is one of several whose replies are one, as inside EXEC.
-    pub fn is_nested(&self) -> bool {
-        self.deferred.is_none()
-    }
-
-    /// Carries out another command with the same powers; only for calls that hold the whole store.
-    pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
-        let Call { view, reply, session, server, config, gauge, .. } = self;
-        nested(view, session, (server, config, gauge), command, request, reply.output());
-    }
-
-    /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
-    #[cfg(feature = "lua")]
-    pub fn nested_into(&mut self, command: &'static Registered, request: Request<'_>, out: &mut Output) {
-        let Call { view, session, server, config, gauge, .. } = self;
-        nested(view, session, (server, config, gauge), command, request, out);
-    }
-
-    /// Has it looked at anew which calls somebody wants to know of, this one included.
-    pub fn note_interest(&self) {
-        self.gauge.set_interest(0, self.config.latency_tracking);
-    }
-}
-
-fn nested(
-    view: &mut View<'_>,
-    session: &mut Session,
-    (server, config, gauge): (&Namespace, &Config, &Gauge<'_>),
-    command: &'static Registered,
-    request: Request<'_>,
-    out: &mut Output,
-) {
-    let (db, protocol) = (session.db, session.protocol);
-    let mut hashes = Hashes::new();
-    command.hash_keys(request, &server.store, &mut hashes);
-    run(&mut Call {
-        args: Args::new(request, command.name_words, &hashes),
-        view: view.whole_again(db).silent(session.info.is_silent()),
-        reply: Reply::new(out, protocol),
-        session,
-        server,
-        config,
-        command,
-        gauge,
-        deferred: None,
-    });
-}
+/// For how long calls share one reading of the time, in nanoseconds. A key may be found for so long after its deadline.
+const TIME_KEPT_NS: u32 = 100_000;
 
 /// From how many keys in a batch on it pays to start loading them ahead.
 const PREFETCH_MIN: usize = 2;
@@ -247,12 +61,16 @@ impl Plan {
     }
 }
 
-/// Executes the requests of one batch: the time is read once, the gate taken once and kept.
+/// Executes the requests of one batch: the gate is taken once and kept, and the time is read once as long as it is true.
 pub struct Turn<'n> {
     server: &'n Namespace,
     config: &'n Config,
     hold: Option<Hold<'n>>,
     now: Now,
+    /// What the counter stood at when the time was read.
+    read_at: u64,
+    /// What the counter stands at when the time is to be read again.
+    stale_at: u64,
     /// Whether there is a limit for memory, or replicas are asked for, which is then looked at before each command.
     is_limited: bool,
     /// Whether the client's commands do not count as uses of keys.
@@ -263,14 +81,38 @@ pub struct Turn<'n> {
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
     pub fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
-        let (now, is_limited) = (server.clock.now(), server.is_limited());
+        let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
+        // Read behind the counter: what has passed since is counted too long rather than too short.
+        let (read_at, now) = (gauge.begin(), server.clock.now());
+        let is_limited = server.is_limited();
         server.store.pressure().follow_clock(now);
         if is_limited {
             server.note_shortage(now);
         }
-        let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
         gauge.set_interest(server.observed.notable_ns(config), config.latency_tracking);
-        Turn { server, config, hold: None, now, is_limited, is_silent: false, gauge }
+        let stale_at = gauge.ticks_after(read_at, TIME_KEPT_NS);
+        Turn { server, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, gauge }
+    }
+
+    /// Reads the time again: others were waited for, or calls took long.
+    #[cold]
+    fn read_time(&mut self) {
+        self.read_at = self.server.clock.ticks();
+        self.stale_at = self.gauge.ticks_after(self.read_at, TIME_KEPT_NS);
+        self.now = self.server.clock.now();
+        self.server.store.pressure().follow_clock(self.now);
+    }
+
+    /// Takes the gate, unless it is held.
+    #[inline]
+    fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> Hold<'n>) {
+        if self.hold.is_none() {
+            let hold = take(&self.server.store);
+            if hold.has_waited() {
+                self.read_time();
+            }
+            self.hold = Some(hold);
+        }
     }
 
     /// Returns the time of this turn.
@@ -301,8 +143,8 @@ impl<'n> Turn<'n> {
             plan.steps.push(Step { command, hashes_end: plan.hashes.len() });
         }
         if plan.hashes.len() >= PREFETCH_MIN {
-            let hold = self.hold.get_or_insert_with(|| self.server.store.hold(plan.len()));
-            hold.prefetch(db, &plan.hashes);
+            self.take_gate(|store| store.hold(plan.len()));
+            self.hold.iter_mut().for_each(|hold| hold.prefetch(db, &plan.hashes));
         }
         self.gauge.note_requests(plan.len());
         if plan.len() > 1 {
@@ -506,8 +348,8 @@ impl<'n> Turn<'n> {
     /// Does the next slice of a long command; returns whether it has finished. The gate is free between slices.
     pub fn resume(&mut self, task: &mut dyn Sliced, session: &Session, out: &mut Output) -> bool {
         self.hold = None;
-        self.now = self.server.clock.now();
         let mut hold = self.server.store.hold(1);
+        self.now = self.server.clock.now();
         if matches!(hold, Hold::Refused) {
             return false;
         }
@@ -532,36 +374,46 @@ impl<'n> Turn<'n> {
         out: &mut Output,
         deferred: &mut Deferred,
     ) {
-        let (server, config, now) = (self.server, self.config, self.now);
+        let (server, config) = (self.server, self.config);
         let is_exclusive = command.command.flags & EXCLUSIVE != 0;
         let is_special = command.command.flags & (EXCLUSIVE | ADMIN) != 0;
+        if self.gauge.begin() >= self.stale_at {
+            self.read_time();
+        }
         if is_exclusive && !matches!(self.hold, Some(Hold::Exclusive(_))) {
             self.hold = None; // the gate is not reentrant
-            self.hold = Some(server.store.hold_exclusively());
+            self.take_gate(Store::hold_exclusively);
         }
-        let hold = self.hold.get_or_insert_with(|| server.store.hold(1));
+        self.take_gate(|store| store.hold(1));
+        let Some(hold) = &mut self.hold else { return };
         let is_refused = matches!(hold, Hold::Refused);
         // Few commands are served while a script runs for too long, and none that touches a key.
         if is_refused && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.hold = None;
             return self.turn_away(session, request, Some(command), &busy(self.server), out);
         }
+        let mut view = hold.view(session.db, hashes, self.now).silent(self.is_silent);
+        if view.has_waited() {
+            (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
+            view.set_now(self.now);
+        }
         run(&mut Call {
             args: Args::new(request, command.name_words, hashes),
-            view: hold.view(session.db, hashes, now).silent(self.is_silent),
+            view,
             reply: Reply::new(out, session.protocol),
             session: &mut *session,
             server,
             config,
             command,
             gauge: &self.gauge,
+            read_at: self.read_at,
             deferred: (!is_exclusive).then_some(&mut *deferred),
         });
         if is_special {
             self.follow_limit(); // it may have been CONFIG SET
         }
         if is_exclusive {
-            self.now = server.clock.now();
+            self.read_time();
         }
         if is_exclusive && !server.store.is_alone() || is_refused {
             self.hold = None; // others have waited long enough, or the script has ended by now
@@ -584,7 +436,7 @@ impl<'n> Turn<'n> {
 
 /// Calls the handler; what it wrote before an error is taken back.
 #[inline]
-fn run(call: &mut Call<'_>) {
+pub(super) fn run(call: &mut Call<'_>) {
     let begun = call.gauge.begin();
     let mark = call.reply.mark();
     if let Err(error) = (call.command.handler)(call) {

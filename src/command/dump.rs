@@ -110,7 +110,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
     let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
-    match options.life(ttl_ms, call.now()) {
+    match options.life(ttl_ms, call.present()) {
         None => drop(call.view.discard(key)),
         Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
     }

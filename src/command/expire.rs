@@ -127,7 +127,10 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     let number = call.args.bytes()?;
     let condition = Condition::read(&mut call.args)?;
     let number = parse_int(number).ok_or(Error::NotInteger)?;
-    let now = call.now();
+    let now = match since {
+        Since::Now => call.present(),
+        Since::Epoch => call.now(),
+    };
     let (span_ms, end_ms) = span_and_end(number, unit_ms, since, now).ok_or(Error::InvalidExpire(call.name()))?;
 
     call.view.use_key(key);
@@ -175,7 +178,7 @@ fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64)
     let time = match deadline {
         None => -2,
         Some(None) => -1,
-        Some(Some(deadline)) => rounded(read(deadline, call.now()).max(0), unit_ms),
+        Some(Some(deadline)) => rounded(read(deadline, call.present()).max(0), unit_ms),
     };
     call.reply.int(time);
     Ok(())
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_time_that_leaves_64_bits_is_refused_in_either_step() {
-        let now = Now { mono_ms: 0, wall_ms: 10 };
+        let now = Now::at_ms(0, 10);
         assert_eq!(span_and_end(i64::MAX / 1000 + 1, SECOND, Since::Epoch, now), None);
         assert_eq!(span_and_end(i64::MIN / 1000 - 1, SECOND, Since::Epoch, now), None);
         assert_eq!(span_and_end(i64::MAX - 9, MILLISECOND, Since::Now, now), None);

@@ -83,7 +83,7 @@ fn field(text: &mut String, name: &str, value: impl std::fmt::Display) {
 
 fn server(text: &mut String, call: &mut Call<'_>) {
     let server = call.server;
-    let uptime_s = (call.now().mono_ms - server.started.mono_ms) / 1000;
+    let uptime_s = (call.now().mono_ms() - server.started.mono_ms()) / 1000;
     let (wall_us, tcp_port) = (server.clock.wall_us(), server.tcp_port.load(Relaxed));
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string()).unwrap_or_default();
     field(text, "redis_version", REDIS_VERSION);

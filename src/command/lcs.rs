@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::Call;
 use super::args::is_word;
-use super::dispatch::Sliced;
+use super::call::Sliced;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::View;

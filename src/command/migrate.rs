@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::args::is_word;
-use super::dispatch::{Later, Sliced};
+use super::call::{Later, Sliced};
 use super::{ACCESS, Arg, Call, Command, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
 use super::{block, integer, key, one_of, string, token};
 use crate::clock::Deadline;

@@ -12,6 +12,7 @@ pub mod acl;
 pub mod aftermath;
 pub mod args;
 pub mod bitmap;
+pub mod call;
 pub mod client;
 pub mod cluster;
 mod condition;
@@ -53,7 +54,7 @@ mod unknown;
 pub mod wait;
 
 pub use args::Args;
-pub use dispatch::Call;
+pub use call::Call;
 pub use registry::{Registered, table};
 
 /// Carries out a command: reads `call.args`, acts on `call.view`, writes `call.reply`.

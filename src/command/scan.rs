@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use super::args::is_word;
-use super::dispatch::Sliced;
+use super::call::Sliced;
 use super::{Args, Call, Command, FAST, Group, READ, integer, pattern, string};
 use crate::error::{Error, Result};
 use crate::glob;

@@ -212,7 +212,7 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     let invocation = Invocation {
         request: call.args.request(),
         keys: run.keys,
-        now_ms: call.now().mono_ms,
+        now_ms: call.now().mono_ms(),
         threshold_ms: call.config.busy_reply_threshold_ms,
     };
     let is_read_only = run.is_read_only || !may_write;

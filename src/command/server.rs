@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::args::is_word;
-use super::dispatch::Wait;
+use super::call::Wait;
 use super::info;
 use super::{
     ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
@@ -162,7 +162,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     let mut totals = Totals::default();
     (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
     server.stats.clear(&server.clients, &totals);
-    server.observed.clear(now.mono_ms);
+    server.observed.clear(now.mono_ms());
     call.reply.ok();
     Ok(())
 }

@@ -273,7 +273,7 @@ fn getex(call: &mut Call<'_>) -> Result<()> {
     match (call.view.deadline(key), lifetime) {
         // Of a missing key, not even the time to live is looked at.
         (None, _) => {}
-        (Some(_), Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), now)? {
+        (Some(_), Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
             past if past.is_due(now) => drop(call.view.remove(key)),
             deadline => call.view.set_deadline(key, Some(deadline)),
         },
@@ -341,7 +341,7 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let options = SetOptions::read(&mut call.args)?;
     let ttl = match options.lifetime {
-        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.now())?),
+        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.present())?),
         Lifetime::Keep => Ttl::Keep,
         Lifetime::Unsaid | Lifetime::Persist => Ttl::Clear,
     };
@@ -396,7 +396,7 @@ fn psetex(call: &mut Call<'_>) -> Result<()> {
 
 fn set_for(call: &mut Call<'_>, unit: &'static Unit) -> Result<()> {
     let (key, amount, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
-    let deadline = Expiry { unit, amount }.deadline(call.name(), call.now())?;
+    let deadline = Expiry { unit, amount }.deadline(call.name(), call.present())?;
     call.view.set(key, value, Ttl::At(deadline), Event::SetToExpire);
     call.reply.ok();
     Ok(())

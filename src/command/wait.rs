@@ -1,6 +1,6 @@
 //! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
 
-use super::dispatch::Wait;
+use super::call::Wait;
 use super::{Call, Command, Group, NO_SCRIPT, integer};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
@@ -69,5 +69,5 @@ pub(super) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
     if ms > i64::MAX - now.wall_ms {
         return Err(Error::other("timeout is out of range"));
     }
-    Ok(if ms > 0 { now.mono_ms + ms as u64 } else { NEVER })
+    Ok(if ms > 0 { now.mono_ms() + ms as u64 } else { NEVER })
 }

@@ -289,6 +289,16 @@ impl<'n> Gauge<'n> {
         }
     }
 
+    /// Returns how many nanoseconds have passed since the counter stood at `ticks`.
+    pub fn ns_since(&self, ticks: u64) -> u64 {
+        self.rate.ns(self.clock.ticks().saturating_sub(ticks))
+    }
+
+    /// Returns what the counter stands at so many nanoseconds after it stood at `ticks`.
+    pub fn ticks_after(&self, ticks: u64, ns: u32) -> u64 {
+        ticks.saturating_add(self.rate.ticks(ns))
+    }
+
     /// Begins a call where the one before it has ended. What was done since is a part of it: looking for its keys.
     #[inline]
     pub fn begin(&self) -> u64 {

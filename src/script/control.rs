@@ -12,16 +12,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc;
 
 use mlua::{HookTriggers, Lua, VmState};
 use parking_lot::Mutex;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::warn;
 
 use super::{HOST, raise};
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::executor::hand_over;
 use crate::store::Seat;
 
 /// After how many instructions the interpreter asks whether to go on.
@@ -102,7 +101,7 @@ impl Control {
 
     /// Notes that a library is about to be loaded.
     pub(super) fn begin_load(&self) {
-        self.started_ms.store(self.real_clock.now().mono_ms, Relaxed);
+        self.started_ms.store(self.real_clock.now().mono_ms(), Relaxed);
         self.state.store(LOADING, Relaxed);
     }
 
@@ -129,7 +128,7 @@ impl Control {
         if self.state.load(Relaxed) & FUNCTION == 0 {
             return Err(self.busy_error());
         }
-        let duration_ms = self.clock.now().mono_ms.saturating_sub(self.started_ms.load(Relaxed));
+        let duration_ms = self.clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
         Ok(Some(Running { duration_ms, ..running.clone() }))
     }
 
@@ -189,7 +188,7 @@ impl Control {
     fn interrupt(self: &Arc<Self>, lua: &Lua) -> mlua::Result<VmState> {
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
-            let passed_ms = self.real_clock.now().mono_ms.saturating_sub(self.started_ms.load(Relaxed));
+            let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
             return if passed_ms > LOAD_MS_MAX {
                 self.stop(lua, "FUNCTION LOAD timeout")
             } else {
@@ -220,7 +219,7 @@ impl Control {
     }
 
     fn look_at_the_clock(&self) {
-        let passed_ms = self.clock.now().mono_ms.saturating_sub(self.started_ms.load(Relaxed));
+        let passed_ms = self.clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
         let threshold_ms = self.threshold_ms.load(Relaxed);
         if threshold_ms == 0 || passed_ms < threshold_ms || !HOST.is_set() {
             return;
@@ -240,20 +239,4 @@ impl Control {
         self.seat.stay();
         hand_over();
     }
-}
-
-/// Lets another thread go on with all that this one would do but for the running script.
-///
-/// On a runtime that has but the thread it was started on, as a test may have, there is no other thread: whoever is
-/// served there waits for the end of the script.
-fn hand_over() {
-    let Ok(runtime) = Handle::try_current() else { return };
-    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
-        return;
-    }
-    // The new thread has taken over when it runs this; until then the old one would take its work back.
-    let (taken, over) = mpsc::channel();
-    runtime.spawn(async move { taken.send(()) });
-    // The sender is gone without a word only when the runtime is shutting down.
-    let _ = tokio::task::block_in_place(|| over.recv());
 }

@@ -9,6 +9,7 @@
 //! be had shared while the seat is free is being given back or asked for right now, and asking again is no waste.
 
 use std::sync::Arc;
+use std::sync::TryLockError;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -26,13 +27,19 @@ pub(super) struct Gate<T> {
 }
 
 /// Shows the value to many.
-pub(super) type Shared<'a, T> = ShardedLockReadGuard<'a, T>;
+pub(super) struct Shared<'a, T> {
+    pub(super) value: ShardedLockReadGuard<'a, T>,
+    /// Whether it was to be waited for.
+    pub(super) has_waited: bool,
+}
 
 /// Gives the value to one.
 pub(super) struct Exclusive<'a, T> {
     /// The value. Given back before the seat is left: fields are dropped in this order.
     pub(super) value: ShardedLockWriteGuard<'a, T>,
     _seat: Taken<'a>,
+    /// Whether it was to be waited for.
+    pub(super) has_waited: bool,
 }
 
 /// Tells who wants the value exclusively from who waits for them.
@@ -61,13 +68,16 @@ impl<T> Gate<T> {
     /// Waits for the value with others; `None` when someone exclusive stays for long.
     #[inline]
     pub(super) fn share(&self) -> Option<Shared<'_, T>> {
+        let mut has_waited = false;
         loop {
             match self.lock.try_read() {
-                Ok(value) => return Some(value),
+                Ok(value) => return Some(Shared { value, has_waited }),
                 // A panic elsewhere says nothing about the value, which no panic leaves half-way.
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) if self.seat.is_free_after_waiting() => {}
-                Err(std::sync::TryLockError::WouldBlock) => return None,
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(Shared { value: poisoned.into_inner(), has_waited });
+                }
+                Err(TryLockError::WouldBlock) if self.seat.is_free_after_waiting() => has_waited = true,
+                Err(TryLockError::WouldBlock) => return None,
             }
         }
     }
@@ -75,14 +85,23 @@ impl<T> Gate<T> {
     /// Waits for the value alone; `None` when someone else stays for long.
     #[inline]
     pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
+        let mut has_waited = false;
         while !self.seat.take() {
             if !self.seat.is_free_after_waiting() {
                 return None;
             }
+            has_waited = true;
         }
         let seat = Taken(&self.seat);
-        let value = self.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Some(Exclusive { value, _seat: seat })
+        let value = match self.lock.try_write() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                has_waited = true;
+                self.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+            }
+        };
+        Some(Exclusive { value, _seat: seat, has_waited })
     }
 }
 
@@ -174,9 +193,11 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| (0..ROUNDS).for_each(|_| *gate.exclude().expect("nobody stays").value += 1));
-                scope.spawn(|| (0..ROUNDS).for_each(|_| assert!(*gate.share().expect("nobody stays") <= 3 * ROUNDS)));
+                scope.spawn(|| {
+                    (0..ROUNDS).for_each(|_| assert!(*gate.share().expect("nobody stays").value <= 3 * ROUNDS))
+                });
             }
         });
-        assert_eq!(*gate.share().expect("nobody stays"), 3 * ROUNDS);
+        assert_eq!(*gate.share().expect("nobody stays").value, 3 * ROUNDS);
     }
 }

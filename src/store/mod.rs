@@ -209,20 +209,20 @@ impl Store {
     /// Removes keys that have ended, a few in every shard, and returns the monotonic time, in milliseconds, of the next
     /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
     pub fn sweep(&self, now: Now) -> u64 {
-        if let Some(until_ms) = self.alarm.frozen_until_ms(now.mono_ms) {
+        if let Some(until_ms) = self.alarm.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
         // While a script holds the gate for long, nothing can be swept; a little later it may be possible.
-        let later = now.mono_ms.saturating_add(SWEEP_RETRY_MS);
+        let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
         self.alarm.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
             let used: Vec<usize> =
-                (0..databases.0.len()).filter(|&db| databases.0[db].shards.get().is_some()).collect();
+                (0..databases.value.0.len()).filter(|&db| databases.value.0[db].shards.get().is_some()).collect();
             drop(databases);
             let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
             let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
             let due = shards.map(|(db, index)| match self.gate.share() {
-                Some(databases) => databases.0[db].shards()[index].lock().sweep(now, most),
+                Some(databases) => databases.value.0[db].shards()[index].lock().sweep(now, most),
                 None => later,
             });
             due.min().unwrap_or(NEVER)
@@ -247,11 +247,21 @@ pub enum Hold<'a> {
 }
 
 impl Hold<'_> {
+    /// Returns whether the gate was to be waited for, so that a time read before is out of date.
+    #[inline]
+    pub fn has_waited(&self) -> bool {
+        match self {
+            Hold::Shared(shared) => shared.0.has_waited,
+            Hold::Exclusive(exclusive) => exclusive.0.has_waited,
+            Hold::Refused => true,
+        }
+    }
+
     /// Opens one database: the shards of keys with these hashes, or all of it if the gate is held exclusively.
     #[inline]
     pub fn view(&mut self, db: usize, hashes: &[u64], now: Now) -> View<'_> {
         match self {
-            Hold::Shared(shared) => View::locked(&shared.0, db, hashes, now),
+            Hold::Shared(shared) => View::locked(&shared.0.value, db, hashes, now),
             Hold::Exclusive(exclusive) => exclusive.view(db, now),
             Hold::Refused => View::closed(now),
         }
@@ -263,7 +273,7 @@ impl Hold<'_> {
     pub fn prefetch(&mut self, db: usize, hashes: &[u64]) {
         match self {
             Hold::Shared(shared) => {
-                let shards = shared.0.0[db].shards();
+                let shards = shared.0.value.0[db].shards();
                 let shard = |hash| &shards[view::shard_of(hash)];
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
@@ -282,7 +292,7 @@ impl Hold<'_> {
     /// Lends a shard, unless its database was never used.
     fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
         match self {
-            Hold::Shared(shared) => Some(act(&mut shared.0.0[db].shards.get()?[index].lock())),
+            Hold::Shared(shared) => Some(act(&mut shared.0.value.0[db].shards.get()?[index].lock())),
             Hold::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
             Hold::Refused => None,
         }
@@ -300,7 +310,7 @@ impl Hold<'_> {
     /// Returns how many databases there are.
     fn databases(&self) -> usize {
         match self {
-            Hold::Shared(shared) => shared.0.0.len(),
+            Hold::Shared(shared) => shared.0.value.0.len(),
             Hold::Exclusive(exclusive) => exclusive.0.value.0.len(),
             Hold::Refused => 0,
         }

@@ -200,7 +200,7 @@ impl Shard {
     /// Removes a key that has ended, unless all such are to stay for now; either way there is no entry to see.
     #[cold]
     fn remove_ended(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
-        if self.alarm.frozen_until_ms(now.mono_ms).is_none() {
+        if self.alarm.frozen_until_ms(now.mono_ms()).is_none() {
             self.expire(key);
         }
         None
@@ -381,7 +381,7 @@ impl Shard {
     pub fn sweep(&mut self, now: Now, most: usize) -> u64 {
         self.follow_wall_clock(now);
         let mut removed = 0;
-        while let Some(bucket) = self.deadlines.due(now.mono_ms) {
+        while let Some(bucket) = self.deadlines.due(now.mono_ms()) {
             if removed >= most {
                 break;
             }

@@ -121,11 +121,11 @@ pub fn used_often(count: u8, now: Now) -> u32 {
 
 #[inline]
 fn ticks(now: Now) -> u32 {
-    (now.mono_ms / TICK_MS) as u32 & MASK
+    (now.mono_ms() / TICK_MS) as u32 & MASK
 }
 
 fn minutes(now: Now) -> u32 {
-    (now.mono_ms / MINUTE_MS) as u32 & MINUTES_MASK
+    (now.mono_ms() / MINUTE_MS) as u32 & MINUTES_MASK
 }
 
 /// Rolls numbers that only have to be spread, not to be unforeseeable (Marsaglia's xorshift).
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn at_s(seconds: u64) -> Now {
-        Now { mono_ms: seconds * 1000, wall_ms: 0 }
+        Now::at_ms(seconds * 1000, 0)
     }
 
     #[test]

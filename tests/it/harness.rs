@@ -11,8 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use keylatch::resp::{Frame, FrameDecoder, Protocol};
 use keylatch::{Clock, Config, Server};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
 
 /// How long a test waits for a reply before it fails instead of hanging.
@@ -24,16 +23,8 @@ const READ_LEN: usize = 256 * 1024;
 /// Runs a server for one test; it stops when the test ends.
 pub struct TestServer {
     server: Server,
-    // Dropped after the server, whose tasks it runs.
-    _engine: Engine,
-}
-
-/// Where the server's tasks run.
-enum Engine {
-    /// On two threads.
-    Pool(#[expect(dead_code, reason = "dropping it is its only use")] Runtime),
-    /// On one thread, which ends when the sender is dropped.
-    Thread(#[expect(dead_code, reason = "dropping it is its only use")] oneshot::Sender<()>),
+    // Dropped after the server, whose tasks they run.
+    _workers: Vec<Runtime>,
 }
 
 impl TestServer {
@@ -52,30 +43,34 @@ impl TestServer {
         Self::start_on(Clock::system(), &[])
     }
 
-    /// Starts a server on a manual clock whose connections are served by this many worker threads, as the binary's are.
+    /// Starts a server on a manual clock whose connections are served by this many worker threads.
     pub fn start_on_workers(count: usize) -> Self {
-        let workers = keylatch::worker::start(count).expect("worker threads");
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let server = runtime
-            .block_on(Server::builder().clock(Clock::manual()).workers(workers).start())
-            .expect("a server on a free port");
-        TestServer { server, _engine: Engine::Pool(runtime) }
+        Self::start_with_workers(Server::builder().clock(Clock::manual()), count)
     }
 
-    /// Starts a server with some settings on a clock of the caller's choice.
+    /// Starts a server with some settings on a clock of the caller's choice, with two worker threads.
     pub fn start_on(clock: Clock, settings: &[(&str, &str)]) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let server = start_server(&runtime, clock, settings);
-        TestServer { server, _engine: Engine::Pool(runtime) }
+        let options: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+        let mut config: Config = keylatch::config::load(None, None, options.as_bytes()).expect("valid settings");
+        config.port = 0;
+        config.bind = vec!["127.0.0.1".into()];
+        Self::start_with_workers(Server::builder().clock(clock).config(config), 2)
     }
 
-    /// Starts a server all of whose clients share one thread, on a manual clock.
-    pub fn start_single_threaded() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let server = start_server(&runtime, Clock::manual(), &[]);
-        let (stop, stopped) = oneshot::channel();
-        std::thread::spawn(move || runtime.block_on(stopped));
-        TestServer { server, _engine: Engine::Thread(stop) }
+    /// Starts a server as whoever embeds the library does: on a thread of its own, on a manual clock.
+    pub fn start_embedded() -> Self {
+        let server = Server::builder().clock(Clock::manual()).start_blocking().expect("a server on a free port");
+        TestServer { server, _workers: Vec::new() }
+    }
+
+    /// Starts a server whose connections are served by this many worker threads, as the binary's are.
+    pub fn start_with_workers(builder: keylatch::Builder, count: usize) -> Self {
+        let workers: Vec<Runtime> =
+            (0..count).map(|number| keylatch::worker::runtime(number).expect("a worker thread")).collect();
+        let handles = workers.iter().map(|worker| worker.handle().clone()).collect();
+        let _inside = workers[0].enter();
+        let server = builder.workers(handles).start_blocking().expect("a server on a free port");
+        TestServer { server, _workers: workers }
     }
 
     /// Returns where the server listens.
@@ -104,14 +99,6 @@ impl TestServer {
     pub fn advance_ms(&self, ms: u64) {
         self.server.advance(Duration::from_millis(ms));
     }
-}
-
-fn start_server(runtime: &Runtime, clock: Clock, settings: &[(&str, &str)]) -> Server {
-    let options: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
-    let mut config: Config = keylatch::config::load(None, None, options.as_bytes()).expect("valid settings");
-    config.port = 0;
-    config.bind = vec!["127.0.0.1".into()];
-    runtime.block_on(Server::builder().clock(clock).config(config).start()).expect("a server on a free port")
 }
 
 /// Speaks RESP to any server, over any stream.
@@ -279,12 +266,14 @@ impl<S: Read + Write> Client<S> {
 
 /// Asks again and again until something holds, and fails when it does not in the time a reply may take.
 #[track_caller]
+#[expect(clippy::disallowed_methods, reason = "leaves the processor to those who are waited for")]
 pub fn wait_until(mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
-    let started = clock.now().mono_ms;
+    let started = clock.now().mono_ms();
     while !holds() {
-        let waited = Duration::from_millis(clock.now().mono_ms - started);
+        let waited = Duration::from_millis(clock.now().mono_ms() - started);
         assert!(waited < PATIENCE, "what is waited for does not happen");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -28,6 +28,8 @@ mod migrate;
 mod monitor;
 mod notifications;
 mod observe;
+mod order;
+mod panics;
 mod process;
 mod protocol;
 mod pubsub;
@@ -38,6 +40,7 @@ mod script;
 mod script_limits;
 mod string;
 mod tidy;
+mod time;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

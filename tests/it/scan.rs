@@ -243,7 +243,7 @@ fn keys_of_a_large_database_come_complete() {
 
 #[test]
 fn other_clients_are_served_between_the_slices_of_keys() {
-    let server = TestServer::start_single_threaded();
+    let server = TestServer::start_embedded();
     let (mut walker, mut other) = (server.client(), server.client());
     fill(&mut walker, "key:", 300_000);
     walker.send(&encode(&["KEYS", "*"]));
@@ -296,7 +296,7 @@ fn inside_a_transaction_keys_and_scan_work_at_once() {
 
 #[test]
 fn a_walk_whose_client_has_gone_does_no_harm() {
-    let server = TestServer::start_single_threaded();
+    let server = TestServer::start_embedded();
     let mut client = server.client();
     fill(&mut client, "key:", 50_000);
     for _ in 0..5 {

@@ -157,7 +157,7 @@ pub(super) fn pause(call: &mut Call<'_>) -> Result<()> {
     };
     let now = call.now();
     // A pause of no time has ended when it begins.
-    let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms);
+    let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
     let until_ms = call.server.pause.begin(held, until_ms, now);
     call.server.store.freeze(until_ms);
     call.end_turn();

@@ -37,6 +37,7 @@ fn happened(text: &mut String, call: &Call<'_>) {
     field(text, "instantaneous_input_repl_kbps", "0.00");
     field(text, "instantaneous_output_repl_kbps", "0.00");
     field(text, "rejected_connections", server.stats.rejected_connections(&server.clients));
+    field(text, "caught_panics", server.panics.caught());
     field(text, "sync_full", 0);
     field(text, "sync_partial_ok", 0);
     field(text, "sync_partial_err", 0);

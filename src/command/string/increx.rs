@@ -83,7 +83,7 @@ impl<'a> Options<'a> {
     /// Returns what is to become of the time to live.
     fn ttl(&self, call: &mut Call<'_>, key: Key<'_>) -> Result<Ttl> {
         Ok(match self.lifetime {
-            Some(Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.now())? {
+            Some(Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
                 _ if self.only_without && matches!(call.view.deadline(key), Some(Some(_))) => Ttl::Keep,
                 deadline => Ttl::At(deadline),
             },

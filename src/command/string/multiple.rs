@@ -35,7 +35,7 @@ pub(super) fn msetex(call: &mut Call<'_>) -> Result<()> {
     }
     let (exists, lifetime) = read_options(&mut call.args)?;
     let ttl = match lifetime {
-        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.now())?),
+        Lifetime::Ends(expiry) => Ttl::At(expiry.deadline(call.name(), call.present())?),
         Lifetime::Keep => Ttl::Keep,
         Lifetime::Unsaid | Lifetime::Persist => Ttl::Clear,
     };

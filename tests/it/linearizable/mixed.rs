@@ -86,7 +86,7 @@ fn mixed_scripts_commands_transactions_and_messages_are_linearizable_and_nothing
         assert_linearizable(&histories);
         calls += histories.iter().map(|events| events.len() / 2).sum::<usize>();
         messages += sent.values().sum::<usize>();
-        if clock.now().mono_ms >= until_ms {
+        if clock.now().mono_ms() >= until_ms {
             break;
         }
     }

@@ -1,0 +1,170 @@
+//! The time of a call: a lock lives for as long as it was promised, and nobody sees a key after its deadline, however long
+//! the calls before took and whoever was waited for.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use keylatch::{Clock, Server};
+
+use crate::harness::{Client, TestServer, wait_until};
+
+/// A string that takes some milliseconds to count.
+const BIG: &str = "SETRANGE big 67108863 x";
+
+fn bulk(reply: &str) -> i64 {
+    reply.split(' ').next_back().and_then(|digits| digits.trim_start_matches(':').parse().ok()).expect("a number")
+}
+
+/// Returns the time in milliseconds that a reply of TIME tells.
+fn time_ms(reply: &str) -> i64 {
+    let numbers: Vec<i64> = reply.split(' ').filter_map(|word| word.parse().ok()).collect();
+    numbers[0] * 1000 + numbers[1] / 1000
+}
+
+#[test]
+fn a_time_to_live_counts_from_its_command_and_not_from_the_first_of_a_slow_batch() {
+    for workers in [1, 2] {
+        let server = TestServer::start_with_workers(Server::builder(), workers);
+        let mut client = server.client();
+        client.call(BIG);
+        for set in ["SET L me NX PX 100000", "PSETEX L 100000 me", "GETEX old PX 100000", "MSETEX 1 L me PX 100000"] {
+            client.expect(&[("DEL L old", ":0"), ("SET old 1", "+OK")]);
+            let key = if set.starts_with("GETEX") { "old" } else { "L" };
+            client.send(format!("{}TIME\r\n{set}\r\nPEXPIRETIME {key}\r\n", "BITCOUNT big\r\n".repeat(20)).as_bytes());
+            (0..20).for_each(|_| assert_eq!(client.reply(), ":4"));
+            let before_ms = time_ms(&client.reply());
+            client.reply();
+            let ends_ms = bulk(&client.reply());
+            assert!(ends_ms >= before_ms + 100_000, "{set}: {} ms short", before_ms + 100_000 - ends_ms);
+            client.call("DEL L old");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_expires_during_a_slow_batch_is_not_seen_by_its_later_requests() {
+    for workers in [1, 2] {
+        let server = TestServer::start_with_workers(Server::builder(), workers);
+        let mut client = server.client();
+        client.call(BIG);
+        client.send(format!("SET k v PX 1\r\n{}GET k\r\n", "BITCOUNT big\r\n".repeat(20)).as_bytes());
+        assert_eq!(client.reply(), "+OK");
+        (0..20).for_each(|_| assert_eq!(client.reply(), ":4"));
+        assert_eq!(client.reply(), "$-1");
+    }
+}
+
+#[test]
+fn a_lock_that_was_waited_for_lives_from_when_it_was_taken() {
+    for workers in [1, 2] {
+        let server = TestServer::start_on_workers(workers);
+        let namespace = server.server().namespace();
+        let mut client = server.client();
+        for requests in ["SET L me NX PX 1000\r\n", "PING\r\nPING\r\nPING\r\nPING\r\nSET L me NX PX 1000\r\n"] {
+            let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+            let before = read();
+            let held = namespace.store.exclusive();
+            client.send(requests.as_bytes());
+            wait_until(|| read() > before);
+            namespace.clock.advance(Duration::from_millis(1650));
+            drop(held);
+            requests.lines().for_each(|_| assert!(client.reply().starts_with('+')));
+            client.expect(&[("PTTL L", ":1000"), ("DEL L", ":1")]);
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "lua")]
+fn a_lock_that_a_script_takes_late_lives_for_its_time_from_then_on() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    // By what the script counts itself: until it has seen time pass in front of its time that stands still.
+    let script = "for i = 1, 3000000 do end redis.call('SET', KEYS[1], 'me', 'PX', 100000) \
+                  return {redis.call('PTTL', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}";
+    let reply = client.call_args(&["EVAL", script, "1", "L"]);
+    let now_ms = time_ms(&client.call("TIME"));
+    let numbers: Vec<i64> = reply.split(' ').filter_map(|word| word.strip_prefix(':')?.parse().ok()).collect();
+    assert!((99_000..=100_000).contains(&numbers[0]), "{reply}");
+    assert!(numbers[1] <= now_ms + 100_001, "{reply} at {now_ms}");
+}
+
+#[test]
+fn nobody_sees_more_time_left_than_was_asked_for_nor_an_early_end() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    for round in 0..500 {
+        let before_ms = time_ms(&client.call("TIME"));
+        client.send(b"SET k v PX 5\r\nPTTL k\r\nPEXPIRETIME k\r\nTIME\r\n");
+        assert_eq!(client.reply(), "+OK");
+        let (left, ends) = (bulk(&client.reply()), bulk(&client.reply()));
+        let after_ms = time_ms(&client.reply());
+        assert!(left <= 5, "round {round}: {left} ms left of 5");
+        if ends > 0 {
+            assert!((before_ms + 5..=after_ms + 6).contains(&ends), "round {round}: {before_ms} {ends} {after_ms}");
+        }
+    }
+}
+
+/// When a holder may believe that it has the lock.
+struct Tenure {
+    from: Instant,
+    until: Instant,
+}
+
+/// Careful holders count their time from before they ask, so each may believe that it holds the lock from the reply
+/// until its time is over. Two of them must never do so at once, whatever else the server has to do.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the holders are other processes, with a clock of their own")]
+fn careful_holders_never_overlap() {
+    const LIFE: Duration = Duration::from_millis(3);
+    const TENURES: u64 = 300;
+    for workers in [1, 2, 4] {
+        let server = TestServer::start_with_workers(Server::builder().clock(Clock::system()), workers);
+        server.client().call(BIG);
+        let (tenures, taken, is_over) = (Mutex::new(Vec::new()), AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for number in 0..6 {
+                let (mut client, tenures, taken, is_over) = (server.client(), &tenures, &taken, &is_over);
+                let request = format!("SET lock {number} NX PX {}", LIFE.as_millis());
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let asked = Instant::now();
+                        if client.call(&request) != "+OK" {
+                            continue;
+                        }
+                        let tenure = Tenure { from: Instant::now(), until: asked + LIFE };
+                        if tenure.from < tenure.until {
+                            tenures.lock().expect("no panic").push(tenure);
+                        }
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            let (disturber, is_over) = (server.client(), &is_over);
+            scope.spawn(move || disturb(disturber, is_over));
+            // Bounded by the number of tenures; a slow machine takes longer for them.
+            wait_until(|| taken.load(Ordering::Relaxed) >= TENURES);
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut tenures = tenures.into_inner().expect("no panic");
+        tenures.sort_by_key(|tenure| tenure.from);
+        for pair in tenures.windows(2) {
+            let overlap = pair[0].until.saturating_duration_since(pair[1].from);
+            assert!(overlap.is_zero(), "two holders for {overlap:?} with {workers} workers");
+        }
+    }
+}
+
+/// Keeps the server busy with long commands, long batches and scripts.
+fn disturb(mut client: Client, is_over: &AtomicBool) {
+    let batch = format!("{}PING\r\n", "BITCOUNT big\r\n".repeat(3));
+    while !is_over.load(Ordering::Relaxed) {
+        client.send(batch.as_bytes());
+        (0..4).for_each(|_| drop(client.reply()));
+        client.call_args(&["EVAL", "for i = 1, 200000 do end return redis.call('EXISTS', 'lock')", "0"]);
+        client.call("KEYS *");
+    }
+}
