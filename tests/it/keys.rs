@@ -204,10 +204,10 @@ fn info_keyspace_lists_databases_that_have_keys() {
     let mut client = server.client();
     assert_eq!(client.call("INFO keyspace"), "$12 # Keyspace ");
     client.expect(&[("SET a 1", "+OK"), ("SET b 1 EX 10", "+OK"), ("SELECT 9", "+OK"), ("SET c 1", "+OK")]);
-    assert_eq!(client.info("db0"), "keys=2,expires=1,avg_ttl=10000");
-    assert_eq!(client.info("db9"), "keys=1,expires=0,avg_ttl=0");
+    assert_eq!(client.info("db0"), "keys=2,expires=1,avg_ttl=10000,subexpiry=0");
+    assert_eq!(client.info("db9"), "keys=1,expires=0,avg_ttl=0,subexpiry=0");
     server.advance_ms(10_000);
-    assert_eq!(client.info("db0"), "keys=1,expires=0,avg_ttl=0");
+    assert_eq!(client.info("db0"), "keys=1,expires=0,avg_ttl=0,subexpiry=0");
 }
 
 #[test]

@@ -385,21 +385,20 @@ fn every_kind_of_command_can_be_queued() {
         ("TYPE c", QUEUED),
         (
             "EXEC",
-            "*9 +OK *2 $7 timeout $1 7 +OK :0 +OK :1 :100 $46 # Keyspace db0:keys=2,expires=1,avg_ttl=100  +string",
+            "*9 +OK *2 $7 timeout $1 7 +OK :0 +OK :1 :100 $58 # Keyspace db0:keys=2,expires=1,avg_ttl=100,subexpiry=0  +string",
         ),
     ]);
 }
 
 #[test]
-fn time_stands_still_inside_a_transaction() {
-    let server = TestServer::start_in_real_time();
+fn time_stands_still_inside_a_transaction_but_for_the_times_to_live_that_are_set_there() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
     let mut client = server.client();
-    client.call("MULTI");
-    let sets: Vec<String> = (0..5000).map(|n| format!("SET key:{n} v PX 50000")).collect();
-    client.pipeline(&sets);
-    client.pipeline(&(0..5000).map(|n| format!("PTTL key:{n}")).collect::<Vec<_>>());
-    let reply = client.call("EXEC");
-    assert_eq!(reply.matches(":50000").count(), 5000);
+    client.expect(&[("SET old v PX 100", OK), ("MULTI", OK)]);
+    let queued = ["DEBUG SLEEP 0.2", "GET old", "PTTL old", "SET new v PX 100", "PTTL new", "SET short v PX 1"];
+    queued.iter().chain(&["DEBUG SLEEP 0.05", "GET short", "PTTL new"]).for_each(|words| client.expect(&[(words, QUEUED)]));
+    assert_eq!(client.call("EXEC"), "*9 +OK $1 v :0 +OK :100 +OK +OK $1 v :50");
+    client.expect(&[("GET old", "$-1"), ("GET short", "$-1"), ("PTTL new", ":50")]);
 }
 
 #[test]

@@ -108,7 +108,6 @@ const REFUSALS: &str = r#"
     CONFIG SET maxmemory 100mb maxmemory-samples 10 maxmemory-eviction-tenacity 100 lfu-log-factor 0 lfu-decay-time 0
     CONFIG GET maxmemory
     CONFIG GET maxmemory-samples
-    CONFIG SET maxmemory-samples 0
     CONFIG SET maxmemory-eviction-tenacity 101
     CONFIG SET lfu-log-factor -1
     CONFIG SET lfu-decay-time x

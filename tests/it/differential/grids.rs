@@ -92,7 +92,8 @@ fn bits_are_counted_and_found_between_all_the_boundaries_that_redis_knows() {
             }
         }
     }
-    compare(calls.into_iter());
+    // Of a missing key, Redis looks at the arguments since 7.2.
+    compare_in(&["SET k old", "SET k old PXAT 4102444800000"], calls.into_iter());
 }
 
 #[test]
@@ -148,13 +149,18 @@ fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
 /// Makes each call in each state, in RESP2 and RESP3, and looks at what it did.
 #[track_caller]
 fn compare(calls: impl Iterator<Item = String>) {
+    compare_in(STATES, calls);
+}
+
+#[track_caller]
+fn compare_in(states: &[&str], calls: impl Iterator<Item = String>) {
     let Some(arena) = Arena::open() else { return };
     let mut found = Differences::default();
     let mut pairs = [arena.pair(), arena.pair()];
     pairs[1].speak(3);
     for (number, call) in calls.enumerate() {
         let pair = &mut pairs[number % 2];
-        for state in STATES {
+        for state in states {
             let lines: Vec<&str> = [*state, &call].into_iter().chain(LOOKS.iter().copied()).collect();
             let batch: Vec<Vec<Vec<u8>>> = lines.iter().map(|line| words(line)).collect();
             let bytes: Vec<u8> = batch.iter().flat_map(|args| crate::harness::encode(args)).collect();

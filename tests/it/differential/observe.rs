@@ -18,6 +18,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("clients", "total_watched_keys", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("threads", "io_thread_0", "from Redis 8.0"),
+    ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),
     ("stats", "acl_access_denied_auth", "from Redis 7.2"),
     ("stats", "acl_access_denied_cmd", "from Redis 7.2"),
     ("stats", "acl_access_denied_key", "from Redis 7.2"),
