@@ -396,7 +396,10 @@ fn time_stands_still_inside_a_transaction_but_for_the_times_to_live_that_are_set
     let mut client = server.client();
     client.expect(&[("SET old v PX 100", OK), ("MULTI", OK)]);
     let queued = ["DEBUG SLEEP 0.2", "GET old", "PTTL old", "SET new v PX 100", "PTTL new", "SET short v PX 1"];
-    queued.iter().chain(&["DEBUG SLEEP 0.05", "GET short", "PTTL new"]).for_each(|words| client.expect(&[(words, QUEUED)]));
+    queued
+        .iter()
+        .chain(&["DEBUG SLEEP 0.05", "GET short", "PTTL new"])
+        .for_each(|words| client.expect(&[(words, QUEUED)]));
     assert_eq!(client.call("EXEC"), "*9 +OK $1 v :0 +OK :100 +OK +OK $1 v :50");
     client.expect(&[("GET old", "$-1"), ("GET short", "$-1"), ("PTTL new", ":50")]);
 }

@@ -83,12 +83,12 @@ fn parts_of_strings_are_cut_as_redis_cuts_them_at_every_boundary() {
 #[test]
 fn bits_are_counted_and_found_between_all_the_boundaries_that_redis_knows() {
     let ends = ["-9223372036854775808", "-25", "-24", "-9", "-3", "-1", "0", "2", "3", "7", "8", "23", "24", "99", "x"];
-    let mut calls = Vec::new();
+    let mut calls = vec!["BITCOUNT k 0 1 FOO".to_owned(), "BITPOS k 1 0 1 FOO".to_owned()];
     for call in ["BITCOUNT k", "BITPOS k 0", "BITPOS k 1", "BITPOS k 2"] {
         for start in ends {
             calls.push(format!("{call} {start}"));
             for end in ends {
-                calls.extend(["", "BYTE", "BIT", "FOO"].map(|unit| format!("{call} {start} {end} {unit}")));
+                calls.extend(["", "BYTE", "BIT"].map(|unit| format!("{call} {start} {end} {unit}")));
             }
         }
     }

@@ -364,13 +364,12 @@ impl Random {
             .expect("the choice is below the sum of the weights");
         let mut args = vec![name.as_bytes().to_vec()];
         parts.iter().for_each(|part| self.add(*part, &mut args));
+        // What follows EXEC is a condition here, and too much for Redis 7; a wrong argument of BITCOUNT and BITPOS is
+        // refused before the key is looked at, as since Redis 7.2.
+        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS");
         match self.below(150) {
-            0 => {
-                let more = self.pick(VALUES);
-                // What follows EXEC is a condition here, and too much for Redis 7.
-                args.extend((*name != "EXEC").then(|| more.to_vec()));
-            }
-            1 if args.len() > 1 => drop(args.pop()),
+            0 if !is_strict => args.push(self.pick(VALUES).to_vec()),
+            1 if args.len() > 1 && !is_strict => drop(args.pop()),
             2 => args[0].make_ascii_lowercase(),
             _ => {}
         }
