@@ -1,7 +1,8 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! clap handles `--help` and `--version`; every other word follows Redis' own grammar, which `config` reads, so that
-//! any start line of redis-server works. Nothing here prints or ends the process: `main` does.
+//! The first argument may ask for help, the version or a health check; every other one follows Redis' own grammar, which
+//! `config` reads, so that any start line of redis-server works. Under the name `redis-cli` the binary is a client.
+//! Nothing here prints or ends the process: `main` does.
 //!
 //! Invariant: the path of the config file is absolute, because the server changes its directory later.
 
@@ -11,11 +12,20 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf, absolute};
 use std::{error, fmt};
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use crate::command::connection::REDIS_VERSION;
+use crate::config::{
+    Config, LoadError, Setting, environment_text, load, options_text, setting_help, settings_help, system_text,
+};
+use crate::healthcheck::Question;
 
-use crate::config::{Config, LoadError, environment_text, load, options_text, settings_help};
+const ABOUT: &str = "keylatch: an in-memory key-value server that speaks RESP, the Redis protocol";
 
-const USAGE: &str = "keylatch [/path/to/redis.conf | -] [--option value ...]";
+const USAGE: &str = "\
+Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
+       keylatch --healthcheck [-h host] [-p port] [-s socket] [--tls] [--running] [/path/to/redis.conf] [--option value ...]
+       redis-cli [options] command...     (a link of that name to this binary, or its first argument)
+       keylatch --version | --help | --help-all
+";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,31 +36,38 @@ Examples:
   echo 'timeout 60' | keylatch -            read the config file from standard input
   KEYLATCH_TIMEOUT=60 keylatch              set anything through the environment, between file and options
   KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
-  keylatch --healthcheck --port 7000        ask a running server whether it is alive
+  keylatch --healthcheck --port 7000        ask the server with these settings whether it is alive
+  keylatch --healthcheck --running          ask whatever server of this binary runs here, as in a container
 ";
 
-/// The words of the command line, as clap sees them.
-#[derive(Debug, Parser)]
-#[command(
-    name = "keylatch",
-    about = "An in-memory key-value server that speaks RESP, the Redis protocol",
-    override_usage = USAGE,
-    disable_version_flag = true,
-    disable_help_flag = true
-)]
-struct Words {
-    /// Print this help.
-    #[arg(short, long)]
-    help: bool,
-    /// Print the version.
-    #[arg(short, long)]
-    version: bool,
-    /// Ask the server that these settings would start whether it is alive: exit status 0 if so.
-    #[arg(long)]
-    healthcheck: bool,
-    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    raw: Vec<OsString>,
-}
+/// The settings that most people look for; all others are shown by `--help-all`.
+const OFTEN_USED: [&str; 25] = [
+    "port",
+    "bind",
+    "unixsocket",
+    "protected-mode",
+    "requirepass",
+    "aclfile",
+    "tls-port",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
+    "maxclients",
+    "timeout",
+    "maxmemory",
+    "maxmemory-policy",
+    "databases",
+    "notify-keyspace-events",
+    "worker-threads",
+    "dir",
+    "logfile",
+    "loglevel",
+    "daemonize",
+    "pidfile",
+    "supervised",
+    "enable-debug-command",
+];
 
 /// Says what the command line asks for.
 #[derive(Debug)]
@@ -62,8 +79,15 @@ pub enum Invocation {
         /// The absolute path of the config file.
         config_file: Option<PathBuf>,
     },
-    /// Ask the server with these settings whether it is alive.
-    Healthcheck(Box<Config>),
+    /// Ask a server whether it is alive.
+    Healthcheck {
+        /// Which server.
+        question: Question,
+        /// The settings of the server, where the question does not say otherwise.
+        config: Box<Config>,
+    },
+    /// Be redis-cli, with these words behind its name.
+    RedisCli(Vec<Vec<u8>>),
     /// Print this text and end with status 0.
     Print(String),
 }
@@ -71,7 +95,7 @@ pub enum Invocation {
 /// Says why no server can be started; `Display` is the text for standard error.
 #[derive(Debug)]
 pub enum CliError {
-    /// The words do not fit the usage.
+    /// An option of the health check is used wrongly.
     Usage(String),
     /// The settings are refused.
     Config(LoadError),
@@ -84,7 +108,7 @@ impl fmt::Display for CliError {
         match self {
             CliError::Usage(text) => f.write_str(text),
             CliError::Config(cause) => cause.fmt(f),
-            CliError::Io(cause) => write!(f, "Fatal error, can't read the configuration: {cause}"),
+            CliError::Io(cause) => write!(f, "Fatal error, can't read the configuration: {}", system_text(cause)),
         }
     }
 }
@@ -98,51 +122,121 @@ impl error::Error for CliError {}
 /// The text to print on standard error before ending with status 1.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
     let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
-    let environment = environment_text(environment).map_err(CliError::Config)?;
-    parse_with(args, &environment, &mut io::stdin())
+    let environment = || environment_text(environment).map_err(CliError::Config);
+    parse_with(args, environment, &mut io::stdin())
 }
 
 fn parse_with(
-    args: impl Iterator<Item = OsString>,
-    environment: &[u8],
+    mut args: impl Iterator<Item = OsString>,
+    environment: impl FnOnce() -> Result<Vec<u8>, CliError>,
     stdin: &mut dyn Read,
 ) -> Result<Invocation, CliError> {
-    let usage = |error: clap::Error| CliError::Usage(error.to_string());
-    let matches = Words::command().try_get_matches_from(args).map_err(usage)?;
-    let words = Words::from_arg_matches(&matches).map_err(usage)?;
-    if words.help {
-        return Ok(Invocation::Print(help()));
+    let program = args.next().unwrap_or_default();
+    let mut raw: Vec<Vec<u8>> = args.map(OsString::into_vec).collect();
+    let is_client = |word: &Path| word.file_name().is_some_and(|name| name == "redis-cli");
+    if is_client(Path::new(&program)) || take_program_name(&mut raw, &["redis-cli"]) {
+        return Ok(Invocation::RedisCli(raw));
     }
-    if words.version {
-        return Ok(Invocation::Print(version()));
-    }
-    let mut raw: Vec<Vec<u8>> = words.raw.into_iter().map(OsString::into_vec).collect();
-    take_program_name(&mut raw);
+    take_program_name(&mut raw, &["redis-server", "keylatch"]);
+    let question = match raw.first().map_or(&b""[..], |word| word) {
+        b"-h" | b"--help" => return Ok(Invocation::Print(help())),
+        b"--help-all" => return Ok(Invocation::Print(help_all())),
+        b"-v" | b"--version" => return Ok(Invocation::Print(version("Redis server"))),
+        b"--healthcheck" => {
+            raw.remove(0);
+            Some(take_question(&mut raw)?)
+        }
+        _ => None,
+    };
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
-    let options = [environment, &options_text(&raw)].concat();
+    let options = [environment()?, options_text(&raw)].concat();
     let config = load(config_file.as_deref(), piped.as_deref(), &options).map_err(CliError::Config).map(Box::new)?;
-    Ok(match words.healthcheck {
-        true => Invocation::Healthcheck(config),
-        false => Invocation::Run { config, config_file },
+    Ok(match question {
+        Some(question) => Invocation::Healthcheck { question, config },
+        None => Invocation::Run { config, config_file },
     })
 }
 
+/// Returns the help that fits two screens.
 fn help() -> String {
-    let mut command = Words::command().after_help(format!("{EXAMPLES}\n{}", settings_help()));
-    command.render_help().to_string()
+    let mut text =
+        format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\nOften used settings, as --name value or as lines of a file:\n");
+    for (_, setting) in OFTEN_USED.iter().filter_map(|name| Setting::find(name.as_bytes())) {
+        text.push_str(&shortened(&setting_help(setting)));
+    }
+    text.push_str("\n  keylatch --help-all lists all settings; redis.conf.example documents them.\n");
+    text
 }
 
-fn version() -> String {
-    format!("keylatch v={} bits={} protocol=redis-7.0\n", env!("CARGO_PKG_VERSION"), usize::BITS)
+/// Leaves the details of a setting to the longer help; its default stays.
+fn shortened(line: &str) -> String {
+    let line = line.trim_end();
+    let (text, default) = line.find(" [").map_or((line, ""), |at| line.split_at(at));
+    match [": ", "; "].iter().filter_map(|mark| text.find(mark)).min() {
+        Some(at) => format!("{}.{default}\n", &text[..at]),
+        None => format!("{text}{default}\n"),
+    }
 }
 
-/// Takes the name of the program off, which the command of a container made for Redis repeats: `redis-server --port 7000`.
-fn take_program_name(raw: &mut Vec<Vec<u8>>) {
-    let is_program = |word: &Vec<u8>| word == b"redis-server" || word == b"keylatch";
-    if raw.first().is_some_and(|word| is_program(word) && !Path::new(&OsString::from_vec(word.clone())).is_file()) {
+fn help_all() -> String {
+    format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\n{}", settings_help())
+}
+
+/// Returns the line that tools read to see which Redis this is, and which keylatch.
+pub fn version(program: &str) -> String {
+    #[cfg(feature = "jemalloc")]
+    let malloc = format!("jemalloc-{}", tikv_jemalloc_ctl::version::read().unwrap_or_default());
+    #[cfg(not(feature = "jemalloc"))]
+    let malloc = "libc".to_owned();
+    let malloc = malloc.splitn(3, '-').take(2).collect::<Vec<_>>().join("-");
+    let (bits, keylatch) = (usize::BITS, env!("CARGO_PKG_VERSION"));
+    format!("{program} v={REDIS_VERSION} sha=00000000:0 malloc={malloc} bits={bits} build=0 keylatch={keylatch}\n")
+}
+
+/// Takes the name of a program off, which the command of a container made for Redis repeats: `redis-server --port 7000`.
+fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
+    let is_program = |word: &Vec<u8>| names.iter().any(|name| word == name.as_bytes());
+    let is_named =
+        raw.first().is_some_and(|word| is_program(word) && !Path::new(&OsString::from_vec(word.clone())).is_file());
+    if is_named {
         raw.remove(0);
     }
+    is_named
+}
+
+/// Takes the options of the health check off, wherever they stand but as the value of a setting.
+fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
+    let mut question = Question::default();
+    let mut settings: Vec<Vec<u8>> = Vec::new();
+    let mut words = std::mem::take(raw).into_iter();
+    let mut is_value = false;
+    while let Some(word) = words.next() {
+        let wrong = |what: &str| CliError::Usage(format!("--healthcheck: {} needs {what}", word.escape_ascii()));
+        match &word[..] {
+            b"--tls" => question.tls = true,
+            b"--running" => question.running = true,
+            b"-h" | b"-p" | b"-s" if !is_value => {
+                let value = words.next().ok_or_else(|| wrong("a value"))?;
+                match &word[..] {
+                    b"-h" => question.host = Some(String::from_utf8_lossy(&value).into_owned()),
+                    b"-s" => question.socket = Some(PathBuf::from(OsString::from_vec(value))),
+                    _ => {
+                        let port = std::str::from_utf8(&value).ok().and_then(|port| port.parse().ok());
+                        question.port = Some(port.ok_or_else(|| wrong("the number of a port"))?);
+                    }
+                }
+            }
+            _ => {
+                is_value = word.starts_with(b"--");
+                settings.push(word);
+                continue;
+            }
+        }
+        is_value = false;
+    }
+    *raw = settings;
+    Ok(question)
 }
 
 /// Takes the first word off when it names a file, which is when it does not start with a dash.
@@ -180,7 +274,8 @@ mod tests {
 
     fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
         let args = ["keylatch"].iter().chain(words).map(OsString::from);
-        parse_with(args, b"maxclients \"77\"\n", &mut stdin.as_bytes()).map_err(|error| error.to_string())
+        let environment = || Ok(b"maxclients \"77\"\n".to_vec());
+        parse_with(args, environment, &mut stdin.as_bytes()).map_err(|error| error.to_string())
     }
 
     fn config(words: &[&str], stdin: &str) -> Config {
@@ -232,18 +327,65 @@ mod tests {
         }
     }
 
-    #[test]
-    fn help_and_version_are_printed() {
-        for words in [["-h"], ["--help"]] {
-            let Ok(Invocation::Print(text)) = invoke(&words, "") else { panic!("{words:?}") };
-            assert!(
-                text.contains(USAGE) && text.contains("--maxclients <number>") && text.contains("Examples:"),
-                "{text}"
-            );
+    fn printed(words: &[&str]) -> String {
+        match invoke(words, "") {
+            Ok(Invocation::Print(text)) => text,
+            other => panic!("{words:?}: {other:?}"),
         }
-        for words in [["-v"], ["--version"]] {
-            let Ok(Invocation::Print(text)) = invoke(&words, "") else { panic!("{words:?}") };
-            assert!(text.starts_with("keylatch v=") && text.lines().count() == 1, "{text}");
+    }
+
+    #[test]
+    fn the_help_fits_two_screens_and_names_the_one_with_everything() {
+        for flag in ["-h", "--help"] {
+            let text = printed(&[flag]);
+            assert!(text.lines().count() <= 60 && !text.contains("no effect"), "{text}");
+            for part in [USAGE, "--maxclients <number>", "--requirepass", "Examples:", "--help-all"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            let settings = text.lines().filter(|line| line.starts_with("    --")).count();
+            assert_eq!(settings, OFTEN_USED.len(), "one of them is no setting");
+        }
+        let text = printed(&["--help-all"]);
+        assert!(text.contains("--maxclients <number>") && text.contains("--activerehashing"), "{text}");
+    }
+
+    #[test]
+    fn the_version_has_the_form_of_redis_server() {
+        for words in [&["-v"][..], &["--version"], &["redis-server", "--version"]] {
+            let text = printed(words);
+            assert!(text.starts_with(&format!("Redis server v={REDIS_VERSION} sha=")), "{text}");
+            assert!(text.ends_with(&format!(" keylatch={}\n", env!("CARGO_PKG_VERSION"))), "{text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_program_makes_it_a_client() {
+        let invoke = |args: &[&str]| {
+            parse_with(args.iter().map(OsString::from), || Ok(Vec::new()), &mut &b""[..]).expect("no settings")
+        };
+        for args in [&["redis-cli", "-p", "1", "ping"][..], &["/usr/bin/redis-cli", "-p", "1", "ping"]] {
+            assert!(matches!(invoke(args), Invocation::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));
+        }
+        assert!(
+            matches!(invoke(&["keylatch", "redis-cli", "ping"]), Invocation::RedisCli(words) if words == [b"ping"])
+        );
+    }
+
+    #[test]
+    fn the_health_check_takes_its_options_and_leaves_the_settings() {
+        let Ok(Invocation::Healthcheck { question, config }) =
+            invoke(&["--healthcheck", "-h", "db", "--requirepass", "-p", "-p", "7000", "--timeout", "5", "--tls"], "")
+        else {
+            panic!("a health check")
+        };
+        let expected = Question { host: Some("db".into()), port: Some(7000), tls: true, ..Question::default() };
+        assert_eq!((question, config.timeout_s, config.requirepass), (expected, 5, Some(b"-p".to_vec())));
+        for (words, expected) in [
+            (&["--healthcheck", "-h"][..], "--healthcheck: -h needs a value"),
+            (&["--healthcheck", "-p", "x"], "--healthcheck: -p needs the number of a port"),
+        ] {
+            assert_eq!(invoke(words, "").expect_err("refused"), expected);
         }
     }
 

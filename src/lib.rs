@@ -52,18 +52,25 @@
 //! ```
 
 pub mod acl;
+#[cfg(feature = "binary")]
 pub mod cli;
 pub mod clients;
 pub mod clock;
 pub mod command;
 pub mod config;
 pub mod connection;
+#[cfg(feature = "binary")]
+pub mod daemon;
+#[cfg(feature = "binary")]
+pub mod dial;
 pub mod error;
 pub mod executor;
 pub mod glob;
 pub mod handshakes;
+#[cfg(feature = "binary")]
 pub mod healthcheck;
 pub mod listening;
+#[cfg(feature = "binary")]
 pub mod logging;
 pub mod mailbox;
 pub mod namespace;
@@ -71,9 +78,12 @@ pub mod notify;
 pub mod observe;
 pub mod panics;
 pub mod pause;
+#[cfg(feature = "binary")]
 pub mod process;
 pub mod pubsub;
 pub mod rdb;
+#[cfg(feature = "binary")]
+pub mod redis_cli;
 pub mod resp;
 pub mod scratch;
 #[cfg(feature = "lua")]

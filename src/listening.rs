@@ -2,6 +2,8 @@
 //!
 //! What it is not: it accepts nobody. Invariant: a port that cannot be changed stays as it was.
 
+use std::error;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::path::Path;
@@ -12,7 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{Config, Effect, SetError, Setting};
+use crate::config::{Config, Effect, SetError, Setting, system_text};
 #[cfg(feature = "tls")]
 use crate::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -32,6 +34,34 @@ pub fn has_plain_port(config: &Config) -> bool {
 pub fn takes_free_port(config: &Config) -> bool {
     config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
 }
+
+/// Says where the server could not listen; the error of a start that fails so.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The address, or the path of the Unix socket.
+    pub place: String,
+    /// The port; none for a Unix socket.
+    pub port: Option<u16>,
+    cause: String,
+}
+
+impl ListenError {
+    fn wrap(place: String, port: Option<u16>, cause: &io::Error) -> io::Error {
+        io::Error::new(cause.kind(), ListenError { place, port, cause: system_text(cause) })
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ListenError { place, port, cause } = self;
+        match port {
+            Some(port) => write!(f, "could not listen on {place}:{port}: {cause}"),
+            None => write!(f, "could not listen on {place}: {cause}"),
+        }
+    }
+}
+
+impl error::Error for ListenError {}
 
 /// One port, at every address of `bind`.
 #[derive(Default)]
@@ -216,8 +246,8 @@ fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
 pub fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
     // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
     let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("could not listen on {}: {error}", path.display())))?;
+    let listener =
+        UnixListener::bind(path).map_err(|error| ListenError::wrap(path.display().to_string(), None, &error))?;
     if let Some(mode) = permissions {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
@@ -244,12 +274,13 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
                 info!(address, cause = %error, "not listening on an address this machine does not have");
             }
             Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("could not listen on {address}:{port}: {error}")));
+                return Err(ListenError::wrap(address.to_owned(), Some(port), &error));
             }
         }
     }
     if listeners.is_empty() && !config.bind.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "none of the addresses of bind is available"));
+        let cause = io::Error::new(io::ErrorKind::AddrNotAvailable, "none of these addresses is available");
+        return Err(ListenError::wrap(config.bind.join(" "), Some(port), &cause));
     }
     Ok(listeners)
 }

@@ -8,10 +8,13 @@
 //! The mark before the text is the level: `.` debug, `-` verbose, `*` notice, `#` warning. Times are in UTC.
 
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::sync::Mutex;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
@@ -41,8 +44,8 @@ impl Log {
         match &config.logfile {
             None => registry.with(layer().with_ansi(false).event_format(line)).init(),
             Some(path) => {
-                let file = Mutex::new(OpenOptions::new().create(true).append(true).open(path)?);
-                registry.with(layer().with_ansi(false).event_format(line).with_writer(file)).init();
+                let file = LogFile::open(path)?;
+                registry.with(layer().with_ansi(false).event_format(line).with_writer(move || file.current())).init();
             }
         }
         Ok(Log { filter: handle })
@@ -53,6 +56,51 @@ impl Log {
         // The filter is there as long as the process logs.
         let _ = self.filter.reload(filter(level));
     }
+}
+
+/// The file that `logfile` names, also after the one that was opened has been renamed or removed, as logrotate does.
+struct LogFile {
+    path: PathBuf,
+    opened: Mutex<Opened>,
+}
+
+/// An open file, and which one it is.
+struct Opened {
+    file: Arc<File>,
+    identity: Identity,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        // The server changes its directory later.
+        let path = absolute(path)?;
+        Ok(LogFile { opened: Mutex::new(Opened::at(&path)?), path })
+    }
+
+    /// Returns the file for the next line. When another one cannot be opened, lines go on where they went.
+    fn current(&self) -> Arc<File> {
+        let mut opened = self.opened.lock();
+        if identity(std::fs::metadata(&self.path)).ok() != Some(opened.identity)
+            && let Ok(another) = Opened::at(&self.path)
+        {
+            *opened = another;
+        }
+        opened.file.clone()
+    }
+}
+
+impl Opened {
+    fn at(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Opened { identity: identity(file.metadata())?, file: Arc::new(file) })
+    }
+}
+
+fn identity(metadata: io::Result<Metadata>) -> io::Result<Identity> {
+    metadata.map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -1,28 +1,28 @@
 //! The `keylatch` binary: read the command line, run, tell how it went.
 
-use std::fmt::Display;
 use std::process::ExitCode;
 
 use keylatch::cli::{self, Invocation};
-use keylatch::{healthcheck, process};
+use keylatch::process::{self, Console};
+use keylatch::{healthcheck, redis_cli};
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let outcome = match cli::parse(std::env::args_os()) {
+    match cli::parse(std::env::args_os()) {
+        Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, Console { say, complain }),
+        Ok(Invocation::Healthcheck { question, config }) => match healthcheck::ask(&question, &config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string()),
+        },
+        Ok(Invocation::RedisCli(words)) => redis_cli::run(words, &cli::version("redis-cli"), complain),
         Ok(Invocation::Print(text)) => {
             say(text.trim_end());
-            return ExitCode::SUCCESS;
+            ExitCode::SUCCESS
         }
-        Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, say),
-        Ok(Invocation::Healthcheck(config)) => healthcheck::ask(&config),
-        Err(error) => return fail(&error),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+        Err(error) => fail(&error.to_string()),
     }
 }
 
@@ -32,7 +32,11 @@ fn say(text: &str) {
 }
 
 #[expect(clippy::print_stderr, reason = "a start that fails is told where the caller looks")]
-fn fail(error: &dyn Display) -> ExitCode {
-    eprintln!("{error}");
+fn complain(text: &str) {
+    eprintln!("{text}");
+}
+
+fn fail(text: &str) -> ExitCode {
+    complain(text);
     ExitCode::FAILURE
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process;
+use std::process::{self, ExitCode};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::{SetError, Supervisor, inert_changes, system_text};
-use crate::listening::{has_plain_port, takes_free_port};
+use crate::daemon::{self, Side};
+use crate::listening::{ListenError, has_plain_port, takes_free_port};
 use crate::logging::Log;
 use crate::shutdown::shut_down;
 use crate::{Config, Server, worker};
@@ -29,18 +30,115 @@ const GRACE: Duration = Duration::from_secs(8);
 /// How many file descriptors are not for clients, as in Redis.
 const RESERVED_FILES: u64 = 32;
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT. Calls `announce` once it is ready on a port that was free to choose, with
-/// a line of JSON that tells which.
-///
-/// # Errors
-/// When the directory, the log file or an address cannot be used.
-pub fn run(mut config: Config, config_file: Option<PathBuf>, announce: impl FnOnce(&str)) -> io::Result<()> {
-    std::env::set_current_dir(&config.dir)?;
+/// Where Redis writes the process id of a server in the background that names no file.
+const DEFAULT_PIDFILE: &str = "/var/run/redis.pid";
+
+/// How to speak to whoever has started the process.
+#[derive(Clone, Copy)]
+pub struct Console {
+    /// Prints a line on standard output.
+    pub say: fn(&str),
+    /// Prints a line on standard error.
+    pub complain: fn(&str),
+}
+
+/// Why the process ends with status 1.
+struct Failure {
+    cause: io::Error,
+    /// Whether whoever looks at standard output knows, because the log goes there.
+    is_known: bool,
+}
+
+impl From<io::Error> for Failure {
+    fn from(cause: io::Error) -> Self {
+        Failure { cause, is_known: false }
+    }
+}
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. Says, once it is ready on a port that was
+/// free to choose, which one, by a line of JSON. Must be called before the process has a second thread.
+pub fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
+    if !config.daemonize || is_supervised(config.supervised) {
+        let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
+        let served = serve_process(config, config_file, ready);
+        return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);
+    }
+    match daemon::fork() {
+        Ok(Side::Starter(Ok(text))) => {
+            text.lines().for_each(console.say);
+            ExitCode::SUCCESS
+        }
+        Ok(Side::Starter(Err(cause))) | Err(cause) => fail(&Failure::from(cause), console),
+        Ok(Side::Daemon(report)) => {
+            restart_allocator_threads();
+            config.pidfile.get_or_insert_with(|| DEFAULT_PIDFILE.into());
+            let mut report = Some(report);
+            let ready =
+                |line: Option<&str>| report.take().into_iter().for_each(|it| it.ready(line.unwrap_or_default()));
+            let Err(failure) = serve_process(config, config_file, ready) else { return ExitCode::SUCCESS };
+            report.take().into_iter().for_each(|report| report.failed(&failure.cause.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells of a failure once.
+fn fail(failure: &Failure, console: Console) -> ExitCode {
+    if !failure.is_known {
+        (console.complain)(&failure.cause.to_string());
+    }
+    ExitCode::FAILURE
+}
+
+/// Returns whether a supervisor has started the process and wants it in the foreground, as Redis finds it out.
+fn is_supervised(supervisor: Supervisor) -> bool {
+    let is_set = |variable: &str| std::env::var_os(variable).is_some();
+    match supervisor {
+        Supervisor::No => false,
+        Supervisor::Systemd => is_set("NOTIFY_SOCKET"),
+        Supervisor::Upstart => is_set("UPSTART_JOB"),
+        Supervisor::Auto => is_set("NOTIFY_SOCKET") || is_set("UPSTART_JOB"),
+    }
+}
+
+/// jemalloc's threads, which give memory back, stay behind in the process that has forked.
+fn restart_allocator_threads() {
+    #[cfg(feature = "jemalloc")]
+    if let Err(cause) = tikv_jemalloc_ctl::background_thread::write(true) {
+        warn!(%cause, "failed to start the threads of the allocator");
+    }
+}
+
+/// Serves in this process, calls `ready` once, and logs why when it fails.
+fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Option<&str>)) -> Result<(), Failure> {
+    std::env::set_current_dir(&config.dir).map_err(|cause| {
+        let (dir, reason) = (config.dir.display(), system_text(&cause));
+        io::Error::new(cause.kind(), format!("Can't change to the directory '{dir}': {reason}"))
+    })?;
     let log = Log::start(&config).map_err(|cause| {
         let version = env!("CARGO_PKG_VERSION");
         let reason = format!("Can't open the log file: {}", system_text(&cause));
         io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
     })?;
+    let is_known = config.logfile.is_none();
+    serve_with_log(config, file, log, ready).map_err(|cause| {
+        match cause.get_ref().and_then(|cause| cause.downcast_ref::<ListenError>()) {
+            // The words that suites look for.
+            Some(ListenError { port: Some(port), .. }) => {
+                warn!("Failed listening on port {port} (tcp), aborting: {cause}");
+            }
+            _ => warn!("Aborting: {cause}"),
+        }
+        Failure { cause, is_known }
+    })
+}
+
+fn serve_with_log(
+    mut config: Config,
+    config_file: Option<PathBuf>,
+    log: Log,
+    ready: impl FnOnce(Option<&str>),
+) -> io::Result<()> {
     // The blank before PID is what tools look for in the log of redis-server.
     info!("keylatch {} is starting, PID: {}", env!("CARGO_PKG_VERSION"), process::id());
     if config.always_show_logo || config.logfile.is_none() && io::stdout().is_terminal() {
@@ -54,7 +152,7 @@ pub fn run(mut config: Config, config_file: Option<PathBuf>, announce: impl FnOn
     config.maxclients = files_for_clients(config.maxclients);
     let pidfile = config.pidfile.clone();
     write_pidfile(pidfile.as_deref());
-    let served = serve(config, config_file, log, announce);
+    let served = serve(config, config_file, log, ready);
     if let Some(path) = pidfile {
         info!("Removing the pid file.");
         // Whoever removed it before us has done our work.
@@ -81,7 +179,6 @@ fn refuse_modules(config: &Config) -> io::Result<()> {
     } else {
         return Ok(());
     };
-    warn!("{reason}");
     Err(io::Error::other(reason))
 }
 
@@ -126,20 +223,17 @@ fn follow_settings(log: &Log, old: &Config, new: &Config) -> Result<(), SetError
     Ok(())
 }
 
-fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl FnOnce(&str)) -> io::Result<()> {
+fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
     let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
-    let port = config.port;
     let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
-        let server = builder.start().await.inspect_err(|cause| {
-            warn!(%cause, "Failed listening on port {port} (tcp), aborting.");
-        })?;
+        let server = builder.start().await?;
         server.namespace().settings.on_change(move |old, new| follow_settings(&log, old, new));
         info!("Server initialized");
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
@@ -150,10 +244,9 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, announce: impl 
             info!("Ready to accept connections unix");
         }
         notify(supervisor, NotifyState::Ready);
-        if is_free_port {
-            let (addr, pid) = (server.addr(), process::id());
-            announce(&format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port()));
-        }
+        let (addr, pid) = (server.addr(), process::id());
+        let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
+        ready(is_free_port.then_some(&line));
         signals.until_stopped(&server).await;
         end_in_time()?;
         notify(supervisor, NotifyState::Stopping);

@@ -1,4 +1,4 @@
-//! Texts generated from the table: `redis.conf.example` and the settings in `--help`.
+//! Texts generated from the table: `redis.conf.example` and the settings in `--help` and `--help-all`.
 //!
 //! Invariant: the example file, read as a config file, gives the defaults.
 
@@ -39,19 +39,20 @@ pub fn example_file() -> String {
     file
 }
 
-/// Returns the list of settings for `--help`: one line each, with type, first sentence and default.
+/// Returns the list of settings for `--help-all`: one line each, with type, first sentence and default.
 pub fn settings_help() -> String {
     let mut help = String::from("Settings, as --name value or as lines of a config file:\n");
     for section in sections() {
         help.push_str(&format!("\n  {section}:\n"));
         for setting in in_section(section) {
-            help.push_str(&help_line(setting));
+            help.push_str(&setting_help(setting));
         }
     }
     help
 }
 
-fn help_line(setting: &Setting) -> String {
+/// Returns the line of one setting in the help.
+pub fn setting_help(setting: &Setting) -> String {
     let option = format!("--{} {}", setting.name, setting.kind.describe());
     let doc = setting.doc_text();
     let sentence = doc.split_inclusive(". ").next().unwrap_or_default().trim_end();

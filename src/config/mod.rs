@@ -22,7 +22,7 @@ mod text;
 use std::fmt;
 
 pub use environment::environment_text;
-pub use example::{example_file, settings_help};
+pub use example::{example_file, setting_help, settings_help};
 pub use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
 };

@@ -223,7 +223,8 @@ const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 
 honoured! {
     "Network" {
-        /// Accepts TCP connections on this port; 0 takes a free one and prints it as a line of JSON on standard output.
+        /// Accepts TCP connections on this port. 0 beside `tls-port` or `unixsocket` accepts none; alone it takes a free
+        /// port and prints it as a line of JSON on standard output.
         "port" port: u16 = "6379", Kind::Int(0, 65535), Runtime, Honoured;
         /// Listens on these addresses. `*` is all of IPv4 and `::*` all of IPv6; one that starts with `-` may be
         /// missing on this machine.
@@ -260,9 +261,9 @@ honoured! {
         "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
         /// Prints the start-up banner even when the log does not go to a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Honoured;
-        /// Would run the server in the background. keylatch always stays in the foreground, where supervisors and
-        /// containers want it.
-        "daemonize" daemonize: bool = "no", Kind::Switch, Start, Nothing;
+        /// Runs the server in the background, unless a supervisor has started it. The process that was started ends when
+        /// the server is ready, or with status 1 and the reason when it cannot start.
+        "daemonize" daemonize: bool = "no", Kind::Switch, Start, Honoured;
         /// Would run background work this many times a second. INFO reports it; keylatch expires keys exactly and
         /// needs no such timer.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Nothing;

@@ -1,9 +1,10 @@
 //! What containers and supervisors rely on: settings from the environment, the health check, word to systemd.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Process, binary};
+use crate::process::{Process, binary, text};
 
 fn start_with(variables: &[(&str, &str)]) -> Process {
     Process::run(Command::new(binary()).envs(variables.iter().copied()).args(["--port", "0", "--bind", "127.0.0.1"]))
@@ -77,6 +78,50 @@ fn the_health_check_fails_where_nobody_listens_or_somebody_else_does() {
 }
 
 #[test]
+fn the_health_check_asks_the_host_and_port_that_it_is_given() {
+    let mut process = Process::start(&[]);
+    let port = process.addr().port().to_string();
+    assert!(finds_life(&["-h", "127.0.0.1", "-p", &port]));
+    assert!(finds_life(&["-p", &port, "--maxclients", "5"]));
+    process.signal("KILL");
+    process.wait();
+    let mut command = Command::new(binary());
+    let output = command.args(["--healthcheck", "-h", "127.0.0.1", "-p", &port]).output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!("no healthy server at 127.0.0.1:{port}: Connection refused");
+    assert!(text(&output.stderr).starts_with(&expected), "{output:?}");
+}
+
+#[test]
+fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
+    // Only servers of the very same file are found: this test's own, and none of those of its neighbours.
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("keylatch");
+    std::fs::copy(binary(), &copy).expect("writable");
+    let is_healthy = || {
+        let output = Command::new(&copy).args(["--healthcheck", "--running"]).output().expect("the binary starts");
+        output.status.success()
+    };
+    assert!(!is_healthy(), "nobody listens yet");
+    let on = |options: &[&str]| {
+        let mut process = Process::run(Command::new(&copy).args(["--bind", "127.0.0.1"]).args(options));
+        process.read_until("Ready to accept connections");
+        process
+    };
+    let on_a_port = on(&["--port", "0"]);
+    assert!(is_healthy());
+    let socket = dir.path().join("a socket");
+    let on_a_socket = on(&["--port", "0", "--unixsocket", socket.to_str().expect("a plain path")]);
+    assert!(is_healthy());
+    on_a_port.signal("STOP");
+    assert!(!is_healthy(), "one of two does not answer");
+    drop(on_a_port);
+    assert!(is_healthy());
+    drop(on_a_socket);
+    assert!(!is_healthy(), "nobody listens any more");
+}
+
+#[test]
 fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("notify");
@@ -93,4 +138,28 @@ fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
     process.signal("TERM");
     assert_eq!(receive(), "STOPPING=1\n");
     assert!(process.wait().success());
+}
+
+#[test]
+fn the_unit_starts_the_server_with_the_config_file_of_debian_as_it_is() {
+    // The package's file lies where only root may read it; elsewhere there is nothing to try.
+    let Ok(settings) = std::fs::read_to_string("/etc/redis/redis.conf") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("keylatch.conf"), settings).expect("writable");
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/keylatch.service");
+    let unit = std::fs::read_to_string(unit).expect("the unit").replace("\\\n", " ");
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    let path = dir.path().to_str().expect("a plain path");
+    let line = line.replace("${CREDENTIALS_DIRECTORY}", path).replace("/var/lib/keylatch", path);
+    let words = keylatch::config::split_words(line.as_bytes()).expect("balanced quotes");
+    let words: Vec<String> = words.iter().skip(1).map(|word| text(word)).collect();
+    // systemd has set this for a unit of its type.
+    let systemd = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
+    let mut command = Command::new(binary());
+    command.env("NOTIFY_SOCKET", dir.path().join("notify")).args(words).args(["--port", "0", "--bind", "127.0.0.1"]);
+    let mut process = Process::run(&mut command);
+    process.client().expect(&[("PING", "+PONG"), ("CONFIG GET logfile", "*2 $7 logfile $0 ")]);
+    let mut word = [0; 64];
+    let len = systemd.recv(&mut word).expect("a message");
+    assert_eq!(text(&word[..len]), "READY=1\n");
 }

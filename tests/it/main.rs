@@ -11,6 +11,7 @@ mod conditions;
 mod config;
 mod connection;
 mod corpus;
+mod daemon;
 mod deployment;
 mod differential;
 mod dump;
@@ -33,6 +34,7 @@ mod panics;
 mod process;
 mod protocol;
 mod pubsub;
+mod redis_cli;
 mod scan;
 #[cfg(feature = "lua")]
 mod script;

@@ -303,6 +303,20 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     let log = process.read_until("Ready to accept connections");
     assert!(log.ends_with("Ready to accept connections tls\n"), "{log}");
     assert!(authority.is_served(free, true));
+    let port = free.port().to_string();
+    let asks = |args: &[&str]| Command::new(binary()).args(args).output().expect("the binary starts");
+    let healthcheck = |args: &[&str]| asks(&[&["--healthcheck"], args].concat()).status.success();
+    // Without a certificate of its own it is refused, by a server that is alive.
+    assert!(healthcheck(&["--tls", "-h", ADDRESS, "-p", &port]));
+    assert!(healthcheck(&["--bind", ADDRESS, "--port", "0", "--tls-port", &port]));
+    assert!(healthcheck(&["-h", ADDRESS, "-p", &port]), "an alert is a sign of life");
+    let (ca, cert, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
+    let base = ["redis-cli", "--tls", "-h", ADDRESS, "-p", &port, "--cert", &cert, "--key", &key];
+    let cli = |options: &[&str]| asks(&[&base[..], options, &["ping"]].concat());
+    for trust in [&["--cacert", &ca][..], &["--insecure"]] {
+        assert_eq!(cli(trust).stdout, b"PONG\n", "{trust:?}");
+    }
+    assert_eq!(cli(&[]).status.code(), Some(1), "nobody else trusts this authority");
     // Certificates that were renewed in their place are read after SIGHUP.
     let stranger = Authority::new();
     for name in ["ca.crt", "server.crt", "server.key", "client.crt", "client.key"] {

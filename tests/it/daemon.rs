@@ -1,0 +1,166 @@
+//! `daemonize`: the server in the background, and what the process hears that has started it.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::harness::{Client, wait_until};
+use crate::process::{Process, binary, text};
+
+/// A server in the background with a directory of its own, killed when the test ends.
+struct Daemon {
+    dir: TempDir,
+    pid: u32,
+    addr: SocketAddr,
+    output: Output,
+}
+
+impl Daemon {
+    /// Runs the command on a free port and waits until the process that was started has ended.
+    fn start(command: &mut Command, stdin: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let output = run(command.args(places(dir.path())).args(["--port", "0", "--bind", "127.0.0.1"]), stdin);
+        let said = text(&output.stdout);
+        let field = |name: &str| {
+            let (_, rest) = said.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name}: {output:?}"));
+            rest.split([',', '}']).next().expect("a value").parse::<u32>().expect("a number")
+        };
+        let port = u16::try_from(field("port")).expect("a port");
+        Daemon { dir, pid: field("pid"), addr: ([127, 0, 0, 1], port).into(), output }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn proc(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join(name)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
+    }
+}
+
+/// Returns options that keep everything a server writes in a directory of the test's.
+fn places(dir: &Path) -> Vec<String> {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let options = [("dir", dir.display().to_string()), ("pidfile", path("pid")), ("logfile", path("log"))];
+    options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command, stdin: &str) -> Output {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().expect("the binary starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    // A server that reads no standard input may have closed it.
+    let _ = pipe.write_all(stdin.as_bytes());
+    drop(pipe);
+    child.wait_with_output().expect("a child of ours")
+}
+
+fn daemonized() -> Command {
+    let mut command = Command::new(binary());
+    command.args(["--daemonize", "yes"]);
+    command
+}
+
+#[test]
+fn the_process_that_was_started_ends_with_status_0_when_the_server_in_the_background_can_be_used() {
+    let daemon = Daemon::start(&mut daemonized(), "");
+    assert!(daemon.output.status.success() && daemon.output.stderr.is_empty(), "{:?}", daemon.output);
+    let mut client = Client::connect(daemon.addr);
+    client.expect(&[("PING", "+PONG"), ("CONFIG GET daemonize", "*2 $9 daemonize $3 yes")]);
+    assert_eq!(client.info("process_id"), daemon.pid.to_string());
+    assert_eq!(fs::read_to_string(daemon.file("pid")).expect("the pid file"), format!("{}\n", daemon.pid));
+    let log = fs::read_to_string(daemon.file("log")).expect("the log");
+    assert!(log.contains(&format!(" PID: {}", daemon.pid)) && !log.contains("'daemonize'"), "{log}");
+    client.send(b"SHUTDOWN\r\n");
+    assert_eq!(client.read_to_end(), b"");
+    wait_until(|| !daemon.file("pid").exists());
+}
+
+#[test]
+fn a_server_in_the_background_has_a_session_of_its_own_and_no_terminal() {
+    let daemon = Daemon::start(&mut daemonized(), "");
+    let stat = fs::read_to_string(daemon.proc("stat")).expect("Linux");
+    let (_, fields) = stat.rsplit_once(") ").expect("the name stands in parentheses");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let (group, session, terminal) = (fields[2], fields[3], fields[4]);
+    assert_eq!((group, session, terminal), (&*daemon.pid.to_string(), &*daemon.pid.to_string(), "0"));
+    for fd in ["fd/0", "fd/1", "fd/2"] {
+        assert_eq!(fs::read_link(daemon.proc(fd)).expect("open"), Path::new("/dev/null"), "{fd}");
+    }
+}
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn the_allocators_threads_run_in_the_background_too() {
+    let daemon = Daemon::start(&mut daemonized(), "");
+    let is_allocators =
+        |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.contains("jemalloc"));
+    wait_until(|| fs::read_dir(daemon.proc("task")).expect("Linux").flatten().any(is_allocators));
+}
+
+#[test]
+fn settings_from_standard_input_reach_the_background() {
+    let mut command = Command::new(binary());
+    let daemon = Daemon::start(command.arg("-"), "daemonize yes\ndatabases 3\n");
+    Client::connect(daemon.addr).expect(&[("CONFIG GET databases", "*2 $9 databases $1 3")]);
+}
+
+#[test]
+fn a_start_that_fails_in_the_background_is_told_to_the_process_that_was_started() {
+    let mut other = Process::start(&[]);
+    let taken = other.addr();
+    let dir = tempfile::tempdir().expect("a directory");
+    let port = taken.port().to_string();
+    let output = run(daemonized().args(places(dir.path())).args(["--port", &port, "--bind", "127.0.0.1"]), "");
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!("could not listen on {taken}: Address already in use\n");
+    assert_eq!((text(&output.stderr), text(&output.stdout)), (expected, String::new()));
+    let log = fs::read_to_string(dir.path().join("log")).expect("the log");
+    assert!(log.contains(&format!("Failed listening on port {port}")), "{log}");
+    // Also when there is no log yet.
+    let nowhere = dir.path().join("nowhere");
+    let output = run(daemonized().args(places(dir.path())).arg("--logfile").arg(nowhere.join("log")), "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("Can't open the log file: No such file or directory"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_a_supervisor_has_started_stays_in_the_foreground() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("notify");
+    let _systemd = std::os::unix::net::UnixDatagram::bind(&socket).expect("a socket");
+    let mut command = daemonized();
+    command.env("NOTIFY_SOCKET", &socket).args(["--supervised", "auto", "--port", "0", "--bind", "127.0.0.1"]);
+    // The address is read from the child itself, whose process id it tells.
+    Process::run(&mut command).client().expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn the_config_file_of_debian_starts_it_in_the_background() {
+    // The package's file lies where only root may read it; elsewhere there is nothing to try.
+    let Ok(settings) = fs::read_to_string("/etc/redis/redis.conf") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("redis.conf");
+    fs::write(&file, settings).expect("writable");
+    let daemon = Daemon::start(Command::new(binary()).arg(&file), "");
+    assert!(daemon.output.status.success() && daemon.output.stderr.is_empty(), "{:?}", daemon.output);
+    let mut client = Client::connect(daemon.addr);
+    client.expect(&[
+        ("CONFIG GET appendfilename", "*2 $14 appendfilename $14 appendonly.aof"),
+        ("CONFIG GET daemonize", "*2 $9 daemonize $3 yes"),
+        ("CONFIG REWRITE", "+OK"),
+    ]);
+    assert_eq!(client.info("config_file"), file.display().to_string());
+}

@@ -1,0 +1,155 @@
+//! The binary under the name redis-cli, beside the real one: the same words on the command line, the same output.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::harness::TestServer;
+use crate::process::{binary, text};
+
+/// A folder with a link of the name redis-cli to the binary.
+struct Cli {
+    folder: TempDir,
+}
+
+impl Cli {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a directory");
+        std::os::unix::fs::symlink(binary(), folder.path().join("redis-cli")).expect("a link");
+        Cli { folder }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("redis-cli")
+    }
+
+    /// Runs it against a server, with this on standard input.
+    fn run(&self, server: &TestServer, args: &[&str], stdin: &str) -> Output {
+        run(&self.path(), server, args, stdin).expect("the binary starts")
+    }
+}
+
+fn run(program: &Path, server: &TestServer, args: &[&str], stdin: &str) -> std::io::Result<Output> {
+    let mut child = Command::new(program)
+        .args(["-p", &server.addr().port().to_string()])
+        .args(args)
+        .env_remove("REDISCLI_AUTH")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut pipe = child.stdin.take().expect("a pipe");
+    // What reads no standard input may have ended by now.
+    let _ = pipe.write_all(stdin.as_bytes());
+    drop(pipe);
+    child.wait_with_output()
+}
+
+#[test]
+fn replies_are_printed_as_redis_cli_prints_them() {
+    let (cli, server) = (Cli::new(), TestServer::start_with(&[("enable-debug-command", "yes")]));
+    let mut list = vec!["mget"];
+    list.extend(["nosuch", "k", "n"].repeat(4));
+    let commands: [&[&str]; 24] = [
+        &["ping"],
+        &["SET", "k", "a \"b\"\n\u{e9}"],
+        &["set", "n", "41"],
+        &["get", "k"],
+        &["get", "nosuch"],
+        &["strlen", "n"],
+        &["mget", "k", "nosuch", "n"],
+        &list,
+        &["nosuchcmd", "x"],
+        &["-e", "nosuchcmd", "x"],
+        &["-e", "ping"],
+        &["config", "get", "databases"],
+        &["-3", "config", "get", "databases"],
+        &["-3", "client", "trackinginfo"],
+        &["eval", "return {1,{2,'x',{},{'y','z'}},false,'last'}", "0"],
+        &["eval", "return {}", "0"],
+        &["-3", "eval", "redis.setresp(3) return {true, {double=1.5}, {map={a=1}}, {set={b=true}}}", "0"],
+        &["eval", "return redis.error_reply('MY own')", "0"],
+        &["-n", "3", "dbsize"],
+        &["-n", "99", "ping"],
+        &["info", "cluster"],
+        &["memory", "doctor"],
+        &["-3", "debug", "protocol", "push"],
+        &["-u", "redis://127.0.0.1/2", "client", "getname"],
+    ];
+    for command in commands {
+        for form in ["--raw", "--no-raw"] {
+            let args = [&[form], command].concat();
+            let ours = cli.run(&server, &args, "");
+            let theirs = match run(Path::new("redis-cli"), &server, &args, "") {
+                Ok(output) => output,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    assert!(std::env::var_os("KEYLATCH_REQUIRE_REDIS").is_none(), "redis-cli is not on PATH");
+                    return;
+                }
+                Err(error) => panic!("redis-cli does not start: {error}"),
+            };
+            assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{args:?}");
+            assert_eq!(ours.status.code(), theirs.status.code(), "{args:?}");
+            assert_eq!(text(&ours.stderr), text(&theirs.stderr), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn commands_come_from_standard_input_one_in_a_line() {
+    let (cli, server) = (Cli::new(), TestServer::start());
+    let output = cli.run(&server, &[], "SET k \"a b\"\n\nget k\nget 'unbalanced\nINCR n\nquit\nINCR n\n");
+    assert_eq!(text(&output.stdout), "OK\na b\nInvalid argument(s)\n1\n");
+    assert!(output.status.success() && output.stderr.is_empty());
+    let output = cli.run(&server, &["-x", "set", "k"], "the last\nargument");
+    assert_eq!(text(&output.stdout), "OK\n");
+    assert_eq!(text(&cli.run(&server, &["get", "k"], "").stdout), "the last\nargument\n");
+}
+
+#[test]
+fn passwords_and_users_are_those_of_the_options() {
+    let (cli, server) = (Cli::new(), TestServer::start_with(&[("requirepass", "secret")]));
+    server.client().expect(&[("AUTH secret", "+OK"), ("ACL SETUSER bob on >pw +@all ~*", "+OK")]);
+    for login in [&["-a", "secret"][..], &["--pass", "secret"], &["--user", "bob", "-a", "pw"]] {
+        assert_eq!(text(&cli.run(&server, &[login, &["ping"]].concat(), "").stdout), "PONG\n", "{login:?}");
+    }
+    let output = cli.run(&server, &["-a", "wrong", "ping"], "");
+    assert_eq!(text(&output.stdout), "NOAUTH Authentication required.\n\n");
+    assert!(text(&output.stderr).starts_with("AUTH failed: WRONGPASS "), "{output:?}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_a_status_of_1_and_what_is_not_understood_is_named() {
+    let cli = Cli::new();
+    let free = std::net::TcpListener::bind("127.0.0.6:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let port = free.port().to_string();
+    let run = |args: &[&str]| Command::new(cli.path()).args(args).stdin(Stdio::null()).output().expect("it starts");
+    let output = run(&["-h", "127.0.0.6", "-p", &port, "ping"]);
+    assert_eq!(text(&output.stderr), format!("Could not connect to Redis at {free}: Connection refused\n"));
+    assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()));
+    let output = run(&["--bigkeys"]);
+    assert!(text(&output.stderr).contains("'--bigkeys'") && output.status.code() == Some(1), "{output:?}");
+    let output = run(&["--version"]);
+    assert!(text(&output.stdout).starts_with("redis-cli "), "{output:?}");
+    // Where an entry point of a container puts the server's name first.
+    let output = Command::new(binary()).args(["redis-cli", "--help"]).output().expect("it starts");
+    assert!(text(&output.stdout).contains("There is no interactive mode"), "{output:?}");
+}
+
+#[test]
+fn messages_are_printed_until_the_connection_ends_and_shutdown_is_no_failure() {
+    let (cli, server) = (Cli::new(), TestServer::start());
+    std::thread::scope(|scope| {
+        let listener = scope.spawn(|| cli.run(&server, &["subscribe", "ch"], ""));
+        let mut client = server.client();
+        crate::harness::wait_until(|| client.call("PUBLISH ch hello") == ":1");
+        client.call("CLIENT KILL TYPE pubsub");
+        let output = listener.join().expect("no panic");
+        assert!(text(&output.stdout).starts_with("subscribe\nch\n1\nmessage\nch\nhello\n"), "{output:?}");
+        assert_eq!(output.status.code(), Some(1));
+    });
+    let output = cli.run(&server, &["shutdown", "nosave"], "");
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+}
