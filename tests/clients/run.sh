@@ -53,6 +53,7 @@ beside 1 "$work/walk"
 beside 1 perl "$here/walk.pl"
 beside 1 ruby "$here/walk.rb"
 beside 1 php "$here/walk.php"
+"$work/venv/bin/python" -m pytest -q -p no:cacheprovider --redis-exec="$binary" "$here/with_pytest_redis.py"
 py 1 run_seed_lock.py
 py 1 locks.py 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' python-redis-lock 'ShedLock, replayed' \
     'redislock, replayed' 'Laravel lock, replayed' 'Laravel funnel, replayed'
