@@ -83,6 +83,13 @@ fn the_health_check_asks_the_host_and_port_that_it_is_given() {
     let port = process.addr().port().to_string();
     assert!(finds_life(&["-h", "127.0.0.1", "-p", &port]));
     assert!(finds_life(&["-p", &port, "--maxclients", "5"]));
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("keylatch.conf");
+    std::fs::write(&file, format!("port {port}\n")).expect("writable");
+    assert!(finds_life(&[file.to_str().expect("a plain path")]));
+    let mut command = Command::new(binary());
+    command.env("KEYLATCH_PORT", &port).arg("--healthcheck");
+    assert!(command.status().expect("the binary starts").success(), "the port of the environment");
     process.signal("KILL");
     process.wait();
     let mut command = Command::new(binary());
