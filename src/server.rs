@@ -23,7 +23,7 @@ use tracing::{debug, info, warn};
 use crate::acl::Acl;
 use crate::clients::{Class, ClientInfo, Peer};
 use crate::clock::Clock;
-use crate::config::{Config, SetError};
+use crate::config::{Config, LoadError, SetError, load};
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::executor::{Executor, supervise};
@@ -75,7 +75,18 @@ impl Builder {
         self
     }
 
-    /// Replaces all settings. A `port` of 0 takes a free one; beside `tls-port` or `unixsocket` it opens none, as in Redis.
+    /// Sets settings as lines of a `redis.conf`, such as `"maxmemory 10mb\nrequirepass secret"`, and all others to their
+    /// defaults. Unless the lines say where to listen, that is a free port of the loopback interface.
+    ///
+    /// # Errors
+    /// When a line names no setting, or has a bad value; the error quotes it.
+    pub fn settings(self, lines: &str) -> Result<Self, LoadError> {
+        Ok(self.config(load(None, None, format!("port 0\nbind 127.0.0.1\n{lines}").as_bytes())?))
+    }
+
+    /// Replaces all settings, also where to listen, which by default is port 6379 of every interface: see
+    /// [`Builder::settings`] for another way. A `port` of 0 takes a free one; beside `tls-port` or `unixsocket` it opens
+    /// none, as in Redis.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -219,14 +230,22 @@ impl Server {
         self.addr
     }
 
-    /// Returns the address as client libraries want it: `redis://127.0.0.1:6379`.
+    /// Returns the address in the form that client libraries take: `redis://127.0.0.1:6379`, with the password of the
+    /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.addr)
+        let config = self.namespace().settings.current();
+        let scheme = if config.tls_port != 0 && config.port == 0 { "rediss" } else { "redis" };
+        let user = config.requirepass.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
+        format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
     }
 
     /// Moves a manual clock forward; every key that falls due has expired when this returns, and every client whose
     /// time is over has been told to go.
+    ///
+    /// # Panics
+    /// When the server follows the system's clock, which nobody can move: it is to be built with [`Clock::manual`].
     pub fn advance(&self, by: Duration) {
+        assert!(self.namespace().clock.is_manual(), "only a server that is built with Clock::manual() can be advanced");
         self.namespace().clock.advance(by);
         self.sweep();
         self.shared.close_overdue();
@@ -236,7 +255,14 @@ impl Server {
 
     /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an
     /// administrator sets the date; keys with an absolute deadline that has come expire.
+    ///
+    /// # Panics
+    /// As of [`Server::advance`].
     pub fn set_wall_ms(&self, unix_ms: i64) {
+        assert!(
+            self.namespace().clock.is_manual(),
+            "only a server that is built with Clock::manual() has a date to set"
+        );
         self.namespace().clock.set_wall_ms(unix_ms);
         self.sweep();
     }
@@ -535,6 +561,15 @@ impl Shared {
             }
         }
     }
+}
+
+/// Writes bytes as a part of a URL.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let encoded = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encoded).collect()
 }
 
 async fn pause_after(error: &io::Error) {

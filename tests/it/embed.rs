@@ -149,13 +149,21 @@ fn a_manual_clock_stands_still() {
 }
 
 #[test]
-fn a_server_on_the_systems_clock_cannot_be_advanced() {
-    let server = TestServer::start_in_real_time();
-    let mut client = server.client();
-    client.expect(&[("SET k v EX 1000", "+OK")]);
-    server.advance_ms(2_000_000);
-    server.server().set_wall_ms(0);
-    assert!(client.int("TTL k") >= 990);
+#[should_panic(expected = "only a server that is built with Clock::manual() can be advanced")]
+fn a_server_on_the_systems_clock_refuses_to_be_advanced() {
+    TestServer::start_in_real_time().advance_ms(1);
+}
+
+#[test]
+fn settings_are_given_as_lines_of_a_config_file_and_leave_it_on_a_free_loopback_port() {
+    let builder = Server::builder().settings("maxmemory 10mb\nrequirepass p@ss:word\n").expect("valid settings");
+    let server = builder.start_blocking().expect("a free port");
+    assert!(server.addr().ip().is_loopback() && !matches!(server.addr().port(), 0 | 6379));
+    assert_eq!(server.url(), format!("redis://:p%40ss%3Aword@{}", server.addr()));
+    let mut client = Client::connect(server.addr());
+    client.expect(&[("AUTH p@ss:word", "+OK"), ("CONFIG GET maxmemory", "*2 $9 maxmemory $8 10485760")]);
+    let error = Server::builder().settings("maxmemroy 10mb").err().expect("no such setting");
+    assert!(error.to_string().contains("maxmemroy"), "{error}");
 }
 
 #[test]
