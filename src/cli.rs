@@ -14,7 +14,8 @@ use std::{error, fmt};
 
 use crate::command::connection::REDIS_VERSION;
 use crate::config::{
-    Config, LoadError, Setting, environment_text, load, options_text, setting_help, settings_help, system_text,
+    Config, Environment, LoadError, Setting, load_with, options_text, read_environment, setting_help, settings_help,
+    system_text,
 };
 use crate::healthcheck::Question;
 
@@ -122,13 +123,13 @@ impl error::Error for CliError {}
 /// The text to print on standard error before ending with status 1.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
     let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
-    let environment = || environment_text(environment).map_err(CliError::Config);
+    let environment = || read_environment(environment).map_err(CliError::Config);
     parse_with(args, environment, &mut io::stdin())
 }
 
 fn parse_with(
     mut args: impl Iterator<Item = OsString>,
-    environment: impl FnOnce() -> Result<Vec<u8>, CliError>,
+    environment: impl FnOnce() -> Result<Environment, CliError>,
     stdin: &mut dyn Read,
 ) -> Result<Invocation, CliError> {
     let program = args.next().unwrap_or_default();
@@ -150,8 +151,11 @@ fn parse_with(
     };
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
-    let options = [environment()?, options_text(&raw)].concat();
-    let config = load(config_file.as_deref(), piped.as_deref(), &options).map_err(CliError::Config).map(Box::new)?;
+    let environment = environment()?;
+    let (piped, options) = (piped.as_deref(), options_text(&raw));
+    let loaded = load_with(config_file.as_deref(), piped, &environment.lines, &options);
+    let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
+    config.special.unknown_variables = environment.unknown;
     Ok(match question {
         Some(question) => Invocation::Healthcheck { question, config },
         None => Invocation::Run { config, config_file },
@@ -274,7 +278,8 @@ mod tests {
 
     fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
         let args = ["keylatch"].iter().chain(words).map(OsString::from);
-        let environment = || Ok(b"maxclients \"77\"\n".to_vec());
+        let lines = b"maxclients \"77\"\n".to_vec();
+        let environment = || Ok(Environment { lines, unknown: Vec::new() });
         parse_with(args, environment, &mut stdin.as_bytes()).map_err(|error| error.to_string())
     }
 
@@ -314,9 +319,19 @@ mod tests {
     #[test]
     fn refused_words_are_quoted_in_the_error() {
         let cases: &[(&[&str], &str)] = &[
-            (&["--port", "abc"], "at line 3\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer"),
+            (
+                &["--port", "abc"],
+                "Reading the option --port\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer",
+            ),
             (&["--foo", "bar"], ">>> 'foo \"bar\"'\nBad directive or wrong number of arguments"),
-            (&["-x"], ">>> '\"-x\"'\nBad directive or wrong number of arguments"),
+            (
+                &["--prot", "7000"],
+                ">>> 'prot \"7000\"'\nBad directive or wrong number of arguments\nDid you mean 'port'?",
+            ),
+            (
+                &["-x"],
+                "Reading the word -x of the command line\n>>> '\"-x\"'\nBad directive or wrong number of arguments",
+            ),
             (&["--port"], ">>> 'port'\nwrong number of arguments"),
             (&["--loglevel", "a", "b"], ">>> 'loglevel \"a\" \"b\"'\nwrong number of arguments"),
             (&["/nope.conf"], "can't open config file '/nope.conf': No such file or directory"),
@@ -362,7 +377,7 @@ mod tests {
     #[test]
     fn the_name_of_the_program_makes_it_a_client() {
         let invoke = |args: &[&str]| {
-            parse_with(args.iter().map(OsString::from), || Ok(Vec::new()), &mut &b""[..]).expect("no settings")
+            parse_with(args.iter().map(OsString::from), || Ok(Environment::default()), &mut &b""[..]).expect("no settings")
         };
         for args in [&["redis-cli", "-p", "1", "ping"][..], &["/usr/bin/redis-cli", "-p", "1", "ping"]] {
             assert!(matches!(invoke(args), Invocation::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));

@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::config::{SetError, Supervisor, inert_changes, system_text};
+use crate::config::{SetError, Supervisor, start_warnings, system_text};
 use crate::daemon::{self, Side};
 use crate::listening::{ListenError, has_plain_port, takes_free_port};
 use crate::logging::Log;
@@ -144,9 +144,7 @@ fn serve_with_log(
     if config.always_show_logo || config.logfile.is_none() && io::stdout().is_terminal() {
         show_logo(&config);
     }
-    for name in inert_changes(&config) {
-        warn!("the setting '{name}' is accepted and has no effect");
-    }
+    start_warnings(&config).iter().for_each(|line| warn!("{line}"));
     info!("Data is kept in memory only: it is gone when the server stops, whatever the settings on saving say");
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);

@@ -3,11 +3,13 @@
 //! Each variable becomes one line of a config file, behind the file and before the command line. With `_FILE` at the
 //! end of its name the value is read from that file, because secrets are mounted and not passed on.
 //!
-//! Invariant: a variable that means nothing here is passed over, never refused: the environment belongs to others too.
+//! A variable that is nearly the name of a setting is refused, as it is on the command line. Of others it is only told that
+//! they mean nothing: the environment belongs to others too.
 
 use std::path::PathBuf;
 
 use super::kind::{bytes_to_os, system_text};
+use super::suggest::nearest_name;
 use super::text::quote;
 use super::{LoadError, Setting};
 
@@ -17,44 +19,98 @@ const FROM_FILE: &[u8] = b"-file";
 /// What Kubernetes puts into the `_PORT` variable of every service: the address of a service that is called keylatch.
 const SERVICE_ADDRESS: &[u8] = b"tcp://";
 
-/// Turns the variables that name settings into the lines of a config file.
+/// What the environment says.
+#[derive(Debug, Default)]
+pub struct Environment {
+    /// The lines of a config file that say the same.
+    pub lines: Vec<u8>,
+    /// The variables that begin like those for settings and name none.
+    pub unknown: Vec<String>,
+}
+
+/// Reads the variables that name settings.
 ///
 /// # Errors
 ///
-/// A file named by a `_FILE` variable that cannot be read.
-pub fn environment_text(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Vec<u8>, LoadError> {
-    let mut lines = Vec::new();
+/// A file named by a `_FILE` variable that cannot be read, or a variable that is nearly the name of a setting.
+pub fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
+    let (mut lines, mut unknown) = (Vec::new(), Vec::new());
     for (variable, value) in variables {
-        if let Some((name, value)) = directive(&variable, value)? {
-            lines.push(format!("{name} {}\n", quote(&value)));
+        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+        match directive(name, value)? {
+            Meaning::Line(name, value) => lines.push(format!("{name} {}\n", quote(&value))),
+            Meaning::Foreign => {}
+            Meaning::Unknown => unknown.push(String::from_utf8_lossy(&variable).into_owned()),
         }
     }
     // The environment has no order; a start must not depend on chance.
     lines.sort_unstable();
-    Ok(lines.concat().into_bytes())
+    unknown.sort_unstable();
+    Ok(Environment { lines: lines.concat().into_bytes(), unknown })
 }
 
-fn directive(variable: &[u8], value: Vec<u8>) -> Result<Option<(&'static str, Vec<u8>)>, LoadError> {
-    let Some(name) = variable.strip_prefix(PREFIX) else { return Ok(None) };
-    let name: Vec<u8> = name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
+/// What a variable means.
+enum Meaning {
+    /// The value of a setting.
+    Line(&'static str, Vec<u8>),
+    /// Something that others have put there.
+    Foreign,
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// Finds out what a variable means, from what stands behind the prefix in its name.
+fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
+    let spell = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let name: Vec<u8> = variable.iter().map(spell).collect();
     if let Some((_, setting)) = Setting::find(&name) {
-        return Ok((!value.starts_with(SERVICE_ADDRESS)).then_some((setting.name, value)));
+        return Ok(match value.starts_with(SERVICE_ADDRESS) {
+            true => Meaning::Foreign,
+            false => Meaning::Line(setting.name, value),
+        });
     }
-    let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) else { return Ok(None) };
-    let path = PathBuf::from(bytes_to_os(&value));
+    if let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) {
+        return read_secret(&value).map(|secret| Meaning::Line(setting.name, secret));
+    }
+    if is_of_service(variable, &value) {
+        return Ok(Meaning::Foreign);
+    }
+    match nearest_name(name.strip_suffix(FROM_FILE).unwrap_or(&name)) {
+        None => Ok(Meaning::Unknown),
+        Some(near) => {
+            let shown = |name: &[u8]| format!("KEYLATCH_{}", String::from_utf8_lossy(name));
+            let near = near.to_ascii_uppercase().replace('-', "_");
+            Err(LoadError::RefusedOption {
+                option: format!("the environment variable {}", shown(variable)),
+                text: String::from_utf8_lossy(&name).into_owned(),
+                reason: format!("No setting has this name\nDid you mean {}?", shown(near.as_bytes())),
+            })
+        }
+    }
+}
+
+/// Tells whether Kubernetes has set a variable because a service is called keylatch.
+fn is_of_service(variable: &[u8], value: &[u8]) -> bool {
+    value.starts_with(SERVICE_ADDRESS) || variable.starts_with(b"SERVICE_") || variable.starts_with(b"PORT_")
+}
+
+/// Reads a secret from a file. An editor puts a line end behind the last line, which is no part of the secret.
+fn read_secret(path: &[u8]) -> Result<Vec<u8>, LoadError> {
+    let path = PathBuf::from(bytes_to_os(path));
     let secret = std::fs::read(&path).map_err(|cause| LoadError::Unreadable { path, cause: system_text(&cause) })?;
-    // An editor puts a line end behind the last line, which is no part of the secret.
-    let secret = secret.strip_suffix(b"\n").map_or(&secret[..], |line| line.strip_suffix(b"\r").unwrap_or(line));
-    Ok(Some((setting.name, secret.to_vec())))
+    Ok(secret.strip_suffix(b"\n").map_or(&secret[..], |line| line.strip_suffix(b"\r").unwrap_or(line)).to_vec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(variables: &[(&str, &str)]) -> Result<Environment, LoadError> {
+        read_environment(variables.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())))
+    }
+
     fn text(variables: &[(&str, &str)]) -> String {
-        let variables = variables.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        String::from_utf8(environment_text(variables).expect("readable")).expect("the tests use ASCII")
+        String::from_utf8(read(variables).expect("readable").lines).expect("the tests use ASCII")
     }
 
     #[test]
@@ -77,6 +133,17 @@ mod tests {
             ("KEYLATCH_SERVICE_HOST", "10.0.0.7"),
         ];
         assert_eq!(text(&kubernetes), "");
+        let unknown = [&kubernetes[..], &[("KEYLATCH_BUILD", "7"), ("KEYLATCHED", "1")]].concat();
+        assert_eq!(read(&unknown).expect("readable").unknown, ["KEYLATCH_BUILD"]);
+    }
+
+    #[test]
+    fn a_slip_in_the_name_of_a_setting_is_refused() {
+        let refusal = |name| read(&[(name, "1")]).expect_err("it is a slip").to_string();
+        let error = refusal("KEYLATCH_MAXMEMROY");
+        assert!(error.contains("Reading the environment variable KEYLATCH_MAXMEMROY\n"), "{error}");
+        assert!(error.ends_with("\nDid you mean KEYLATCH_MAXMEMORY?"), "{error}");
+        assert!(refusal("KEYLATCH_REQUIREPAS_FILE").ends_with("Did you mean KEYLATCH_REQUIREPASS?"));
     }
 
     #[test]
@@ -86,7 +153,7 @@ mod tests {
         let shown = path.display().to_string();
         assert_eq!(text(&[("KEYLATCH_REQUIREPASS_FILE", &shown)]), "requirepass \"s3cret\"\n");
         std::fs::remove_file(&path).expect("the file was just written");
-        let missing = [(b"KEYLATCH_REQUIREPASS_FILE".to_vec(), shown.into_bytes())].into_iter();
-        assert!(environment_text(missing).expect_err("the file is gone").to_string().contains("can't open"));
+        let missing = read(&[("KEYLATCH_REQUIREPASS_FILE", &shown)]);
+        assert!(missing.expect_err("the file is gone").to_string().contains("can't open"));
     }
 }

@@ -291,6 +291,8 @@ fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
     if !found.is_dir() {
         return Err("Not a directory".into());
     }
+    // Whoever may not enter it may not ask for what is in it either.
+    found.join(".").metadata().map_err(|cause| system_text(&cause))?;
     Ok(os_to_bytes(found.as_os_str()).to_vec())
 }
 

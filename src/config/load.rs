@@ -1,7 +1,7 @@
 //! Reading settings at start: a config file, standard input and command-line options, in this order.
 //!
-//! As in Redis, the three are one text: options become lines behind the file, and the line number of an error counts
-//! through all of it. What this is not: it never prints and never ends the process.
+//! As in Redis, options become lines behind the file. An error names the line of a file, or the option or the variable as
+//! it was written. What this is not: it never prints and never ends the process.
 //!
 //! Invariant: included files are read at their place, and only `INCLUDE_DEPTH_MAX` deep.
 
@@ -10,6 +10,7 @@ use std::{fmt, fs};
 
 use super::kind::{bytes_to_os, os_to_bytes, system_text};
 use super::special::included_files;
+use super::suggest::nearest_name;
 use super::text::{quote, split_words};
 use super::{Config, Origin, Setting};
 
@@ -24,6 +25,15 @@ pub enum LoadError {
         /// The number of the line, from 1.
         line: usize,
         /// The line without the blanks around it.
+        text: String,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// An option of the command line, or a variable of the environment, is not understood.
+    RefusedOption {
+        /// Which it is, as it is written.
+        option: String,
+        /// The line of a config file that would say the same.
         text: String,
         /// Why it is refused.
         reason: String,
@@ -45,6 +55,11 @@ impl fmt::Display for LoadError {
                 writeln!(f, "Reading the configuration file, at line {line}")?;
                 write!(f, ">>> '{text}'\n{reason}")
             }
+            LoadError::RefusedOption { option, text, reason } => {
+                writeln!(f, "\n*** FATAL OPTION ERROR (keylatch {}) ***", env!("CARGO_PKG_VERSION"))?;
+                writeln!(f, "Reading {option}")?;
+                write!(f, ">>> '{text}'\n{reason}")
+            }
             LoadError::Unreadable { path, cause } => {
                 write!(f, "Fatal error, can't open config file '{}': {cause}", path.display())
             }
@@ -60,16 +75,43 @@ impl std::error::Error for LoadError {}
 ///
 /// The first line that is refused, or a file that cannot be read.
 pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
+    load_with(file, stdin, b"", options)
+}
+
+/// Does what [`load`] does, and reads the lines that come from the environment before those of the command line.
+///
+/// # Errors
+///
+/// As of [`load`].
+pub fn load_with(
+    file: Option<&Path>,
+    stdin: Option<&[u8]>,
+    environment: &[u8],
+    options: &[u8],
+) -> Result<Config, LoadError> {
     let mut text = match file {
         Some(path) => read(path, path)?,
         None => Vec::new(),
     };
     text.extend_from_slice(stdin.unwrap_or_default());
-    text.push(b'\n');
-    text.extend_from_slice(options);
     let mut loader = Loader { config: Config::default(), save_was_seen: false };
     loader.apply(&text, 0)?;
+    loader.apply_options(environment, environment_name)?;
+    loader.apply_options(options, option_name)?;
     Ok(loader.config)
+}
+
+/// Spells the first word of a line as the variable it comes from.
+fn environment_name(word: &str) -> String {
+    format!("the environment variable KEYLATCH_{}", word.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Spells the first word of a line as the option it comes from; what stands in quotes came without dashes.
+fn option_name(word: &str) -> String {
+    match word.strip_prefix('"') {
+        Some(word) => format!("the word {} of the command line", word.trim_end_matches('"')),
+        None => format!("the option --{word}"),
+    }
 }
 
 /// Turns the words of the command line into the lines of a config file.
@@ -138,6 +180,21 @@ impl Loader {
         Ok(())
     }
 
+    /// Applies lines that come from elsewhere than a file, named by `name` from their first word.
+    fn apply_options(&mut self, text: &[u8], name: fn(&str) -> String) -> Result<(), LoadError> {
+        for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
+            self.apply_line(line, 0).map_err(|error| match error {
+                LineError::Nested(error) => error,
+                LineError::Here(reason) => {
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    let option = name(text.split_whitespace().next().unwrap_or_default());
+                    LoadError::RefusedOption { option, text, reason }
+                }
+            })?;
+        }
+        Ok(())
+    }
+
     fn apply_line(&mut self, line: &[u8], depth: usize) -> Result<(), LineError> {
         let here = |reason: &str| LineError::Here(reason.to_owned());
         let words = split_words(line).ok_or_else(|| here(UNBALANCED))?;
@@ -154,7 +211,11 @@ impl Loader {
             Some((_, setting)) => self.set(setting, values),
             None => {
                 let all_channels = self.config.all_channels();
-                self.config.special.take(name, values, all_channels)
+                let taken = self.config.special.take(name, values, all_channels);
+                taken.map_err(|reason| match nearest_name(name) {
+                    Some(near) => format!("{reason}\nDid you mean '{near}'?"),
+                    None => reason,
+                })
             }
         }
         .map_err(LineError::Here)
@@ -257,7 +318,12 @@ mod tests {
     #[test]
     fn a_bad_line_is_named_with_its_number_and_reason() {
         let cases = [
-            ("timeout 1\n# x\n  prot 123  \n", 3, "prot 123", "Bad directive or wrong number of arguments"),
+            (
+                "timeout 1\n# x\n  prot 123  \n",
+                3,
+                "prot 123",
+                "Bad directive or wrong number of arguments\nDid you mean 'port'?",
+            ),
             ("timeout", 1, "timeout", "wrong number of arguments"),
             ("timeout 1 2", 1, "timeout 1 2", "wrong number of arguments"),
             ("databases 16 # hi", 1, "databases 16 # hi", "wrong number of arguments"),
@@ -330,14 +396,16 @@ mod tests {
     }
 
     #[test]
-    fn options_come_behind_the_file_and_count_its_lines() {
+    fn options_come_behind_the_file_and_are_named_in_errors() {
         let file = Scratch::new("options", "timeout 1\nsave 5 5\n");
         let config = load(Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (2, 20));
         assert_eq!(value(&config, "save"), "5 5 1 1");
         let error = load(Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
-        let LoadError::Refused { line, text, .. } = error else { panic!("{error}") };
-        assert_eq!((line, text.as_str()), (4, "foo \"bar\""));
+        let LoadError::RefusedOption { option, text, .. } = error else { panic!("{error}") };
+        assert_eq!((option.as_str(), text.as_str()), ("the option --foo", "foo \"bar\""));
+        let error = load(Some(&file.0), Some(b"foo bar"), b"").expect_err("unknown");
+        assert!(matches!(error, LoadError::Refused { line: 3, .. }), "{error}");
     }
 
     #[test]

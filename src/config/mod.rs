@@ -17,22 +17,25 @@ mod load;
 mod rewrite;
 mod settings;
 mod special;
+mod suggest;
 mod text;
+mod warnings;
 
 use std::fmt;
 
-pub use environment::environment_text;
+pub use environment::{Environment, read_environment};
 pub use example::{example_file, setting_help, settings_help};
 pub use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
 };
 pub(crate) use kind::system_text;
 pub use kind::{Kind, Origin};
-pub use load::{LoadError, load, options_text};
+pub use load::{LoadError, load, load_with, options_text};
 pub use rewrite::rewrite_file;
 pub use settings::{Change, Config, Effect, Setting};
 pub use special::Special;
 pub use text::{parse_memory, quote, split_words};
+pub use warnings::start_warnings;
 
 use crate::glob;
 

@@ -25,6 +25,8 @@ pub struct Special {
     pub modules: Vec<Vec<Vec<u8>>>,
     /// The settings of modules, by their names, which have a dot in them.
     pub module_settings: Vec<Vec<u8>>,
+    /// Variables of the environment that look like settings and are none.
+    pub unknown_variables: Vec<String>,
 }
 
 impl Special {
@@ -64,10 +66,12 @@ impl Special {
     }
 }
 
+/// The directives that are no settings and that Redis knows.
+pub(super) const DIRECTIVES: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];
+
 /// Tells whether a directive is one of those that are no settings and that Redis knows.
 pub(super) fn is_directive(name: &[u8]) -> bool {
-    let known = ["include", "rename-command", "user", "loadmodule", "sentinel"];
-    known.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Returns the files that `include` means: those that match, by name, where the path has wildcards.

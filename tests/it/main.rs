@@ -40,6 +40,7 @@ mod scan;
 mod script;
 #[cfg(feature = "lua")]
 mod script_limits;
+mod startup;
 mod string;
 mod tidy;
 mod time;

@@ -22,6 +22,8 @@ impl Process {
     }
 
     pub(crate) fn run(command: &mut Command) -> Self {
+        // What the tests are told in the environment is not for the server, which would complain.
+        command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         Process { child, known_addr: None, stdout }
@@ -283,6 +285,9 @@ fn bad_options_and_missing_files_end_it_with_status_1() {
         (&["--port", "abc"][..], "argument couldn't be parsed into an integer"),
         (&["--nosuch", "1"], ">>> 'nosuch \"1\"'\nBad directive or wrong number of arguments"),
         (&["--port"], "wrong number of arguments"),
+        (&["--prot", "7000"], "Reading the option --prot\n>>> 'prot \"7000\"'\n"),
+        (&["--prot", "7000"], "Did you mean 'port'?"),
+        (&["--dir", "/no/such/dir"], ">>> 'dir \"/no/such/dir\"'\nNo such file or directory"),
         (&["/no/such/file.conf"], "can't open config file '/no/such/file.conf': No such file or directory"),
     ] {
         let output = run(args);
