@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::clock::Now;
 use crate::command::Registered;
@@ -515,6 +515,7 @@ impl Clients {
             user: Mutex::default(),
         });
         by_id.insert(id, info.clone());
+        debug!("Accepted {} as client {id}", info.addr);
         Some(info)
     }
 
@@ -529,6 +530,7 @@ impl Clients {
     pub fn remove(&self, id: u64) {
         let removed = self.by_id.lock().remove(&id);
         if let Some(client) = removed {
+            debug!("Client closed connection id={id} addr={} laddr={}", client.addr, client.laddr);
             self.memory.fetch_sub(client.counted_memory.swap(0, Relaxed), Relaxed);
         }
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::args::is_word;
 use super::dispatch::find;
@@ -372,6 +372,7 @@ pub(super) fn note_failed_login(call: &Call<'_>, user: &[u8]) {
     call.session.info.set_last_command(call.command);
     let context = if call.is_inside_exec() { Context::Multi } else { Context::TopLevel };
     let object = call.args.request().name();
+    debug!("Authentication failed for a client at {}", call.session.info.addr);
     note(call.server, call.config, call.session, (Reason::Auth, context), object, user);
 }
 

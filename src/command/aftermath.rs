@@ -96,7 +96,7 @@ fn show(call: &mut Call<'_>, config: &Config) {
 }
 
 /// Returns the words of a call, but for those that are secrets.
-fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
+pub(super) fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
     let mut words: Vec<&[u8]> = request.args().collect();
     match command.name.as_str() {
         "auth" => words[1..].fill(HIDDEN),

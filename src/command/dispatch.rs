@@ -307,6 +307,9 @@ impl<'n> Turn<'n> {
         if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
             acl::note_denial(self.server, self.config, session, (command, request), *denial);
         }
+        if command.is_none() {
+            unknown::note(self.server, &self.config.special.renames, request, &session.info.addr);
+        }
         self.turn_away(session, request, command, &error, out);
     }
 

@@ -15,7 +15,7 @@ use super::dispatch::find;
 use super::{
     ACCESS, ALLOW_BUSY, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
     NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, Registered, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of,
-    string, token,
+    string, token, unknown,
 };
 use crate::acl::Denial;
 use crate::error::{Error, Result};
@@ -301,7 +301,14 @@ impl Caller<'_, '_> {
     fn count_refusal(&self, command: Option<&'static Registered>, refusal: &str) {
         let observed = &self.call.server.observed;
         observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
-        command.iter().for_each(|command| observed.meters.reject(command));
+        match (command, self.scratch.words.as_request()) {
+            (Some(command), _) => observed.meters.reject(command),
+            (None, Some(request)) => {
+                let Call { server, config, session, .. } = &*self.call;
+                unknown::note(server, &config.special.renames, request, &session.info.addr);
+            }
+            (None, None) => {}
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
 
-use tracing::warn;
+use tracing::{Level, debug, enabled, warn};
 
+use super::aftermath;
 use super::args::is_word;
 use super::call::Wait;
 use super::info;
@@ -9,7 +10,7 @@ use super::{
     ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
     block, one_of, string, token,
 };
-use crate::config::{ShutdownOptions, rewrite_file, system_text};
+use crate::config::{ShutdownOptions, quote, rewrite_file, system_text};
 use crate::error::{Error, Result};
 use crate::shutdown::shut_down;
 use crate::store::{NEVER, Totals};
@@ -202,6 +203,16 @@ pub(super) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     }
 }
 
+/// Logs which settings were changed, by whom and to what, but for secrets.
+fn log_change(call: &Call<'_>) {
+    if enabled!(Level::DEBUG) {
+        let words = aftermath::visible(call.command, call.args.request());
+        let pairs = words[2..].chunks_exact(2);
+        let shown: Vec<_> = pairs.map(|pair| format!("{} {}", pair[0].escape_ascii(), quote(pair[1]))).collect();
+        debug!("CONFIG SET by {}: {}", call.session.info.addr, shown.join(", "));
+    }
+}
+
 fn config_set(call: &mut Call<'_>) -> Result<()> {
     let words: Vec<_> = call.args.request().args().skip(2).collect();
     if words.len() % 2 != 0 {
@@ -211,6 +222,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let is_local = call.session.info.is_local();
     let changed = call.server.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
+    log_change(call);
     call.server.apply_settings();
     call.server.acl.follow_requirepass(&call.server.settings.current());
     call.session.follow_users(&call.server.acl);

@@ -2,6 +2,7 @@
 
 use super::renames::Renames;
 use crate::error::Error;
+use crate::namespace::Namespace;
 use crate::resp::Request;
 
 /// How much of an unknown command is quoted back, in bytes.
@@ -18,6 +19,16 @@ pub(super) fn complain(request: Request<'_>, renames: &Renames) -> Error {
         }
         None => of_no_command(request),
     }
+}
+
+/// Logs once that somebody asks for what is no command.
+#[cold]
+pub(super) fn note(server: &Namespace, renames: &Renames, request: Request<'_>, addr: &str) {
+    let name = match renames.find(request.name()) {
+        Some(_) if request.len() > 1 => [request.name(), b"|", request.arg(1)].concat(),
+        _ => request.name().to_vec(),
+    };
+    server.observed.unknown.note(&name, addr);
 }
 
 /// Quotes the name and the first arguments of an unknown command.

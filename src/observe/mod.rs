@@ -10,6 +10,7 @@ pub mod meter;
 pub mod monitor;
 pub mod sampler;
 pub mod slow_log;
+pub mod unknown;
 
 pub use errors::ErrorCounts;
 pub use latency::LatencyEvents;
@@ -17,6 +18,7 @@ pub use meter::{Gauge, Meters};
 pub use monitor::Monitors;
 pub use sampler::Sampler;
 pub use slow_log::SlowLog;
+pub use unknown::UnknownCommands;
 
 use crate::config::Config;
 
@@ -34,6 +36,8 @@ pub struct Observed {
     pub monitors: Monitors,
     /// How much happens in a second.
     pub sampler: Sampler,
+    /// Which commands were asked for in vain.
+    pub unknown: UnknownCommands,
 }
 
 impl Observed {
@@ -46,6 +50,7 @@ impl Observed {
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),
+            unknown: UnknownCommands::default(),
         }
     }
 

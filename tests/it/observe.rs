@@ -1,6 +1,8 @@
 //! What can be seen of a running server: statistics, the slow log, latency events. Durations are those of the manual
 //! clock, which DEBUG SLEEP moves, so that every number is known.
 
+use std::os::unix::net::UnixStream;
+
 use crate::harness::{Client, TestServer};
 use keylatch::config::Setting;
 
@@ -399,14 +401,18 @@ fn a_timeout_that_no_clock_can_hold_is_refused() {
 
 #[test]
 fn info_tells_where_clients_can_connect() {
+    let server = start();
+    let (mut client, port) = (server.client(), server.addr().port());
+    assert_eq!(line(&mut client, "server", "listener0"), Some(format!("name=tcp,bind=127.0.0.1,port={port}")));
+    assert_eq!(line(&mut client, "server", "listener1"), None);
+    assert_eq!(line(&mut client, "server", "listener2"), None);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
-    let server = TestServer::start_with(&[("unixsocket", path.to_str().expect("text"))]);
-    let mut client = server.client();
-    let port = server.addr().port();
-    assert_eq!(line(&mut client, "server", "listener0"), Some(format!("name=tcp,bind=127.0.0.1,port={port}")));
-    assert_eq!(line(&mut client, "server", "listener1"), Some(format!("name=unix,bind={}", path.display())));
-    assert_eq!(line(&mut client, "server", "listener2"), None);
+    let _server = TestServer::start_with(&[("unixsocket", path.to_str().expect("text"))]);
+    let mut client = Client::over(UnixStream::connect(&path).expect("it listens"));
+    let text = client.call("INFO server");
+    assert!(text.contains(&format!(" listener1:name=unix,bind={}", path.display())), "{text}");
+    assert!(!text.contains("listener0:"), "{text}");
 }
 
 /// The order is that of Redis 8.4.
