@@ -1,4 +1,4 @@
-//! What the binary says of the way it was started: options, variables, files that it passes over.
+//! What the binary says of the way it was started (options, variables, files that it passes over), and what its log tells.
 
 use std::process::Command;
 
@@ -28,4 +28,44 @@ fn who_starts_it_where_redis_has_saved_data_is_told_that_it_is_not_loaded() {
     let seen = process.read_until("ready");
     assert!(seen.contains("/dump.rdb is there, but data is not loaded from files"), "{seen}");
     assert!(seen.contains("# appendonly is on, but nothing is written"), "{seen}");
+}
+
+#[test]
+fn a_verbose_log_tells_of_connections_failed_logins_unknown_commands_and_changed_settings() {
+    let mut process = Process::start(&["--loglevel", "verbose"]);
+    let mut client = process.client();
+    let addr = client.local_addr();
+    client.call("CONFIG SET requirepass s3cret timeout 77");
+    assert!(client.call("AUTH wrong").starts_with("-WRONGPASS"));
+    for _ in 0..3 {
+        assert!(client.call("HSET h f v").starts_with("-ERR unknown command"));
+        assert!(client.call("client nosuch").starts_with("-ERR unknown subcommand"));
+        #[cfg(feature = "lua")]
+        client.call_args(&["EVAL", "return redis.pcall('LPUSH', 'l', '1')", "0"]);
+    }
+    drop(client);
+    let seen = process.read_until("Client closed connection");
+    for expected in [
+        format!("- Accepted {addr} as client 1\n"),
+        format!("- CONFIG SET by {addr}: requirepass \"(redacted)\", timeout \"77\"\n"),
+        format!("- Authentication failed for a client at {addr}\n"),
+        format!("- unknown command 'HSET' from {addr};"),
+        format!("- unknown command 'client|nosuch' from {addr};"),
+        format!("- Client closed connection id=1 addr={addr} laddr="),
+    ] {
+        assert_eq!(seen.matches(&expected).count(), 1, "{expected} in {seen}");
+    }
+    assert_eq!(seen.matches("unknown command 'LPUSH'").count(), usize::from(cfg!(feature = "lua")), "{seen}");
+    assert!(!seen.contains("s3cret") && !seen.contains("wrong"), "{seen}");
+}
+
+#[test]
+fn a_log_of_notices_tells_of_no_connections() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.call("HSET h f v");
+    client.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(process.wait().success());
+    let rest = process.rest();
+    assert!(!rest.contains("Accepted") && !rest.contains("unknown command") && !rest.contains("closed"), "{rest}");
 }
