@@ -60,6 +60,11 @@ impl Access {
         if self.is_free { None } else { self.user.denial(command, request) }
     }
 
+    /// Returns whether the user may make this request, and read whatever key with it.
+    pub fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+        self.is_free || self.user.reads_all_keys(command, request)
+    }
+
     /// Takes over what has changed about the users. Returns whether the session's user still exists; when not, the
     /// session is a stranger's from now on.
     #[inline]

@@ -150,6 +150,15 @@ impl Selector {
         denied.map(|(at, _)| Denial::Channel(at))
     }
 
+    /// Returns whether a request may be made, and whatever key be read with it.
+    pub(super) fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+        self.commands.permit(command, request)
+            && match &self.keys {
+                Keys::All => true,
+                Keys::Matching(patterns) => patterns.iter().any(|known| known.may.read && *known.pattern == *b"*"),
+            }
+    }
+
     /// Returns whether a command may do with a key what its flags say.
     fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed_for(flags);

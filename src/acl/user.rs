@@ -198,6 +198,11 @@ impl User {
         Some(told)
     }
 
+    /// Returns whether this request may be made, and whatever key be read with it.
+    pub fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+        self.selectors().any(|selector| selector.reads_all_keys(command, request))
+    }
+
     /// Returns whether the user may stay subscribed to a channel, or to a pattern of channels.
     pub fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors().any(|selector| selector.permits_channel(channel, is_pattern))

@@ -124,7 +124,8 @@ fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let keys: Vec<_> = command.keys_of(request).collect();
     let is_lacking = keys.is_empty() && command.command.flags & NO_MANDATORY_KEYS == 0;
     let has_places = command.command.key_search.is_none();
-    if is_lacking || has_places && command.keys.iter().any(|spec| spec.positions(request.len()).next().is_none()) {
+    let is_missing = |spec: &KeySpec| !spec.unplaced && spec.positions(request.len()).next().is_none();
+    if is_lacking || has_places && command.keys.iter().any(is_missing) {
         return Err(Error::other("Invalid arguments specified for command"));
     }
     call.reply.array(keys.len());
@@ -189,23 +190,22 @@ fn describe(reply: &mut Reply<'_>, command: &Registered) {
     reply.set(command.command.tips.len());
     command.command.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(command.keys.len());
-    command.keys.iter().for_each(|spec| describe_keys(reply, spec, command.command.args));
+    command.keys.iter().for_each(|spec| describe_keys(reply, spec));
     reply.set(command.subcommands.len());
     command.subcommands.iter().for_each(|sub| describe(reply, sub));
 }
 
 /// Sums up key specs as the old form does: first key, last key, step.
 fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
-    let fixed = || specs.iter().filter(|spec| !spec.counted && spec.keyword.is_none());
+    let fixed = || specs.iter().filter(|spec| !spec.counted && spec.keyword.is_none() && !spec.unplaced);
     let (Some(first), Some(last)) = (fixed().next(), fixed().next_back()) else { return (0, 0, 0) };
     let last_key = if last.last < 0 { i64::from(last.last) } else { last.first as i64 + i64::from(last.last) };
     (first.first as i64, last_key, first.step as i64)
 }
 
-fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec, args: &[Arg]) {
-    let notes = args.iter().find_map(|arg| arg.key_notes);
-    reply.map(3 + usize::from(notes.is_some()));
-    if let Some(notes) = notes {
+fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec) {
+    reply.map(3 + usize::from(spec.notes.is_some()));
+    if let Some(notes) = spec.notes {
         reply.bulk(b"notes");
         reply.bulk(notes.as_bytes());
     }
@@ -213,10 +213,14 @@ fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec, args: &[Arg]) {
     words(reply, &names_of(spec.flags, KEY_FLAG_NAMES));
     reply.bulk(b"begin_search");
     match spec.keyword {
+        _ if spec.unplaced => search(reply, "unknown", &[]),
         None => search(reply, "index", &[("index", spec.first as i64)]),
         Some(keyword) => search_word(reply, keyword),
     }
     reply.bulk(b"find_keys");
+    if spec.unplaced {
+        return search(reply, "unknown", &[]);
+    }
     if spec.counted {
         return search(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step as i64)]);
     }
@@ -317,7 +321,11 @@ impl<'a> KeyCounter<'a> {
         KeyCounter { registered, keys_seen: 0 }
     }
 
-    fn next_index(&mut self) -> i64 {
+    fn index_of(&mut self, arg: &Arg) -> i64 {
+        if arg.unplaced.is_some() {
+            let found = self.registered.keys.iter().position(|spec| spec.unplaced && spec.notes == arg.key_notes);
+            return found.unwrap_or(0) as i64;
+        }
         let position = self.registered.keys.first().map_or(0, |spec| spec.first) + self.keys_seen;
         self.keys_seen += 1;
         let specs = &self.registered.keys;
@@ -347,14 +355,14 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
             Kind::OneOf(parts) => ("oneof", Some(parts)),
             Kind::Block(parts) => ("block", Some(parts)),
         };
-        let is_key = kind == "key";
+        let is_key = kind == "key" || arg.unplaced.is_some();
         let optional_fields = [is_key, arg.token.is_some(), arg.since.is_some(), !flags.is_empty(), parts.is_some()];
         reply.map(2 + optional_fields.into_iter().filter(|is_there| *is_there).count());
         text_field(reply, "name", arg.name);
         text_field(reply, "type", kind);
         if is_key {
             reply.bulk(b"key_spec_index");
-            reply.int(keys.next_index());
+            reply.int(keys.index_of(arg));
         }
         if let Some(token) = arg.token {
             text_field(reply, "token", token);

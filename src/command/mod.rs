@@ -269,6 +269,8 @@ pub struct Arg {
     pub since: Option<&'static str>,
     /// What COMMAND remarks about the use of a key.
     pub key_notes: Option<&'static str>,
+    /// What is done with the keys that the argument names, where nobody can tell ahead which they are or where they stand.
+    pub unplaced: Option<KeyFlags>,
 }
 
 impl Arg {
@@ -283,6 +285,7 @@ impl Arg {
             multiple_token: false,
             since: None,
             key_notes: None,
+            unplaced: None,
         }
     }
 
@@ -309,6 +312,11 @@ impl Arg {
     /// Adds a remark about the use of a key.
     pub const fn key_notes(self, notes: &'static str) -> Self {
         Arg { key_notes: Some(notes), ..self }
+    }
+
+    /// Declares that the argument names keys of which nobody can tell ahead which they are or where they stand, and why.
+    pub const fn unplaced(self, flags: KeyFlags, why: &'static str) -> Self {
+        Arg { unplaced: Some(flags), key_notes: Some(why), ..self }
     }
 
     /// Notes the Redis version that introduced the argument.

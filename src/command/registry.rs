@@ -55,9 +55,23 @@ pub struct KeySpec {
     pub counted: bool,
     /// The word behind which the keys begin, wherever it stands; a search finds them.
     pub keyword: Option<&'static str>,
+    /// Whether nobody can tell where they are.
+    pub unplaced: bool,
+    /// What is to be remarked about them.
+    pub notes: Option<&'static str>,
 }
 
 impl KeySpec {
+    /// Returns whether there are keys, at places that are known.
+    pub(super) fn has_places(&self) -> bool {
+        self.flags != NOT_KEY && !self.unplaced
+    }
+
+    /// Describes a single key at no place yet.
+    const fn new(flags: KeyFlags) -> Self {
+        KeySpec { first: 0, last: 0, step: 1, flags, counted: false, keyword: None, unplaced: false, notes: None }
+    }
+
     /// Returns the positions of the keys in a request of so many words.
     pub(super) fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
         let last = match usize::try_from(self.last) {
@@ -146,7 +160,7 @@ impl Registered {
             return hashes.extend(search(request).into_iter().map(|(position, _)| store.hash(request.arg(position))));
         }
         // Scripts, which count their keys, hold the whole store and need the hashes only to have the keys loaded ahead.
-        for spec in self.keys.iter().filter(|spec| spec.flags != NOT_KEY) {
+        for spec in self.keys.iter().filter(|spec| spec.has_places()) {
             match spec.counted {
                 true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
                 false => hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position)))),
@@ -157,7 +171,7 @@ impl Registered {
     /// Returns where the keys of a request are, and what this very request does with each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
         let search = self.command.key_search;
-        let is_fixed = move |spec: &&KeySpec| spec.flags != NOT_KEY && search.is_none();
+        let is_fixed = move |spec: &&KeySpec| spec.has_places() && search.is_none();
         let fixed = self.keys.iter().filter(is_fixed).flat_map(move |spec| {
             let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
             spec.positions_in(request).map(move |position| (position, flags))
@@ -388,13 +402,13 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_words;
     if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
-        && let Some((flags, step)) = args.get(at + 1).and_then(|counted| match counted.kind {
-            Kind::Key(flags) => Some((flags, 1)),
-            Kind::Block(parts @ [Arg { kind: Kind::Key(flags), .. }, ..]) => Some((*flags, parts.len())),
+        && let Some((flags, step, notes)) = args.get(at + 1).and_then(|counted| match counted.kind {
+            Kind::Key(flags) => Some((flags, 1, counted.key_notes)),
+            Kind::Block(parts @ [Arg { kind: Kind::Key(flags), .. }, ..]) => Some((*flags, parts.len(), None)),
             _ => None,
         })
     {
-        return vec![KeySpec { first: position + at, last: 0, step, flags, counted: true, keyword: None }];
+        return vec![KeySpec { first: position + at, step, counted: true, notes, ..KeySpec::new(flags) }];
     }
     // Only a channel may be left out and still be where it is.
     for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
@@ -411,7 +425,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
                 Some(spec) if spec.flags == flags && spec.first + spec.last as usize + 1 == position && last == 0 => {
                     spec.last += 1;
                 }
-                _ => specs.push(KeySpec { first: position, last, step, flags, counted: false, keyword: None }),
+                _ => specs.push(KeySpec { first: position, last, step, notes: arg.key_notes, ..KeySpec::new(flags) }),
             }
         }
         if arg.multiple {
@@ -420,6 +434,13 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
         position += least_words(arg) as usize;
     }
     specs.extend(args.iter().filter_map(keyword_spec));
+    for arg in args {
+        if let Some(flags) = arg.unplaced
+            && !specs.iter().any(|spec| spec.notes == arg.key_notes)
+        {
+            specs.push(KeySpec { unplaced: true, notes: arg.key_notes, ..KeySpec::new(flags) });
+        }
+    }
     specs
 }
 
@@ -427,7 +448,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
 fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     match arg {
         Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
-            Some(KeySpec { first: 0, last: -1, step: 1, flags: flags | INCOMPLETE, counted: false, keyword: *keyword })
+            Some(KeySpec { last: -1, keyword: *keyword, ..KeySpec::new(flags | INCOMPLETE) })
         }
         _ => None,
     }

@@ -4,7 +4,9 @@
 //! empty list.
 
 use super::args::is_word;
-use super::{ACCESS, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Group, KeyFlags, OW, READ, RO, UPDATE, WRITE};
+use super::{
+    ACCESS, Arg, Call, Command, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE,
+};
 use super::{block, integer, key, one_of, pattern, token};
 use crate::error::{Error, Result};
 use crate::resp::Request;
@@ -14,22 +16,27 @@ returned elements. When the elements are not sorted, complexity is O(N).";
 
 const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
 
-const BY: Arg = pattern("pattern").token("BY").optional();
+const OF_ELEMENTS: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the \
+content of the key we sort";
+const ANYWHERE: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in \
+the argument array";
+
+const BY: Arg = pattern("pattern").token("BY").optional().unplaced(RO | ACCESS, OF_ELEMENTS);
 const LIMIT: Arg = block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional();
-const GET: Arg = pattern("pattern").token("GET").optional().multiple_token();
+const GET: Arg = pattern("pattern").token("GET").optional().multiple_token().unplaced(RO | ACCESS, OF_ELEMENTS);
 const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
 const ALPHA: Arg = token("sorting", "ALPHA").optional();
-const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional();
+const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unplaced(OW | UPDATE, ANYWHERE);
 
 /// Declares the commands of this file. The key of STORE stands at no fixed place, so SORT takes the whole store.
 #[rustfmt::skip] // one command, the same few lines
 pub const COMMANDS: &[Command] = &[
-    Command::new("SORT", sort, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
+    Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
         .key_search(sorted_and_stored)
         .categories(CATEGORIES)
         .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
-    Command::new("SORT_RO", sort_ro, READ, Group::Generic)
+    Command::new("SORT_RO", sort_ro, READ | MOVABLE_KEYS, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA])
         .categories(CATEGORIES)
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
@@ -79,9 +86,11 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     Ok(())
 }
 
-/// Reads the options to the end; returns where the result is to be stored.
+/// Reads the options to the end; returns where the result is to be stored. The keys that patterns would lead to are not
+/// known yet, so patterns are for users who may read all keys.
 fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [u8]>> {
     let mut target = None;
+    let reads_all = call.session.access.reads_all_keys(call.command, call.args.request());
     while let Some(word) = call.args.next_word() {
         let left = call.args.left();
         if ["ASC", "DESC", "ALPHA"].iter().any(|option| is_word(word, option)) {
@@ -90,7 +99,18 @@ fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [
         match () {
             () if is_word(word, "LIMIT") && left >= 2 => drop((call.args.int()?, call.args.int()?)),
             () if may_store && is_word(word, "STORE") && left >= 1 => target = Some(call.args.bytes()?),
-            () if (is_word(word, "BY") || is_word(word, "GET")) && left >= 1 => drop(call.args.bytes()?),
+            () if is_word(word, "BY") && left >= 1 => {
+                let pattern = call.args.bytes()?.split(|byte| *byte == 0).next().unwrap_or_default();
+                if pattern.contains(&b'*') && !reads_all {
+                    return Err(Error::other("BY option of SORT denied due to insufficient ACL permissions."));
+                }
+            }
+            () if is_word(word, "GET") && left >= 1 => {
+                call.args.bytes()?;
+                if !reads_all {
+                    return Err(Error::other("GET option of SORT denied due to insufficient ACL permissions."));
+                }
+            }
             () => return Err(Error::Syntax),
         }
     }

@@ -120,6 +120,35 @@ const SORTS: &str = r#"
     MULTI
     SORT missing
     EXEC
+
+    ACL DELUSER sorter
+    ACL SETUSER sorter on nopass ~a* +sort +sort_ro
+    AUTH sorter x
+    SORT a BY constant
+    SORT a BY w_*
+    SORT_RO a BY w_*
+    SORT a BY w_* FOO
+    SORT a FOO BY w_*
+    SORT a GET #
+    SORT a GET w_*
+    SORT a GET
+    SORT a LIMIT x 0 GET #
+    SORT a BY w_* GET #
+    SORT b BY constant
+    SORT a STORE b
+    AUTH default x
+    ACL SETUSER sorter %R~*
+    AUTH sorter x
+    SORT a BY w_* GET #
+    SORT_RO b GET w_*
+    SORT a STORE b BY w_*
+    AUTH default x
+    ACL SETUSER sorter reset on nopass %W~* ~a* +sort (~* +sort_ro)
+    AUTH sorter x
+    SORT a BY w_*
+    SORT_RO a BY w_* GET #
+    AUTH default x
+    ACL DELUSER sorter
 "#;
 
 /// Values that compress well, badly and not at all, of every length that matters.
