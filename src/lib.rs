@@ -76,6 +76,8 @@ pub mod mailbox;
 pub mod namespace;
 pub mod notify;
 pub mod observe;
+#[cfg(feature = "binary")]
+pub mod oom;
 pub mod panics;
 pub mod pause;
 #[cfg(feature = "binary")]

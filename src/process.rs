@@ -20,6 +20,7 @@ use crate::config::{SetError, Supervisor, start_warnings, system_text};
 use crate::daemon::{self, Side};
 use crate::listening::{ListenError, has_plain_port, takes_free_port};
 use crate::logging::Log;
+use crate::oom::OomAdjustment;
 use crate::shutdown::shut_down;
 use crate::{Config, Server, worker};
 
@@ -203,7 +204,7 @@ fn files_for_clients(clients: u32) -> u32 {
 }
 
 /// Does what a change of settings means to the process.
-fn follow_settings(log: &Log, old: &Config, new: &Config) -> Result<(), SetError> {
+fn follow_settings(log: &Log, oom: &OomAdjustment, old: &Config, new: &Config) -> Result<(), SetError> {
     let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
     if old.dir != new.dir {
         std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause)))?;
@@ -218,7 +219,7 @@ fn follow_settings(log: &Log, old: &Config, new: &Config) -> Result<(), SetError
     if old.loglevel != new.loglevel {
         log.set_level(new.loglevel);
     }
-    Ok(())
+    oom.follow(old, new)
 }
 
 fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
@@ -232,7 +233,10 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
         let server = builder.start().await?;
-        server.namespace().settings.on_change(move |old, new| follow_settings(&log, old, new));
+        let oom = OomAdjustment::default();
+        // A refusal is logged, and no reason not to start.
+        let _ = oom.apply(&server.namespace().settings.current());
+        server.namespace().settings.on_change(move |old, new| follow_settings(&log, &oom, old, new));
         info!("Server initialized");
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {

@@ -523,17 +523,34 @@ impl Shared {
         }
     }
 
-    /// Looks after the clients every second.
+    /// Looks after the clients: `hz` times a second at what they take together, and every second at each.
     async fn keep_house(self: Arc<Self>) {
+        let mut rounds = 0;
         loop {
+            let hz = self.namespace.settings.current().hz.max(1);
             tokio::select! {
                 () = self.namespace.stop.cancelled() => return,
-                () = tokio::time::sleep(HOUSEKEEPING) => {
+                () = tokio::time::sleep(HOUSEKEEPING / hz) => {
                     self.namespace.panics.pass(Site::Housekeeping);
-                    self.close_overdue();
-                    self.namespace.sample();
+                    let begun = self.namespace.clock.ticks();
+                    rounds += 1;
+                    if rounds >= hz {
+                        rounds = 0;
+                        self.close_overdue();
+                        self.namespace.sample();
+                    } else {
+                        self.relieve_clients();
+                    }
+                    self.namespace.note_housekeeping(begun);
                 }
             }
+        }
+    }
+
+    /// Closes the clients that take the most where all of them take too much together.
+    fn relieve_clients(&self) {
+        if let Some(most) = self.namespace.settings.current().client_memory_max() {
+            self.namespace.clients.evict(most);
         }
     }
 
@@ -543,9 +560,7 @@ impl Shared {
         let config = self.namespace.settings.current();
         let timeout_ms = u64::from(config.timeout_s) * 1000;
         let clients = &self.namespace.clients;
-        if let Some(most) = config.client_memory_max() {
-            clients.evict(most);
-        }
+        self.relieve_clients();
         let has_subscribers = self.namespace.hub.has_subscribers();
         let normal = config.client_output_buffer_limit[Class::Normal as usize];
         if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {

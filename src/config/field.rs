@@ -129,6 +129,15 @@ choice_fields! {
         /// No channel.
         None = "resetchannels",
     }
+    /// Says how the kernel's willingness to end the process is adjusted.
+    OomScore {
+        /// Not at all.
+        No = "no",
+        /// By adding to what it was.
+        Relative = "yes",
+        /// By replacing what it was.
+        Absolute = "absolute",
+    }
     /// Names the supervisor that is told when the server is ready.
     Supervisor {
         /// upstart, which is told nothing: it has left the field.
@@ -309,6 +318,19 @@ impl Field for Vec<String> {
     }
 }
 
+/// The values of a primary, a replica and a child process, in this order.
+impl Field for [i32; 3] {
+    fn from_text(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let mut numbers = text.split(' ').map(|digits| digits.parse().expect("the kind lets only numbers pass"));
+        [(); 3].map(|()| numbers.next().expect("the kind lets three numbers pass"))
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.map(|number| number.to_string()).join(" ").into_bytes()
+    }
+}
+
 /// The limits of normal clients, replicas and subscribers, in this order.
 impl Field for [OutputLimit; 3] {
     fn from_text(text: &[u8]) -> Self {
@@ -359,6 +381,8 @@ mod tests {
         round::<Option<PathBuf>>("../x y");
         round::<PathBuf>("/");
         round::<Vec<String>>("* -::*");
+        OomScore::WORDS.iter().for_each(|word| round::<OomScore>(word));
+        round::<[i32; 3]>("0 -200 2000");
         round::<[OutputLimit; 3]>("normal 1 2 3 slave 18446744073709551615 5 6 pubsub 7 8 4294967295");
     }
 

@@ -31,7 +31,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 pub(super) const INERT: &[Setting] = {
     use Change::{Protected, Runtime, Start};
     use Kind::{
-        Bytes, Choice, ChoiceOr, FileName, HostName, Int, Memory, OomScores, Primary,
+        Bytes, Choice, FileName, HostName, Int, Memory, Primary,
         Raised, SavePoints, SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
@@ -59,8 +59,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(GENERAL, "ignore-warnings", Text, "", Runtime, &["Would silence warnings about the machine."]),
         S::inert(GENERAL, "disable-thp", Switch, "yes", Start, &["Would turn off transparent huge pages for the process."]),
         S::inert(GENERAL, "shutdown-timeout", Int(0, INT_MAX), "10", Runtime, &["Would wait this many seconds for replicas before the server stops."]),
-        S::inert(GENERAL, "oom-score-adj", ChoiceOr(&["no", "yes", "relative", "absolute"], ("relative", "yes")), "no", Runtime, &["Would tell the kernel which process to end first when memory runs out."]),
-        S::inert(GENERAL, "oom-score-adj-values", OomScores, "0 200 800", Runtime, &["Would be the scores of primary, replica and child processes."]),
         S::inert(GENERAL, "dynamic-hz", Switch, "yes", Runtime, &["Would let the rate of background work follow the number of clients."]),
         S::inert(GENERAL, "server-cpulist", Text, "", Start, &["Would bind the server's threads to these processors."]).alias("server_cpulist"),
         S::inert(GENERAL, "bio-cpulist", Text, "", Start, &["Would bind the background threads to these processors."]).alias("bio_cpulist"),

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::field::{
-    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients,
+    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OomScore, OutputLimit, ShutdownOptions, Supervisor,
+    TlsAuthClients,
 };
 use super::inert::INERT;
 use super::kind::Kind;
@@ -166,11 +167,11 @@ impl Setting {
 
 /// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
 /// keeps what Redis does not have out of `CONFIG GET *`, because suites and tools set all that they find there. `?secret`
-/// keeps the value out of MONITOR and the slow log.
+/// keeps the value out of MONITOR and the slow log. Behind `~` stands the name that Valkey has.
 macro_rules! honoured {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $(! $hidden:ident)? $(? $secret:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// Holds the value of every setting.
         #[derive(Clone, Debug)]
@@ -196,7 +197,7 @@ macro_rules! honoured {
         const HONOURED: &[Setting] = &[$($( Setting {
             name: $name,
             alias: [$(Some($alias),)? None][0],
-            synonym: None,
+            synonym: [$(Some($synonym),)? None][0],
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
             since: None,
             secret: [$({ let $secret = true; $secret },)? false][0],
@@ -219,6 +220,7 @@ pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 /// An entry of the store counts the bytes of its key in 32 bits.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
 
+const OOM_SCORE: Kind = Kind::ChoiceOr(&["no", "yes", "relative", "absolute"], ("relative", "yes"));
 const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 
 honoured! {
@@ -261,12 +263,17 @@ honoured! {
         "shutdown-on-sigterm" shutdown_on_sigterm: ShutdownOptions = "default", Kind::ShutdownOptions, Runtime, Honoured;
         /// Prints the start-up banner even when the log does not go to a terminal.
         "always-show-logo" always_show_logo: bool = "no", Kind::Switch, Start, Honoured;
+        /// Tells the kernel how willingly to end this process when the machine has no memory left: `relative` (or `yes`) adds
+        /// the first of oom-score-adj-values to what it was, `absolute` puts it in its place.
+        "oom-score-adj" oom_score_adj: OomScore = "no", OOM_SCORE, Runtime, Honoured;
+        /// Adjusts the kernel's willingness by the first of these; the others would be for replicas and child processes.
+        "oom-score-adj-values" oom_score_adj_values: [i32; 3] = "0 200 800", Kind::OomScores, Runtime, Honoured;
         /// Runs the server in the background, unless a supervisor has started it. The process that was started ends when
         /// the server is ready, or with status 1 and the reason when it cannot start.
         "daemonize" daemonize: bool = "no", Kind::Switch, Start, Honoured;
-        /// Would run background work this many times a second. INFO reports it; keylatch expires keys exactly and
-        /// needs no such timer.
-        "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Nothing;
+        /// Looks this many times a second at what clients take together. keylatch expires keys exactly and needs no timer
+        /// for that.
+        "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Honoured;
     }
     "TLS" {
         /// Accepts TLS connections on this port, at the addresses of `bind`; 0 accepts none.
@@ -314,9 +321,11 @@ honoured! {
     }
     "Monitoring" {
         /// Remembers commands that take this many microseconds in the slow log; 0 remembers all and -1 none.
-        "slowlog-log-slower-than" slowlog_log_slower_than: i64 = "10000", Kind::Int(-1, i64::MAX), Runtime, Honoured;
+        "slowlog-log-slower-than" ~ "commandlog-execution-slower-than" slowlog_log_slower_than: i64 = "10000",
+            Kind::Int(-1, i64::MAX), Runtime, Honoured;
         /// Remembers this many slow commands.
-        "slowlog-max-len" slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Honoured;
+        "slowlog-max-len" ~ "commandlog-slow-execution-max-len" slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX),
+            Runtime, Honoured;
         /// Notes what takes this many milliseconds, for LATENCY; 0 notes nothing.
         "latency-monitor-threshold" latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Honoured;
         /// Keeps a histogram of every command's durations.

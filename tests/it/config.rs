@@ -342,13 +342,15 @@ fn settings_that_redis_and_valkey_got_since_7_0_are_taken_shown_and_kept() {
 fn a_config_file_of_redis_7_4_or_valkey_8_starts_the_server_and_survives_a_rewrite() {
     let settings = "server-cpulist 0-7:2\nbio_cpulist 1,3\naof-rewrite-cpulist 8-11\nbgsave-cpulist 1,10-11\n\
                     hide-user-data-from-log yes\nlookahead 4\navailability-zone us-east-1\n\
-                    cluster-slot-stats-enabled yes\n";
+                    cluster-slot-stats-enabled yes\ncommandlog-execution-slower-than 77\n\
+                    commandlog-slow-execution-max-len 5\ncommandlog-reply-larger-than 3\n";
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("redis.conf");
     std::fs::write(&path, settings).expect("writable");
     let before = keylatch::config::load(Some(&path), None, b"").expect("it is understood");
     keylatch::config::rewrite_file(&before, Vec::new(), &path, false).expect("it is rewritten");
     let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.contains("\nslowlog-log-slower-than 77\nslowlog-max-len 5\n"), "{text}");
     assert!(text.contains("server-cpulist \"0-7:2\"\nbio-cpulist \"1,3\"\n"), "{text}");
     let after = keylatch::config::load(Some(&path), None, b"").expect("it is understood again");
     for setting in Setting::all() {

@@ -69,3 +69,25 @@ fn a_log_of_notices_tells_of_no_connections() {
     let rest = process.rest();
     assert!(!rest.contains("Accepted") && !rest.contains("unknown command") && !rest.contains("closed"), "{rest}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_kernel_is_told_how_willingly_to_end_the_process() {
+    // More willingly than before, which nobody is refused.
+    let mut process = Process::start(&["--oom-score-adj", "yes", "--oom-score-adj-values", "10", "20", "30"]);
+    let mut client = process.client();
+    let path = format!("/proc/{}/oom_score_adj", client.info("process_id"));
+    let score = || -> i32 { std::fs::read_to_string(&path).expect("a number").trim().parse().expect("a number") };
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").expect("a number");
+    let base: i32 = own.trim().parse().expect("a number");
+    assert_eq!(score(), base + 10);
+    assert_eq!(client.call_args(&["CONFIG", "SET", "oom-score-adj-values", "15 20 30"]), "+OK");
+    assert_eq!(score(), base + 15);
+    assert_eq!(client.call("CONFIG SET oom-score-adj no"), "+OK");
+    assert_eq!(score(), base);
+    assert_eq!(client.call_args(&["CONFIG", "SET", "oom-score-adj-values", "990 990 990"]), "+OK");
+    assert_eq!(score(), base);
+    assert_eq!(client.call("CONFIG SET oom-score-adj absolute"), "+OK");
+    assert_eq!(score(), 990);
+    assert_eq!(client.call("CONFIG GET oom-score-adj"), "*2 $13 oom-score-adj $8 absolute");
+}

@@ -1,0 +1,118 @@
+//! How willingly the kernel ends this process when the machine has no memory left: `oom-score-adj`.
+//!
+//! What it was before is remembered, and put back when the setting is switched off. The file is that of Linux; elsewhere
+//! switching it on is refused.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::config::{Config, OomScore, SetError, system_text};
+
+const FILE: &str = "/proc/self/oom_score_adj";
+/// The least and the greatest value that the kernel takes.
+const BOUNDS: (i32, i32) = (-1000, 1000);
+
+/// Keeps the kernel's value as the settings say.
+pub struct OomAdjustment {
+    file: PathBuf,
+    /// What the value was before it was adjusted, while it is.
+    base: Mutex<Option<i32>>,
+}
+
+impl Default for OomAdjustment {
+    fn default() -> Self {
+        OomAdjustment { file: FILE.into(), base: Mutex::new(None) }
+    }
+}
+
+impl OomAdjustment {
+    /// Does what a change of the settings means.
+    ///
+    /// # Errors
+    /// When the kernel refuses the value; it is then as it was.
+    pub fn follow(&self, old: &Config, new: &Config) -> Result<(), SetError> {
+        let name = match () {
+            () if old.oom_score_adj != new.oom_score_adj => "oom-score-adj",
+            () if old.oom_score_adj_values != new.oom_score_adj_values => "oom-score-adj-values",
+            () => return Ok(()),
+        };
+        self.apply(new).map_err(|_| SetError::Refused {
+            name: name.to_owned(),
+            reason: "Failed to set current oom_score_adj. Check server logs.".to_owned(),
+        })
+    }
+
+    /// Gives the kernel the value that the settings mean: the first of three, which is that of a primary.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, which is also logged.
+    pub fn apply(&self, config: &Config) -> io::Result<()> {
+        let mut base = self.base.lock();
+        let before = match *base {
+            Some(before) => before,
+            None if config.oom_score_adj == OomScore::No => return Ok(()),
+            None => self.read().inspect_err(|cause| warn!("Unable to read oom_score_adj: {}", system_text(cause)))?,
+        };
+        let value = match config.oom_score_adj {
+            OomScore::No => before,
+            OomScore::Relative => before + config.oom_score_adj_values[0],
+            OomScore::Absolute => config.oom_score_adj_values[0],
+        };
+        let text = format!("{}\n", value.clamp(BOUNDS.0, BOUNDS.1));
+        fs::write(&self.file, text)
+            .inspect_err(|cause| warn!("Unable to write oom_score_adj: {}", system_text(cause)))?;
+        *base = (config.oom_score_adj != OomScore::No).then_some(before);
+        Ok(())
+    }
+
+    fn read(&self) -> io::Result<i32> {
+        let text = fs::read_to_string(&self.file)?;
+        text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    #[test]
+    fn the_value_follows_the_settings_and_goes_back_to_what_it_was() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), "7\n").expect("writable");
+        let adjustment = OomAdjustment { file: file.path().to_owned(), base: Mutex::new(None) };
+        let mut old = Config::default();
+        for (settings, expected) in [
+            ("oom-score-adj-values 1 2 3", "7\n"),
+            ("oom-score-adj yes\noom-score-adj-values 10 20 30", "17\n"),
+            ("oom-score-adj relative\noom-score-adj-values 15 20 30", "22\n"),
+            ("oom-score-adj absolute\noom-score-adj-values 15 20 30", "15\n"),
+            ("oom-score-adj absolute\noom-score-adj-values -2000 0 0", "-1000\n"),
+            ("oom-score-adj-values -2000 0 0", "7\n"),
+            ("", "7\n"),
+        ] {
+            let new = load(None, Some(settings.as_bytes()), b"").expect("valid");
+            adjustment.follow(&old, &new).expect("writable");
+            assert_eq!(fs::read_to_string(file.path()).expect("readable"), expected, "{settings}");
+            old = new;
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_refused_changes_nothing() {
+        let adjustment = OomAdjustment { file: "/nope/oom_score_adj".into(), base: Mutex::new(None) };
+        let new = load(None, Some(b"oom-score-adj yes"), b"").expect("valid");
+        let refusal = adjustment.follow(&Config::default(), &new).expect_err("there is no such file").to_string();
+        assert_eq!(
+            refusal,
+            "CONFIG SET failed (possibly related to argument 'oom-score-adj') - Failed to set current oom_score_adj. \
+             Check server logs."
+        );
+        assert_eq!(*adjustment.base.lock(), None);
+        assert_eq!(adjustment.follow(&new, &new), Ok(()));
+    }
+}
