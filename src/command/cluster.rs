@@ -33,6 +33,22 @@ const SET_SLOT: &[Arg] = &[
     ),
 ];
 
+const SLOT_STATS: &[Arg] = &[one_of(
+    "filter",
+    &[
+        block("slotsrange", &[integer("start-slot"), integer("end-slot")]).token("SLOTSRANGE"),
+        block(
+            "orderby",
+            &[
+                string("metric"),
+                integer("limit").token("LIMIT").optional(),
+                one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional(),
+            ],
+        )
+        .token("ORDERBY"),
+    ],
+)];
+
 const PER_NODE: &str = "O(N) where N is the total number of Cluster nodes";
 const PER_SHARD: &str = "O(N) where N is the total number of cluster nodes";
 const PER_SLOT: &str = "O(N) where N is the total number of hash slot arguments";
@@ -40,6 +56,8 @@ const PER_RANGE: &str = "O(N) where N is the total number of the slots between t
 const PER_REPORT: &str = "O(N) where N is the number of failure reports";
 const PER_BYTE: &str = "O(N) where N is the number of bytes in the key";
 const PER_KEY: &str = "O(log(N)) where N is the number of requested keys";
+const SLOT_STATS_COST: &str = "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY \
+subcommand.";
 const RESET_COST: &str =
     "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.";
 
@@ -84,6 +102,8 @@ pub const COMMANDS: &[Command] = &[
         sub("SHARDS", ASK, &[]).tips(TIPS).docs("7.0.0", PER_SHARD, "Lists which shard has which slots."),
         sub("SLAVES", RULE, NODE).tips(TIPS).deprecated("5.0.0", "`CLUSTER REPLICAS`")
             .docs("3.0.0", "O(1)", "Lists the replicas of a primary."),
+        sub("SLOT-STATS", LOADING | STALE, SLOT_STATS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
+            .docs("8.0.0", SLOT_STATS_COST, "Tells how slots are used."),
         sub("SLOTS", ASK, &[]).tips(TIPS).deprecated("7.0.0", "`CLUSTER SHARDS`")
             .docs("3.0.0", PER_NODE, "Lists which node has which slots."),
     ])

@@ -11,11 +11,14 @@ use std::time::Duration;
 use tracing::{error, warn};
 
 use super::args::is_word;
-use super::{ADMIN, Call, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
+use super::{ADMIN, Call, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, Registered, STALE};
+use crate::clients::ClientInfo;
+use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::panics::Site;
 use crate::resp::{Protocol, parse_int};
-use crate::store::{Event, Ttl};
+use crate::session::Session;
+use crate::store::{Event, Shard, Ttl};
 
 /// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
 pub const COMMANDS: &[Command] =
@@ -35,6 +38,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("CHANGE-REPL-ID", 0, 0, change_replication_id),
     ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
     ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| super::server::rewrite_config(call, true)),
+    ("DICT-RESIZING", 1, 1, accept),
     ("DIGEST", 0, 0, digest::all),
     ("DIGEST-VALUE", 0, usize::MAX, digest::values),
     ("DROP-CLUSTER-PACKET-FILTER", 1, 1, accept),
@@ -63,6 +67,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("SET-DISABLE-DENY-SCRIPTS", 1, 1, let_scripts_debug),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, accept),
     ("SLEEP", 1, 1, sleep),
+    ("STRUCTSIZE", 0, 0, structure_sizes),
     ("STRINGMATCH-TEST", 0, 0, |call| { call.reply.simple("Apparently Redis did not crash: test passed"); Ok(()) }),
 ];
 
@@ -292,11 +297,28 @@ fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     }
 }
 
-/// Tells what Redis would of a value. The address is none, and the length is that of a value that was not compressed.
+/// Tells how many bytes the structures take that there is one of for each key, client and so on.
+fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
+    let sizes = [
+        ("bits", usize::BITS as usize),
+        ("client", size_of::<ClientInfo>()),
+        ("session", size_of::<Session>()),
+        ("shard", size_of::<Shard>()),
+        ("deadline", size_of::<Deadline>()),
+        ("command", size_of::<Registered>()),
+    ];
+    let text: Vec<String> = sizes.iter().map(|(name, bytes)| format!("{name}:{bytes}")).collect();
+    call.reply.bulk(text.join(" ").as_bytes());
+    Ok(())
+}
+
+/// Tells what Redis would of a value, even of one whose time is over, as long as it was not removed. The address is none,
+/// and the length is that of a value that was not compressed.
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.server.store.key(name);
-    let Some((encoding, len)) = super::object::encoding_and_length(call, key)? else { return Err(Error::NoSuchKey) };
+    let (form, text) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
+    let (encoding, len) = super::object::encoding_and_length(form, &text);
     let line = format!(
         "Value at:{:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:0 lru_seconds_idle:0",
         key.hash >> 16

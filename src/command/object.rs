@@ -110,30 +110,32 @@ fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
 }
 
 /// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
-pub(super) fn encoding_and_length(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<(&'static str, usize)>> {
-    let Some(encoding) = encoding_of(call, key)? else { return Ok(None) };
-    let len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
-    let as_text = match len {
-        ..64 => 1 + len,
-        64..16_384 => 2 + len,
-        _ => 5 + len,
+pub(super) fn encoding_and_length(form: Form, text: &[u8]) -> (&'static str, usize) {
+    let as_text = match text.len() {
+        len @ ..64 => 1 + len,
+        len @ 64..16_384 => 2 + len,
+        len => 5 + len,
     };
-    Ok(Some(match encoding {
+    match encoded_as(form, text) {
         Encoding::Integer(number) if i8::try_from(number).is_ok() => ("int", 2),
         Encoding::Integer(number) if i16::try_from(number).is_ok() => ("int", 3),
         Encoding::Integer(number) if i32::try_from(number).is_ok() => ("int", 5),
         Encoding::Integer(_) => ("int", as_text),
         Encoding::Embedded => ("embstr", as_text),
         Encoding::Raw => ("raw", as_text),
-    }))
+    }
 }
 
 fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
     let Some(form) = call.view.form(key) else { return Ok(None) };
     let text = call.view.peek(key)?.map_or(&b""[..], |text| text.as_slice());
-    Ok(Some(match (form, parse_int(text)) {
+    Ok(Some(encoded_as(form, text)))
+}
+
+fn encoded_as(form: Form, text: &[u8]) -> Encoding {
+    match (form, parse_int(text)) {
         (Form::Whole, Some(number)) => Encoding::Integer(number),
         (Form::Whole | Form::Text, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
         _ => Encoding::Raw,
-    }))
+    }
 }

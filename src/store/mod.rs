@@ -36,13 +36,12 @@ pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
 pub use gate::Seat;
 pub use pressure::Pressure;
-pub use shard::{Key, Totals, WatchFlag};
+pub use shard::{Key, Shard, Totals, WatchFlag};
 pub use value::{Form, Text};
 pub use view::{Lookups, Ttl, View};
 
 use evict::Evictor;
 use gate::Gate;
-use shard::Shard;
 use table::{Hasher, Table};
 
 /// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.

@@ -206,6 +206,11 @@ impl Shard {
         None
     }
 
+    /// Returns the entry of a key, even one whose time is over and that was not removed yet.
+    pub fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
+        self.table.find(key.hash, key.bytes)
+    }
+
     /// Notes of a key that exists how it was used.
     pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         if let Some(entry) = self.table.find(key.hash, key.bytes) {

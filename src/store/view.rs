@@ -212,6 +212,18 @@ impl<'a> View<'a> {
         text_of(self.entry(key))
     }
 
+    /// Returns the string of a key and how that came to be, even of one whose time is over and that was not removed yet.
+    ///
+    /// # Errors
+    /// As of [`View::string`].
+    pub fn leftover(&mut self, key: Key<'_>) -> Result<Option<(Form, Vec<u8>)>> {
+        self.shard_mut(key, |shard| {
+            let entry = shard.leftover(key);
+            let text = text_of(entry)?.map(|text| text.as_slice().to_vec());
+            Ok(entry.map(Entry::form).zip(text))
+        })
+    }
+
     /// Uses a key; returns whether it exists.
     pub fn use_key(&mut self, key: Key<'_>) -> bool {
         self.used_entry(key).is_some()

@@ -415,6 +415,31 @@ fn info_tells_where_clients_can_connect() {
     assert!(!text.contains("listener0:"), "{text}");
 }
 
+#[test]
+fn debug_shows_a_key_whose_time_is_over_until_it_is_removed() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k value PX 10", "+OK")]);
+    server.advance_ms(10);
+    assert!(client.call("DEBUG OBJECT k").contains("encoding:embstr serializedlength:6 "));
+    assert_eq!(client.call("EXISTS k"), ":0");
+    assert_eq!(client.call("DEBUG OBJECT k"), "-ERR no such key");
+}
+
+#[test]
+fn what_newer_servers_can_be_asked_for_their_tests_is_answered() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[
+        ("DEBUG DICT-RESIZING 0", "+OK"),
+        ("DEBUG DICT-RESIZING 1", "+OK"),
+        ("CLUSTER SLOT-STATS SLOTSRANGE 0 0", "-ERR This instance has cluster support disabled"),
+        ("CLUSTER SLOT-STATS ORDERBY", "-ERR wrong number of arguments for 'cluster|slot-stats' command"),
+    ]);
+    let sizes = client.call("DEBUG STRUCTSIZE");
+    assert!(sizes.contains("bits:64 client:") && sizes.contains(" shard:"), "{sizes}");
+}
+
 /// The order is that of Redis 8.4.
 #[test]
 fn info_has_the_fields_of_later_versions_in_their_places() {

@@ -17,8 +17,9 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client|capa", "existence", "Valkey has it since 8.0"),
     ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
     ("client|no-touch", "existence", "Redis has it since 7.2"),
-    ("cluster", "subcommands", "MYSHARDID is from Redis 7.2"),
+    ("cluster", "subcommands", "MYSHARDID is from Redis 7.2, SLOT-STATS from 8.0"),
     ("cluster|myshardid", "existence", "Redis has it since 7.2; it is refused like the others"),
+    ("cluster|slot-stats", "existence", "Redis has it since 8.0; it is refused like the others"),
     ("delex", "existence", "Redis has it since 8.4"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("digest", "existence", "Redis has it since 8.4"),
@@ -33,12 +34,6 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("set", "docs: arguments", "IFEQ, IFNE, IFDEQ and IFDNE are from Redis 8.4"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
     ("waitaof", "existence", "Redis has it since 7.2"),
-    ("sort", "flags", "see its key specs"),
-    ("sort", "key specs", "only the key to sort is declared; those of BY, GET and STORE follow from the other arguments"),
-    ("sort", "docs: arguments", "see its key specs"),
-    ("sort_ro", "flags", "see the key specs of sort"),
-    ("sort_ro", "key specs", "see those of sort"),
-    ("sort_ro", "docs: arguments", "see the key specs of sort"),
 ];
 
 /// A command line with a reply of its own: the line, Redis' reply, keylatch's, and why.
@@ -148,7 +143,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`CLIENT LIST`, `CLIENT INFO`", "the fields of 7.0", "those of 8.4: `watch`, `lib-name`, `lib-ver`, `io-thread`, which is always 0, `tot-net-in`, `tot-net-out` and `tot-cmds` besides"),
     ("The memory of idle clients", "each keeps a query buffer of 16 KiB for two seconds", "none keeps a buffer: `qbuf` and `qbuf-free` are 0 between requests"),
     ("`DEBUG SET-DISABLE-DENY-SCRIPTS`", "lets scripts call every command", "lets scripts call `DEBUG`"),
-    ("`DEBUG OBJECT` of a key that has ended", "shows it until it is removed", "says `no such key`"),
+    ("`DEBUG OBJECT` of a key that has ended", "shows it until it is removed, which may take a while", "the same; but it is removed at its deadline, unless `DEBUG SET-ACTIVE-EXPIRE 0` keeps it"),
     ("The title of the process", "follows `proc-title-template`", "stays what it was; the template is checked"),
     ("`DEBUG HELP`", "explains the subcommands", "lists them"),
     ("`DEBUG RELOAD`", "saves the data and loads it again", "replies `OK`: nothing that a client sees would change; with `NOSAVE` and as `LOADAOF` it is refused"),
