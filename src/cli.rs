@@ -377,7 +377,8 @@ mod tests {
     #[test]
     fn the_name_of_the_program_makes_it_a_client() {
         let invoke = |args: &[&str]| {
-            parse_with(args.iter().map(OsString::from), || Ok(Environment::default()), &mut &b""[..]).expect("no settings")
+            parse_with(args.iter().map(OsString::from), || Ok(Environment::default()), &mut &b""[..])
+                .expect("no settings")
         };
         for args in [&["redis-cli", "-p", "1", "ping"][..], &["/usr/bin/redis-cli", "-p", "1", "ping"]] {
             assert!(matches!(invoke(args), Invocation::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));
