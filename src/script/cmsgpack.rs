@@ -7,7 +7,8 @@ use rmp::{Marker, encode};
 
 use super::arguments::Arguments;
 use super::control::Control;
-use super::raise;
+use super::sequence::Sequence;
+use super::{raise, vm};
 
 /// How deep tables are written; what is nested deeper becomes nil.
 const WRITE_DEPTH_MAX: usize = 16;
@@ -17,8 +18,12 @@ const READ_DEPTH_MAX: usize = 1000;
 /// The longest string that is made, in bytes. A table may be in many places of it, so that little memory could make one
 /// that is endless.
 const PACKED_MAX: usize = 512 << 20;
-/// How many instructions a value counts as.
+/// After how many values the control is asked whether to go on, and how many instructions a value counts as.
+const ASK_EVERY: usize = 256;
 const VALUE_INSTRUCTIONS: usize = 8;
+/// How many arguments and results there may be together.
+const STACK_MAX: usize = 8000;
+const TOO_MANY: &str = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
 
 /// Makes the library's contents.
 pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
@@ -60,7 +65,7 @@ fn pack(lua: &Lua, args: MultiValue, control: &Arc<Control>) -> Result<LuaString
     if args.is_empty() {
         return Err(raise::argument(lua, 0, "MessagePack pack needs input."));
     }
-    let mut writer = Writer { lua, control, out: Vec::new() };
+    let mut writer = Writer { lua, control, out: Vec::new(), values: 0 };
     for value in &args {
         writer.value(value, 0)?;
     }
@@ -72,11 +77,16 @@ struct Writer<'w> {
     lua: &'w Lua,
     control: &'w Arc<Control>,
     out: Vec<u8>,
+    /// How many values there were.
+    values: usize,
 }
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
-        self.control.spend(self.lua, VALUE_INSTRUCTIONS)?;
+        self.values += 1;
+        if self.values.is_multiple_of(ASK_EVERY) {
+            self.control.spend(self.lua, ASK_EVERY * VALUE_INSTRUCTIONS)?;
+        }
         if self.out.len() > PACKED_MAX {
             return Err(raise::plain("not enough memory"));
         }
@@ -98,6 +108,13 @@ impl Writer<'_> {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
+        if table.is_empty() {
+            encode::write_array_len(&mut self.out, 0).map_err(mlua::Error::external)?;
+            return Ok(());
+        }
+        if self.walk(table, depth)? {
+            return Ok(());
+        }
         let (mut count, mut greatest, mut is_array) = (0u32, 0i64, true);
         // Of the values it is enough to know that there are some.
         table.for_each(|key: Value, _: bool| {
@@ -117,12 +134,46 @@ impl Writer<'_> {
             return Ok(());
         }
         encode::write_map_len(&mut self.out, count).map_err(mlua::Error::external)?;
-        for pair in table.pairs::<Value, Value>() {
-            let (key, value) = pair?;
+        table.for_each(|key: Value, value: Value| {
             self.value(&key, depth + 1)?;
-            self.value(&value, depth + 1)?;
+            self.value(&value, depth + 1)
+        })
+    }
+
+    /// Writes an array whose indices come in order, or a map that begins with a name, in one go; returns whether the table
+    /// was one of these, and has written nothing if it was not.
+    fn walk(&mut self, table: &Table, depth: usize) -> Result<bool> {
+        let start = self.out.len();
+        self.out.push(0); // the least that the number of items takes
+        let (mut count, mut is_array, mut fits) = (0u32, false, true);
+        let walked = table.for_each(|key: Value, value: Value| {
+            if count == 0 {
+                is_array = matches!(key, Value::Integer(1));
+                fits = is_array || matches!(key, Value::String(_));
+            }
+            count += 1;
+            fits &= !is_array || matches!(key, Value::Integer(index) if index == i64::from(count));
+            if !fits {
+                return Err(mlua::Error::StackError); // any error ends the walk
+            }
+            if !is_array {
+                self.value(&key, depth + 1)?;
+            }
+            self.value(&value, depth + 1)
+        });
+        if !fits {
+            self.out.truncate(start);
+            return Ok(false);
         }
-        Ok(())
+        walked?;
+        let mut header = Vec::with_capacity(5);
+        match is_array {
+            true => encode::write_array_len(&mut header, count),
+            false => encode::write_map_len(&mut header, count),
+        }
+        .map_err(mlua::Error::external)?;
+        self.out.splice(start..=start, header);
+        Ok(true)
     }
 }
 
@@ -164,9 +215,12 @@ fn unpack(
     };
     let most = limit.map_or(usize::MAX, |limit| limit as usize);
     let mut values = Vec::new();
-    let mut reader = Reader { lua, control, rest };
+    let mut reader = Reader { lua, control, rest, values: 0 };
     while !reader.rest.is_empty() && values.len() < most {
-        let value = reader.value(0).map_err(|trouble| match trouble {
+        if args.len() + values.len() >= STACK_MAX {
+            return Err(raise::text(lua, TOO_MANY));
+        }
+        let value = vm::without_limit(lua, || reader.value(0)).map_err(|trouble| match trouble {
             Trouble::Missing => raise::text(lua, "Missing bytes in input."),
             Trouble::Format => raise::text(lua, "Bad data format in input."),
             Trouble::Lua(error) => error,
@@ -199,12 +253,18 @@ struct Reader<'r> {
     lua: &'r Lua,
     control: &'r Arc<Control>,
     rest: &'r [u8],
+    /// How many values there were.
+    values: usize,
 }
 
 impl Reader<'_> {
     fn value(&mut self, depth: usize) -> std::result::Result<Value, Trouble> {
         use Marker::*;
-        self.control.spend(self.lua, VALUE_INSTRUCTIONS)?;
+        self.values += 1;
+        if self.values.is_multiple_of(ASK_EVERY) {
+            self.control.spend(self.lua, ASK_EVERY * VALUE_INSTRUCTIONS)?;
+            vm::check_limit(self.lua)?;
+        }
         let (&first, after) = self.rest.split_first().ok_or(Trouble::Missing)?;
         let marker = Marker::from_u8(first);
         self.rest = after;
@@ -280,15 +340,17 @@ impl Reader<'_> {
     }
 
     fn array(&mut self, len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
-        let table = nested(self.lua, depth)?;
-        for index in 1..=len {
-            table.raw_set(index, self.value(depth + 1)?)?;
+        check_depth(self.lua, depth)?;
+        let mut sequence = Sequence::new(self.lua, depth);
+        for _ in 0..len {
+            sequence.push(self.value(depth + 1)?)?;
         }
-        Ok(Value::Table(table))
+        Ok(Value::Table(sequence.finish()?))
     }
 
     fn map(&mut self, len: usize, depth: usize) -> std::result::Result<Value, Trouble> {
-        let table = nested(self.lua, depth)?;
+        check_depth(self.lua, depth)?;
+        let table = self.lua.create_table()?;
         for _ in 0..len {
             let (key, value) = (self.value(depth + 1)?, self.value(depth + 1)?);
             match &key {
@@ -301,9 +363,9 @@ impl Reader<'_> {
     }
 }
 
-fn nested(lua: &Lua, depth: usize) -> Result<Table> {
+fn check_depth(lua: &Lua, depth: usize) -> Result<()> {
     match depth < READ_DEPTH_MAX {
-        true => lua.create_table(),
+        true => Ok(()),
         false => Err(raise::text(lua, "stack overflow (too many nested tables)")),
     }
 }

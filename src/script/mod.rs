@@ -23,6 +23,7 @@ pub mod control;
 mod convert;
 mod functions;
 mod raise;
+mod sequence;
 mod shebang;
 mod struct_;
 mod text;

@@ -13,6 +13,9 @@ const INTEGER_MAX: usize = 32;
 /// What `!` without a number aligns to.
 const ALIGNMENT: usize = 8;
 
+/// How many arguments and results there may be together.
+const STACK_MAX: usize = 8000;
+
 /// Makes the library's contents.
 pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
@@ -227,6 +230,9 @@ fn unpack(lua: &Lua, args: MultiValue) -> Result<MultiValue> {
     let (mut at, mut results) = (start - 1, Vec::new());
     let too_short = || args.complain(2, "data string too short");
     while let Some(item) = format.next()? {
+        if args.len() + results.len() + 2 > STACK_MAX {
+            return Err(raise::text(lua, "stack overflow (too many results)"));
+        }
         let Item { option, mut size } = item;
         at = at.wrapping_add(format.padding(at, &item));
         let bytes = data.get(at..).and_then(|rest| rest.get(..size)).ok_or_else(too_short)?;

@@ -229,7 +229,13 @@ impl Drop for Limited<'_> {
     }
 }
 
-/// Does something for a script without the limit of its memory: something that the size of a reply bounds.
+/// Complains when a script takes too much memory, for what goes on [`without_limit`] and asks itself.
+pub(super) fn check_limit(lua: &Lua) -> mlua::Result<()> {
+    if lua.used_memory() <= MEMORY_MAX { Ok(()) } else { Err(raise::plain("not enough memory")) }
+}
+
+/// Does something for a script without the limit of its memory: something that the size of a reply bounds, or that asks
+/// by [`check_limit`]. With the limit, mlua takes precautions that cost more than to make a value.
 pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
     set_limit(lua, 0);
     let result = act();

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use mlua::{Lua, Result, Value};
 
 use super::super::control::Control;
-use super::super::raise;
+use super::super::sequence::Sequence;
+use super::super::{raise, vm};
 use super::{DEPTH_LIMIT, Settings};
 
-/// How many instructions a value counts as, and how many bytes of a string one.
+/// After how many values the control is asked whether to go on, and how many instructions a value counts as.
+const ASK_EVERY: usize = 256;
 const VALUE_INSTRUCTIONS: usize = 16;
+/// How long strings are for which it is asked too, and how many of their bytes are an instruction.
+const LONG_STRING: usize = 4096;
 const BYTES_PER_INSTRUCTION: usize = 8;
 
 /// Reads a value.
@@ -19,9 +23,9 @@ pub(super) fn decode(lua: &Lua, json: &[u8], settings: &Settings, control: &Arc<
     {
         return Err(raise::text(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder { lua, settings, control, json, at: 0, start: 0, depth: 0 };
+    let mut decoder = Decoder { lua, settings, control, json, at: 0, start: 0, depth: 0, values: 0 };
     let token = decoder.token();
-    let value = decoder.value(token)?;
+    let value = vm::without_limit(lua, || decoder.value(token))?;
     match decoder.token() {
         Token::End => Ok(value),
         token => Err(decoder.unexpected("the end", &token)),
@@ -72,6 +76,8 @@ struct Decoder<'d> {
     /// Where the last word began, or went wrong.
     start: usize,
     depth: i64,
+    /// How many values there were.
+    values: usize,
 }
 
 impl Decoder<'_> {
@@ -183,9 +189,11 @@ impl Decoder<'_> {
                     string.push(byte);
                     self.at += 2;
                 }
-                byte => {
-                    string.push(byte);
-                    self.at += 1;
+                _ => {
+                    let rest = &self.json[self.at..];
+                    let plain = memchr::memchr3(b'"', b'\\', 0, rest).unwrap_or(rest.len());
+                    string.extend_from_slice(&rest[..plain]);
+                    self.at += plain;
                 }
             }
         }
@@ -220,7 +228,12 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: Token) -> Result<Value> {
-        self.control.spend(self.lua, VALUE_INSTRUCTIONS + (self.at - self.start) / BYTES_PER_INSTRUCTION)?;
+        self.values += 1;
+        let len = self.at - self.start;
+        if self.values.is_multiple_of(ASK_EVERY) || len > LONG_STRING {
+            self.control.spend(self.lua, ASK_EVERY * VALUE_INSTRUCTIONS + len / BYTES_PER_INSTRUCTION)?;
+            vm::check_limit(self.lua)?;
+        }
         Ok(match token {
             Token::String(string) => Value::String(self.lua.create_string(string)?),
             Token::Number(number) => Value::Number(number),
@@ -269,11 +282,11 @@ impl Decoder<'_> {
 
     fn array(&mut self) -> Result<Value> {
         self.descend()?;
-        let table = self.lua.create_table()?;
+        let mut sequence = Sequence::new(self.lua, self.depth as usize);
         let mut token = self.token();
         if !matches!(token, Token::ArrayEnd) {
-            for index in 1.. {
-                table.raw_set(index, self.value(token)?)?;
+            loop {
+                sequence.push(self.value(token)?)?;
                 token = match self.token() {
                     Token::ArrayEnd => break,
                     Token::Comma => self.token(),
@@ -282,7 +295,7 @@ impl Decoder<'_> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Table(table))
+        Ok(Value::Table(sequence.finish()?))
     }
 }
 

@@ -15,13 +15,29 @@ const JSON_MAX: usize = 512 << 20;
 /// After how many values the control is asked whether to go on, and how many instructions a value counts as.
 const ASK_EVERY: usize = 256;
 const VALUE_INSTRUCTIONS: usize = 8;
+/// How deep tables are gone through in one go, which is faster, but takes the thread's own stack like a call of a native
+/// function, of which Lua allows two hundred.
+const WALK_DEPTH_MAX: i64 = 16;
 /// How many bytes of a string are written at once.
 const STRING_PART: usize = 1 << 20;
 
+/// Which bytes of a string are written in another way.
+const IS_SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        special[byte] = matches!(byte as u8, 0..=31 | b'"' | b'/' | b'\\' | 127);
+        byte += 1;
+    }
+    special
+};
+
 /// Writes a value as JSON.
 pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings, control: &Arc<Control>) -> Result<LuaString> {
-    let mut encoder = Encoder { lua, settings, control, json: Vec::new(), values: 0 };
-    encoder.value(value, 0)?;
+    let mut encoder = Encoder { lua, settings, control, json: Vec::new(), values: 0, complaint: None };
+    if let Err(error) = encoder.value(value, 0) {
+        return Err(encoder.complaint.map_or(error, |complaint| raise::text(lua, complaint)));
+    }
     lua.create_string(encoder.json)
 }
 
@@ -32,11 +48,20 @@ struct Encoder<'e> {
     json: Vec<u8>,
     /// How many values there were.
     values: usize,
+    /// Why it was given up.
+    complaint: Option<String>,
 }
 
 impl Encoder<'_> {
-    fn refuse(&self, value: &Value, reason: &str) -> mlua::Error {
-        raise::text(self.lua, format!("Cannot serialise {}: {reason}", raise::type_name(Some(value))))
+    /// Gives up over a value.
+    fn refuse(&mut self, value: &Value, reason: &str) -> mlua::Error {
+        self.complain(format!("Cannot serialise {}: {reason}", raise::type_name(Some(value))))
+    }
+
+    /// Gives up. The place in the script is added later: here there may be calls of mlua's in between.
+    fn complain(&mut self, complaint: String) -> mlua::Error {
+        self.complaint = Some(complaint);
+        mlua::Error::StackError // any error
     }
 
     /// Asks now and then whether to go on.
@@ -80,8 +105,7 @@ impl Encoder<'_> {
     }
 
     fn escaped(&mut self, mut string: &[u8]) {
-        let is_special = |byte: &u8| matches!(byte, 0..=31 | b'"' | b'/' | b'\\' | 127);
-        while let Some(plain) = string.iter().position(is_special) {
+        while let Some(plain) = string.iter().position(|byte| IS_SPECIAL[usize::from(*byte)]) {
             self.json.extend_from_slice(&string[..plain]);
             match string[plain] {
                 byte @ (b'"' | b'\\' | b'/') => self.json.extend([b'\\', byte]),
@@ -111,13 +135,25 @@ impl Encoder<'_> {
                 Invalid::Written => {}
             }
         }
+        // What has at most fourteen digits is the same in every format, but for the sign of zero.
+        if number.trunc() == number && number.abs() < 1e14 && self.settings.precision == 14 && number != 0.0 {
+            self.json.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
+            return Ok(());
+        }
         self.json.extend(format_general(number, self.settings.precision as i32).bytes());
         Ok(())
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<()> {
         if depth > self.settings.encode_depth_max.min(DEPTH_LIMIT) {
-            return Err(raise::text(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
+            return Err(self.complain(format!("Cannot serialise, excessive nesting ({depth})")));
+        }
+        if table.is_empty() {
+            self.json.extend_from_slice(b"{}");
+            return Ok(());
+        }
+        if depth <= WALK_DEPTH_MAX && self.walk(table, depth)? {
+            return Ok(());
         }
         match self.array_length(table)? {
             Some(len) if len > 0 => self.array(table, len, depth),
@@ -125,8 +161,48 @@ impl Encoder<'_> {
         }
     }
 
+    /// Writes an array whose indices come in order, or an object that begins with a name, in one go; returns whether the
+    /// table was one of these, and has written nothing if it was not.
+    fn walk(&mut self, table: &Table, depth: i64) -> Result<bool> {
+        let start = self.json.len();
+        let (mut items, mut is_array, mut fits) = (0, false, true);
+        let walked = table.for_each(|key: Value, value: Value| {
+            if items == 0 {
+                is_array = matches!(key, Value::Integer(1));
+                fits = is_array || matches!(key, Value::String(_));
+            }
+            items += 1;
+            fits &= !is_array || matches!(key, Value::Integer(index) if index == items);
+            if !fits {
+                return Err(mlua::Error::StackError); // any error ends the walk
+            }
+            if is_array {
+                self.json.push(b',');
+                self.value(&value, depth)
+            } else {
+                self.field(&key, &value, depth)
+            }
+        });
+        if !fits {
+            self.json.truncate(start);
+            return Ok(false);
+        }
+        walked?;
+        self.enclose(start, if is_array { *b"[]" } else { *b"{}" });
+        Ok(true)
+    }
+
+    /// Puts brackets around what was written since `start`, each part of which has begun with a comma.
+    fn enclose(&mut self, start: usize, [open, close]: [u8; 2]) {
+        match self.json.get_mut(start) {
+            Some(comma) => *comma = open,
+            None => self.json.push(open),
+        }
+        self.json.push(close);
+    }
+
     /// Returns the greatest index of an array; `None` for a table that is none.
-    fn array_length(&self, table: &Table) -> Result<Option<i64>> {
+    fn array_length(&mut self, table: &Table) -> Result<Option<i64>> {
         let (mut greatest, mut items, mut is_array) = (0i64, 0i64, true);
         // Of the values it is enough to know that there are some.
         let seen = table.for_each(|key: Value, _: bool| {
@@ -171,26 +247,27 @@ impl Encoder<'_> {
     }
 
     fn object(&mut self, table: &Table, depth: i64) -> Result<()> {
-        self.json.push(b'{');
-        let mut is_first = true;
+        let start = self.json.len();
         for pair in table.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            if !std::mem::take(&mut is_first) {
-                self.json.push(b',');
-            }
-            match &key {
-                Value::String(name) => self.string(&name.as_bytes())?,
-                Value::Integer(_) | Value::Number(_) => {
-                    self.json.push(b'"');
-                    self.value(&key, depth)?;
-                    self.json.push(b'"');
-                }
-                _ => return Err(self.refuse(&key, "table key must be a number or string")),
-            }
-            self.json.push(b':');
-            self.value(&value, depth)?;
+            self.field(&key, &value, depth)?;
         }
-        self.json.push(b'}');
+        self.enclose(start, *b"{}");
         Ok(())
+    }
+
+    fn field(&mut self, key: &Value, value: &Value, depth: i64) -> Result<()> {
+        self.json.push(b',');
+        match key {
+            Value::String(name) => self.string(&name.as_bytes())?,
+            Value::Integer(_) | Value::Number(_) => {
+                self.json.push(b'"');
+                self.value(key, depth)?;
+                self.json.push(b'"');
+            }
+            _ => return Err(self.refuse(key, "table key must be a number or string")),
+        }
+        self.json.push(b':');
+        self.value(value, depth)
     }
 }
