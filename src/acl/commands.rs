@@ -110,9 +110,9 @@ impl Commands {
             return Err(RuleError::Syntax);
         }
         let args = self.first_args.entry(command.number).or_default();
-        if !args.iter().any(|arg| same_word(arg, inside)) {
-            args.push(inside.into());
-        }
+        // As the rule itself, it comes behind those that were given before.
+        args.retain(|arg| !same_word(arg, inside));
+        args.push(inside.into());
         Ok(())
     }
 
