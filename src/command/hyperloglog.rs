@@ -1,9 +1,11 @@
 //! HyperLogLogs: strings that count distinct elements, in Redis' own representation, so that values travel.
 //!
-//! The bytes are read and written in `sketch.rs`; `selftest.rs` is what PFSELFTEST tries.
+//! The bytes are read and written in `sketch.rs`, by many elements at once in `bulk.rs`; `selftest.rs` is what PFSELFTEST
+//! tries.
 //!
 //! Invariant: a string comes from anywhere, so it is checked before it is used, and a damaged one is refused.
 
+mod bulk;
 mod selftest;
 mod sketch;
 
@@ -13,6 +15,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::store::{Event, Form, Key, Text, Ttl};
+use bulk::Bulk;
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
 
 const COUNT_COST: &str = "\
@@ -61,14 +64,15 @@ fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> 
 
 fn pfadd(call: &mut Call<'_>) -> Result<()> {
     let (key, sparse_max) = (call.args.key()?, call.config.hll_sparse_max_bytes);
-    let (mut sketch, mut is_changed) = match lookup_to_edit(call, key)? {
+    let (sketch, mut is_changed) = match lookup_to_edit(call, key)? {
         Some(bytes) if sketch::encoding(bytes)? == Encoding::Dense => return pfadd_dense(call, key),
         Some(bytes) => (Sketch::from(bytes), false),
         None => (Sketch::empty(), true),
     };
+    let mut sketch = Bulk::new(sketch, sparse_max, call.args.left())?;
     let mut outcome = Ok(());
     while let Some(element) = call.args.next_word() {
-        match sketch.add(element, sparse_max) {
+        match sketch.add(element) {
             Ok(is_new) => is_changed |= is_new,
             // What was added before the damage was met stays.
             Err(error) => {
@@ -78,6 +82,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
         }
     }
     if is_changed {
+        let mut sketch = sketch.finish();
         sketch.forget_cardinality();
         call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
     }
@@ -153,7 +158,9 @@ fn pfmerge(call: &mut Call<'_>) -> Result<()> {
     if any_dense {
         sketch.make_dense()?;
     }
-    sketch.raise_all(&registers, sparse_max);
+    let mut bulk = Bulk::new(sketch, sparse_max, sketch::REGISTERS)?;
+    bulk.raise_all(&registers);
+    let mut sketch = bulk.finish();
     sketch.forget_cardinality();
     call.view.set_bytes(target, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
     call.reply.ok();

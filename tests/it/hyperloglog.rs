@@ -1,6 +1,6 @@
 //! HyperLogLogs, seen through the socket: what a comparison with Redis does not show.
 
-use crate::harness::{Dice, TestServer};
+use crate::harness::{Client, Dice, TestServer};
 
 /// What redis-server 7.0.15 stores after `PFADD k a b c`.
 const ABC: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x60\xf3\x80\x50\xb1\x84\x4b\xfb\x80\x42\x5a";
@@ -38,6 +38,38 @@ fn a_sketch_keeps_its_time_to_live_and_ends_with_it() {
     ]);
     server.advance_ms(100);
     client.expect(&[("PFCOUNT k", ":0"), ("PFCOUNT k k", ":0"), ("PFADD k a", ":1"), ("PFCOUNT k", ":1")]);
+}
+
+/// Adding an element takes as long as the runs of a sparse sketch are many, so with a high limit a hundred thousand of them
+/// were a thousand million steps. What bounds them is that the sketch becomes dense where that is shorter, and that runs
+/// are not changed one by one where there are many changes; the estimates must not suffer.
+#[test]
+fn many_elements_make_the_same_sketch_however_they_are_added_and_whatever_the_limit() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let elements: Vec<String> = (0..40_000).map(|number| format!("element-{number}")).collect();
+    let mut counts = Vec::new();
+    for limit in ["3000", "16000", "1000000000"] {
+        client.expect(&[(&format!("CONFIG SET hll-sparse-max-bytes {limit}"), "+OK"), ("PFSELFTEST", "+OK")]);
+        client.call("DEL one many again");
+        for some in [&elements[..50], &elements[..900], &elements[..5_000], &elements] {
+            let add = |client: &mut Client, key: &str| client.call(&format!("PFADD {key} {}", some.join(" ")));
+            assert_eq!(add(&mut client, "many"), ":1");
+            assert_eq!(add(&mut client, "many"), ":0", "nothing is new");
+            some.chunks(60).for_each(|few| drop(client.call(&format!("PFADD one {}", few.join(" ")))));
+            client.expect(&[("PFMERGE again many one", "+OK")]);
+            let count = client.int("PFCOUNT many");
+            assert_eq!((client.int("PFCOUNT one"), client.int("PFCOUNT again")), (count, count));
+            client.expect(&[("COPY one a REPLACE", ":1"), ("COPY many b REPLACE", ":1")]); // GETREG makes them dense
+            assert_eq!(client.call("PFDEBUG GETREG a"), client.call("PFDEBUG GETREG b"), "{limit}");
+            assert!(client.int("STRLEN many") <= 12_304 && client.int("STRLEN one") <= 12_304);
+            counts.push(count);
+        }
+    }
+    assert!(counts.chunks(4).all(|of_limit| of_limit == &counts[..4]), "{counts:?}");
+    client.call(&format!("PFADD low {}", elements[..4_000].join(" ")));
+    client.expect(&[("PFDEBUG ENCODING low", "+sparse")]);
+    assert!(client.int("STRLEN low") < 12_304);
 }
 
 #[test]

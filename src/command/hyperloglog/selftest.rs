@@ -2,6 +2,9 @@
 //!
 //! It tries the same things as Redis' test, with fewer elements: a call holds up other clients for milliseconds only.
 
+use std::ops::RangeInclusive;
+
+use super::bulk::Bulk;
 use super::sketch::{self, REGISTERS, Registers, Sketch};
 use crate::command::Call;
 use crate::error::{Error, Result};
@@ -38,16 +41,23 @@ fn keep_registers() -> Result<()> {
     }
 }
 
+/// Adds elements to a sketch.
+fn with_elements(sketch: Sketch, elements: RangeInclusive<u64>, sparse_max: usize) -> Result<Sketch> {
+    let mut bulk = Bulk::new(sketch, sparse_max, (elements.end() - elements.start()) as usize)?;
+    for element in elements {
+        bulk.add(&element.to_le_bytes())?;
+    }
+    Ok(bulk.finish())
+}
+
 fn count_elements(sparse_max: usize) -> Result<()> {
     let (mut sparse, mut dense) = (Sketch::empty(), Sketch::empty());
     dense.make_dense()?;
     let mut checkpoint = 1;
-    for element in 1..=ELEMENTS {
-        sparse.add(&element.to_le_bytes(), sparse_max)?;
-        dense.add(&element.to_le_bytes(), sparse_max)?;
-        if element < checkpoint {
-            continue;
-        }
+    while checkpoint <= ELEMENTS {
+        let element = checkpoint;
+        sparse = with_elements(sparse, checkpoint / 10 + 1..=checkpoint, sparse_max)?;
+        dense = with_elements(dense, checkpoint / 10 + 1..=checkpoint, sparse_max)?;
         let count = sketch::count(dense.as_bytes())?;
         let mut merged = Registers::new();
         merged.merge(sparse.as_bytes())?;

@@ -35,7 +35,8 @@ const STALE: u8 = 0x80;
 
 const REGISTER_BITS: usize = 6;
 const REGISTER_MAX: u16 = (1 << REGISTER_BITS) - 1;
-const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
+/// How many bytes a dense sketch takes.
+pub(super) const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 
 /// The longest run of zeros that one byte holds.
 const SHORT_ZEROS_MAX: usize = 64;
@@ -115,7 +116,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
 
 /// Chooses the register of an element, and the rank it gives it: how many bits of the hash, from the fifteenth up to
 /// the first that is set.
-fn place(element: &[u8]) -> (usize, u8) {
+pub(super) fn place(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur_hash_64a(element, SEED);
     // The bit above the last one ends the count where all are clear.
@@ -276,7 +277,8 @@ impl Sketch {
         self.0.into()
     }
 
-    fn is_dense(&self) -> bool {
+    /// Returns whether every register has six bits of its own.
+    pub(super) fn is_dense(&self) -> bool {
         self.0[ENCODING_AT] == 0
     }
 
@@ -285,17 +287,26 @@ impl Sketch {
         self.0[HEADER - 1] |= STALE;
     }
 
-    /// Adds an element; returns whether that changed a register.
-    pub(super) fn add(&mut self, element: &[u8], sparse_max: usize) -> Result<bool> {
-        let (index, rank) = place(element);
-        self.raise(index, rank, sparse_max)
-    }
-
-    /// Raises every register to what `registers` has.
-    pub(super) fn raise_all(&mut self, registers: &Registers, sparse_max: usize) {
-        for (index, value) in registers.0.iter().enumerate().filter(|(_, value)| **value > 0) {
-            // As in Redis, a sketch that the merge has read without complaint is not refused here any more.
-            let _ = self.raise(index, *value, sparse_max);
+    /// Writes all registers anew, in the sparse form where that is possible and takes no more than so many bytes.
+    pub(super) fn set_all(&mut self, registers: &Registers, sparse_max: usize) {
+        self.forget_cardinality();
+        let mut runs = SmallVec::new();
+        for same in registers.0.chunk_by(|one, other| one == other) {
+            let longest = if same[0] == 0 { REGISTERS } else { SPARSE_RUN_MAX };
+            same.chunks(longest).for_each(|run| push_run(&mut runs, run[0], run.len()));
+        }
+        let is_sparse = registers.0.iter().all(|value| *value <= SPARSE_VALUE_MAX);
+        self.0.truncate(HEADER);
+        if is_sparse && HEADER + runs.len() <= sparse_max {
+            self.0[ENCODING_AT] = 1;
+            self.0.extend_from_slice(&runs);
+            return;
+        }
+        self.0[ENCODING_AT] = 0;
+        self.0.resize(DENSE_LEN, 0);
+        for (index, value) in registers.0.iter().enumerate() {
+            // A dense sketch has no runs that could be damaged.
+            let _ = self.raise(index, *value, 0);
         }
     }
 
@@ -384,6 +395,28 @@ impl Registers {
     /// Creates registers that are all zero.
     pub(super) fn new() -> Self {
         Registers(vec![0; REGISTERS].into())
+    }
+
+    /// Returns the registers of a sketch.
+    ///
+    /// # Errors
+    /// When the runs do not add up.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self> {
+        let mut registers = Registers::new();
+        registers.merge(bytes)?;
+        Ok(registers)
+    }
+
+    /// Returns one register.
+    pub(super) fn value(&self, index: usize) -> u8 {
+        self.0[index]
+    }
+
+    /// Raises one register to a value; returns whether it was lower.
+    pub(super) fn raise(&mut self, index: usize, value: u8) -> bool {
+        let is_lower = self.0[index] < value;
+        self.0[index] = self.0[index].max(value);
+        is_lower
     }
 
     /// Raises every register to what a sketch has.

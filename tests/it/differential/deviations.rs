@@ -100,6 +100,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`WATCH`", "misses some changes: by `BITFIELD` of a string that only grew because `OVERFLOW FAIL` kept all else, by `PFADD` before it met damage, by `PFDEBUG`", "notices every change"),
     ("A HyperLogLog that goes on behind its last register", "is refused since the repair of CVE-2025-32023, which distributions have added to 7.0.15; without it some commands take it", "is refused"),
     ("A HyperLogLog cut in the middle of a run", "is changed together with the byte behind the end of its string", "is changed as if that byte were zero"),
+    ("A HyperLogLog under a `hll-sparse-max-bytes` above 12304", "stays sparse though it is shorter as dense, and takes the longer for every element", "becomes dense where that is shorter; after 2048 changes in one command its runs are written anew in their shortest form"),
     ("`PFSELFTEST`", "counts ten million elements and holds every client up", "counts a hundred thousand"),
     ("An inline line of more than 64 KiB", "refused only where its end has not arrived in the same read", "always refused"),
     ("`UNSUBSCRIBE` and `SUNSUBSCRIBE` of all", "go through the channels in the order of a hash table", "go through them in the order in which they were subscribed to"),

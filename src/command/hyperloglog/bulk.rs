@@ -1,0 +1,80 @@
+//! Many elements added to a sketch in one call, in a time that hardly grows with the length of its runs.
+//!
+//! To find a register of a sparse sketch, its runs are gone through from the start. With `hll-sparse-max-bytes` high, that
+//! is twelve thousand runs for every element. So where many elements are to be added the registers are kept beside the
+//! runs: an element that changes nothing needs no search, and after many changes the runs are written anew, once, at the end.
+
+use super::sketch::{DENSE_LEN, REGISTERS, Registers, Sketch, place};
+use crate::error::Result;
+
+/// From how many registers to raise on the others are kept beside the runs.
+const MANY: usize = 64;
+/// After how many changes the runs are only written anew at the end. With the default of `hll-sparse-max-bytes` a sketch is
+/// dense before that, so its runs are split and joined as Redis does it.
+const CHANGES_MAX: usize = 2048;
+
+/// A sketch in the making.
+pub(super) struct Bulk {
+    sketch: Sketch,
+    /// The longest that the sketch may be in its sparse form.
+    sparse_max: usize,
+    known: Option<Registers>,
+    changes: usize,
+    /// Whether there are changes that only `known` has.
+    is_behind: bool,
+}
+
+impl Bulk {
+    /// Begins to raise so many registers of a sketch. It becomes dense where that is shorter, whatever the settings allow.
+    ///
+    /// # Errors
+    /// When the runs do not add up, and there are many registers to raise.
+    pub(super) fn new(sketch: Sketch, sparse_max: usize, count: usize) -> Result<Self> {
+        let known = match count >= MANY {
+            true => Some(Registers::of(sketch.as_bytes())?),
+            false => None,
+        };
+        Ok(Bulk { sketch, sparse_max: sparse_max.min(DENSE_LEN), known, changes: 0, is_behind: false })
+    }
+
+    /// Adds an element; returns whether that changed a register.
+    pub(super) fn add(&mut self, element: &[u8]) -> Result<bool> {
+        let (index, rank) = place(element);
+        self.raise(index, rank)
+    }
+
+    /// Raises a register to a value; returns whether it was lower.
+    pub(super) fn raise(&mut self, index: usize, value: u8) -> Result<bool> {
+        if let Some(known) = &mut self.known {
+            if !known.raise(index, value) {
+                return Ok(false);
+            }
+            self.is_behind = self.is_behind || self.changes >= CHANGES_MAX && !self.sketch.is_dense();
+            if self.is_behind {
+                return Ok(true);
+            }
+        }
+        let is_changed = self.sketch.raise(index, value, self.sparse_max)?;
+        self.changes += usize::from(is_changed);
+        Ok(is_changed)
+    }
+
+    /// Raises every register to what `registers` has. As in Redis, a sketch that was read without complaint before is not
+    /// refused for its runs any more.
+    pub(super) fn raise_all(&mut self, registers: &Registers) {
+        for index in 0..REGISTERS {
+            let value = registers.value(index);
+            if value > 0 {
+                let _ = self.raise(index, value);
+            }
+        }
+    }
+
+    /// Returns the sketch with all changes.
+    pub(super) fn finish(mut self) -> Sketch {
+        if let Some(known) = self.known.filter(|_| self.is_behind) {
+            self.sketch.set_all(&known, self.sparse_max);
+        }
+        self.sketch
+    }
+}
