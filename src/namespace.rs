@@ -111,6 +111,8 @@ pub struct ScriptUsage {
     pub functions: usize,
     /// Libraries: `number_of_libraries`.
     pub libraries: usize,
+    /// What their texts take, in bytes: `used_memory_functions`.
+    pub libraries_bytes: usize,
 }
 
 /// Counts what has happened since the start.
@@ -138,6 +140,8 @@ pub struct Stats {
     pub acl_denied_key: AtomicU64,
     /// Commands refused because of a channel.
     pub acl_denied_channel: AtomicU64,
+    /// Scripts of EVAL that were evicted because there were too many.
+    pub evicted_scripts: AtomicU64,
     /// Since when more memory has been used than may be.
     pub shortage: Shortage,
 }
@@ -216,6 +220,7 @@ impl Stats {
             .for_each(|counter| counter.store(0, Relaxed));
         self.output_limit_disconnections.store(0, Relaxed);
         self.query_limit_disconnections.store(0, Relaxed);
+        self.evicted_scripts.store(0, Relaxed);
         forgotten.expired.store(totals.expired, Relaxed);
         forgotten.swept.store(totals.swept, Relaxed);
         forgotten.evicted.store(totals.evicted, Relaxed);
@@ -324,7 +329,7 @@ impl Namespace {
         let store = Store::new(config.databases as usize, threads, alarm, pressure, Herald::new(notifier.clone()));
         let namespace = Namespace {
             #[cfg(feature = "lua")]
-            scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone()),
+            scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone(), store.pressure().clone()),
             store,
             started: clock.now(),
             clock,

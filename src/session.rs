@@ -42,6 +42,10 @@ pub struct Session {
     pub replies: Replies,
     /// Whether a script calls commands in the client's name.
     pub is_in_script: bool,
+    /// Whether too much memory was used, and none could be freed, when the present request was admitted.
+    pub is_short_of_memory: bool,
+    /// The time in microseconds that TIME tells throughout the present script or EXEC, once it was asked.
+    pub frozen_us: Option<i64>,
     /// Set inside EXEC by a command that ends the turn, see [`Call::end_turn`](crate::command::Call::end_turn).
     pub turn_is_over: bool,
     /// Set when the connection is to be closed after the replies so far.
@@ -103,6 +107,16 @@ impl Replies {
 }
 
 impl Session {
+    /// Lets others see which command the client has called: inside EXEC and scripts these.
+    pub fn show_command(&self) {
+        self.last_command.iter().for_each(|command| self.info.set_last_command(command));
+    }
+
+    /// Returns whether the client itself has called this command, not EXEC or a script.
+    pub fn has_called(&self, command: &Registered) -> bool {
+        self.last_command.is_some_and(|called| std::ptr::eq(called, command))
+    }
+
     /// Creates the session of a fresh connection.
     pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
         let access = Access::new(acl);
@@ -121,6 +135,8 @@ impl Session {
             subscriptions: Subscriptions::default(),
             replies: Replies::On,
             is_in_script: false,
+            is_short_of_memory: false,
+            frozen_us: None,
             turn_is_over: false,
             closing: false,
         }

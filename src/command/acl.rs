@@ -336,17 +336,20 @@ pub(super) fn note_denial(
     denial: Denial,
 ) {
     let context = if session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
+    session.info.set_last_command(refused.0);
     note_request(server, config, session, refused, denial, context);
 }
 
 /// Notes that EXEC has refused a command that was queued.
 pub(super) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+    call.session.show_command();
     note_request(call.server, call.config, call.session, refused, denial, Context::Multi);
 }
 
 /// Notes that a script may not call a command.
 #[cfg(feature = "lua")]
 pub(super) fn note_denial_in_script(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+    call.session.show_command();
     note_request(call.server, call.config, call.session, refused, denial, Context::Lua);
 }
 
@@ -358,7 +361,6 @@ fn note_request(
     denial: Denial,
     context: Context,
 ) {
-    session.info.set_last_command(command);
     let (reason, object) = match denial {
         Denial::Command => (Reason::Command, command.name.as_bytes()),
         Denial::Key(at) => (Reason::Key, request.arg(at)),
@@ -369,7 +371,7 @@ fn note_request(
 
 /// Notes that AUTH or HELLO has refused a name or a password.
 pub(super) fn note_failed_login(call: &Call<'_>, user: &[u8]) {
-    call.session.info.set_last_command(call.command);
+    call.session.show_command();
     let context = if call.is_inside_exec() { Context::Multi } else { Context::TopLevel };
     let object = call.args.request().name();
     debug!("Authentication failed for a client at {}", call.session.info.addr);

@@ -180,7 +180,7 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
 }
 
 fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
-    call.session.info.set_last_command(call.command);
+    call.session.show_command();
     call.session.info.set_commands(call.session.commands);
     let now = call.now();
     let own = call.session.info.id;

@@ -278,11 +278,13 @@ impl<'n> Turn<'n> {
     }
 
     /// Frees memory if too much is used. Returns an error if that was in vain and the command needs some, or if the command
-    /// may write and there are too few replicas.
+    /// may write and there are too few replicas. What was found out holds for what a script calls, too: by then other
+    /// threads may have used up what was freed.
     #[inline]
-    fn limit_reached(&mut self, session: &Session, command: &Registered, request: Request<'_>) -> Option<Error> {
+    fn limit_reached(&mut self, session: &mut Session, command: &Registered, request: Request<'_>) -> Option<Error> {
         let (is_over, server) = (self.server.store.pressure().is_over(), self.server);
-        if is_over && self.relieve() == Relief::None && limits::needs_memory(session, command) {
+        session.is_short_of_memory = is_over && self.relieve() == Relief::None;
+        if session.is_short_of_memory && limits::needs_memory(session, command) {
             return Some(Error::OutOfMemory);
         }
         (server.lacks_replicas() && limits::writes(server, session, command, request)).then_some(Error::NoReplicas)
@@ -474,7 +476,7 @@ fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) ->
 
 /// Says that a script runs for too long.
 #[cold]
-fn busy(server: &Namespace) -> Error {
+pub(super) fn busy(server: &Namespace) -> Error {
     #[cfg(feature = "lua")]
     return server.scripts.control.busy_error();
     #[cfg(not(feature = "lua"))]

@@ -50,7 +50,7 @@ fn usage(call: &mut Call<'_>) -> Result<()> {
 fn stats(call: &mut Call<'_>) -> Result<()> {
     const FIELDS: usize = 27;
     let report = MemoryReport::new(call);
-    let tables = table_overheads(call);
+    let (tables, scripts) = (table_overheads(call), call.server.script_usage());
     call.reply.map(FIELDS + tables.len());
     let reply = &mut call.reply;
     bytes(reply, "peak.allocated", report.peak);
@@ -61,8 +61,8 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     bytes(reply, "clients.normal", report.clients);
     bytes(reply, "cluster.links", 0);
     bytes(reply, "aof.buffer", 0);
-    bytes(reply, "lua.caches", 0);
-    bytes(reply, "functions.caches", 0);
+    bytes(reply, "lua.caches", scripts.scripts_bytes);
+    bytes(reply, "functions.caches", scripts.libraries_bytes);
     for (db, overhead) in tables {
         reply.bulk(format!("db.{db}").as_bytes());
         reply.map(3);

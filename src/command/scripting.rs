@@ -21,7 +21,9 @@ use crate::acl::Denial;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
-use crate::script::{ALLOW_OOM, COMPATIBLE, Host, Invocation, NO_WRITES, Outcome, Scratch, Script, Vm};
+use crate::script::{
+    ALLOW_OOM, COMPATIBLE, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Scratch, Script, Vm,
+};
 
 /// What commands that run scripts have in common.
 pub(super) const RUNS: Flags = NO_SCRIPT | STALE | SKIP_MONITOR | NO_MANDATORY_KEYS | MOVABLE_KEYS | EXCLUSIVE;
@@ -114,10 +116,9 @@ fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let keys = key_count(call, Error::NotInteger)?;
     let scripts = &call.server.scripts;
     let mut engines = scripts.engines();
-    let script = engines.load_script(&scripts.control, text).map_err(script_error)?;
-    let scratch = std::mem::take(&mut engines.scratch);
-    engines.scratch = run_script(call, engines.eval(&scripts.control), &script, keys, is_read_only, scratch)?;
-    Ok(())
+    let script = engines.load_script(&scripts.control, text, Origin::Eval).map_err(script_error)?;
+    call.server.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
+    run_script(call, &mut engines, &script, keys, is_read_only)
 }
 
 fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
@@ -129,10 +130,8 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let keys = key_count(call, Error::NotInteger)?;
     let scripts = &call.server.scripts;
     let mut engines = scripts.engines();
-    let script = engines.cache.find(sha).cloned().ok_or(Error::NoScript)?;
-    let scratch = std::mem::take(&mut engines.scratch);
-    engines.scratch = run_script(call, engines.eval(&scripts.control), &script, keys, is_read_only, scratch)?;
-    Ok(())
+    let script = engines.cache.find_to_run(sha).ok_or(Error::NoScript)?;
+    run_script(call, &mut engines, &script, keys, is_read_only)
 }
 
 /// Returns what the script or function that a request runs says of itself; `None` where it says nothing, where there is
@@ -156,14 +155,15 @@ pub(super) fn declared_flags(
 
 fn run_script(
     call: &mut Call<'_>,
-    vm: &Vm,
+    engines: &mut Engines,
     script: &Script,
     keys: usize,
     is_read_only: bool,
-    scratch: Scratch,
-) -> Result<Scratch> {
-    let Script { name, number, flags } = script;
-    run(call, vm, Run { name, number: *number, flags: *flags, keys, is_read_only }, scratch)
+) -> Result<()> {
+    let scratch = std::mem::take(&mut engines.scratch);
+    let subject = Run { name: &script.name, number: script.number, flags: script.flags, keys, is_read_only };
+    engines.scratch = run(call, engines.eval(&call.server.scripts.control), subject, scratch)?;
+    Ok(())
 }
 
 /// Makes an error of what the interpreter says, which lacks the code.
@@ -201,8 +201,7 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
     }
-    let pressure = call.server.store.pressure();
-    let is_short = pressure.has_limit() && pressure.is_over();
+    let is_short = call.session.is_short_of_memory && call.server.store.pressure().has_limit();
     if is_short && run.flags & (COMPATIBLE | NO_WRITES | ALLOW_OOM) == 0 {
         return Err(Error::Script(NO_MEMORY.into()));
     }
@@ -217,6 +216,9 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     };
     let is_read_only = run.is_read_only || !may_write;
     let mut caller = Caller { call, scratch, name: run.name, is_read_only, lacks_memory };
+    if caller.call.session.has_called(caller.call.command) {
+        caller.call.session.frozen_us = None;
+    }
     caller.call.session.is_in_script = true;
     let ended = vm.run(run.number, invocation, &mut caller);
     let Caller { call, scratch, .. } = caller;
@@ -228,7 +230,7 @@ pub(super) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
         Outcome::Replied => Ok(scratch),
         Outcome::ErrorReplied(line) => {
-            line.iter().for_each(|line| call.server.observed.errors.count(line));
+            line.iter().for_each(|line| call.server.observed.errors.count_made_up(line));
             call.gauge.fail(call.command);
             Ok(scratch)
         }
@@ -365,7 +367,7 @@ fn reply_bytes(output: &mut Output) -> Cow<'_, [u8]> {
 fn load(call: &mut Call<'_>) -> Result<()> {
     let text = call.args.bytes()?;
     let scripts = &call.server.scripts;
-    let script = scripts.engines().load_script(&scripts.control, text).map_err(script_error)?;
+    let script = scripts.engines().load_script(&scripts.control, text, Origin::Load).map_err(script_error)?;
     call.reply.bulk(script.name.as_bytes());
     Ok(())
 }

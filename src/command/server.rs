@@ -5,6 +5,7 @@ use tracing::{Level, debug, enabled, warn};
 use super::aftermath;
 use super::args::is_word;
 use super::call::Wait;
+use super::dispatch::busy;
 use super::info;
 use super::{
     ADMIN, ALLOW_BUSY, Arg, Call, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE,
@@ -93,7 +94,11 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn time(call: &mut Call<'_>) -> Result<()> {
-    let us = call.server.clock.wall_us();
+    let now_us = call.server.clock.wall_us();
+    let us = match call.is_nested() {
+        true => *call.session.frozen_us.get_or_insert(now_us),
+        false => now_us,
+    };
     call.reply.array(2);
     call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
     call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
@@ -121,6 +126,10 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     // Nothing is waited for, so there is never a shutdown that could be called off.
     if abort {
         return Err(Error::other("No shutdown in progress."));
+    }
+    // A script would be ended half-way: whoever wants that says that nothing is to be kept.
+    if !options.nosave && call.server.store.seat().is_occupied() {
+        return Err(busy(call.server));
     }
     if !shut_down(call.server, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));

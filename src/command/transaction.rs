@@ -75,7 +75,13 @@ fn multi(call: &mut Call<'_>) -> Result<()> {
 
 fn exec(call: &mut Call<'_>) -> Result<()> {
     let transaction = call.session.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
-    call.session.info.set_queued(None);
+    call.session.frozen_us = None;
+    let result = carry_out(call, &transaction);
+    call.session.info.set_queued(None); // so far it was seen to be inside
+    result
+}
+
+fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     let untouched = watched_keys_are_untouched(call);
     call.session.stop_watching(&mut call.view, &call.server.store);
     let preconditions = read_preconditions(&mut call.args)?;

@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
 
 use super::call::Wait;
-use super::{Call, Command, Group, NO_SCRIPT, integer};
+use super::{BLOCKING, Call, Command, Group, integer};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
 use crate::store::NEVER;
@@ -11,12 +11,12 @@ const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 /// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub const COMMANDS: &[Command] = &[
-    Command::new("WAIT", wait, NO_SCRIPT, Group::Generic)
+    Command::new("WAIT", wait, BLOCKING, Group::Generic)
         .args(&[integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
         .docs("3.0.0", "O(1)", "Waits until so many replicas have all writes of this connection; there are none."),
-    Command::new("WAITAOF", wait_aof, NO_SCRIPT, Group::Generic)
+    Command::new("WAITAOF", wait_aof, BLOCKING, Group::Generic)
         .args(&[integer("numlocal"), integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)

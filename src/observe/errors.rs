@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// How many prefixes are counted one by one. Scripts can make them up, so there must be an end.
+/// How many prefixes there may be for one that a script has made up to be counted by itself.
 const PREFIXES_MAX: usize = 128;
-/// Stands for all prefixes beyond that; the name is Valkey's.
+/// Stands for all that scripts made up beyond that; the name is Valkey's.
 const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 /// How far into an error its prefix may reach, `-` included.
 const PREFIX_REACH: usize = 32;
@@ -20,13 +20,22 @@ pub struct ErrorCounts {
 }
 
 impl ErrorCounts {
-    /// Counts an error by its line, which begins with the prefix.
+    /// Counts an error of the server's own by its line, which begins with the prefix.
     pub fn count(&self, line: &[u8]) {
+        self.count_up_to(usize::MAX, line);
+    }
+
+    /// Counts an error by its line that a script has made up.
+    pub fn count_made_up(&self, line: &[u8]) {
+        self.count_up_to(PREFIXES_MAX, line);
+    }
+
+    fn count_up_to(&self, prefixes_max: usize, line: &[u8]) {
         self.total.fetch_add(1, Relaxed);
         let prefix = line.iter().take(PREFIX_REACH - 1).position(|byte| *byte == b' ');
         let prefix = prefix.map_or(&b"ERR"[..], |end| &line[..end]);
         let mut by_prefix = self.by_prefix.lock();
-        let counted = match by_prefix.contains_key(prefix) || by_prefix.len() < PREFIXES_MAX {
+        let counted = match by_prefix.contains_key(prefix) || by_prefix.len() < prefixes_max {
             true => prefix,
             false => OVERFLOW,
         };
@@ -68,9 +77,11 @@ mod tests {
         };
         let expected = [("A23456789012345678901234567890", 1), ("ERR", 2), ("WRONGTYPE", 1)];
         assert_eq!(shown(), expected.map(|(prefix, count)| (prefix.to_owned(), count)));
-        (0..1000).for_each(|number| errors.count(format!("E{number} x").as_bytes()));
+        (0..1000).for_each(|number| errors.count_made_up(format!("E{number} x").as_bytes()));
         assert_eq!((errors.by_prefix().len(), errors.total()), (PREFIXES_MAX + 1, 1004));
         assert!(shown().contains(&("ERRORSTATS_OVERFLOW".to_owned(), 1000 - (PREFIXES_MAX as u64 - 3))));
+        errors.count(b"NOPROTO one of the server's own");
+        assert!(shown().contains(&("NOPROTO".to_owned(), 1)));
         errors.clear();
         assert_eq!((errors.by_prefix().len(), errors.total()), (0, 0));
     }

@@ -1,4 +1,7 @@
 //! Scripts by the SHA1 of their text, which is their name.
+//!
+//! Scripts that SCRIPT LOAD has loaded stay until SCRIPT FLUSH. Of those that were only run the latest [`RECENT_MAX`] stay,
+//! so that clients which make up a new text for every call do not fill the memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,19 +13,52 @@ use super::vm::Vm;
 /// The name of a script: its SHA1 in lower-case hexadecimal.
 pub type Sha = [u8; 40];
 
+/// How many scripts are kept that were run by EVAL and not loaded by SCRIPT LOAD.
+const RECENT_MAX: usize = 500;
+
+/// Says why a script is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// To run it, by EVAL: it may be evicted.
+    Eval,
+    /// To keep it, by SCRIPT LOAD.
+    Load,
+}
+
 /// Holds the scripts that were loaded or run.
 #[derive(Default)]
 pub struct Cache {
-    by_sha: HashMap<Sha, Script, ahash::RandomState>,
+    by_sha: HashMap<Sha, Cached, ahash::RandomState>,
+    /// The scripts that may be evicted, in no order.
+    recent: Vec<Recent>,
+    /// How often a script that may be evicted was run.
+    uses: u64,
+    /// The highest number in use: numbers of evicted scripts are used again.
+    numbers: usize,
     /// Bytes of all texts.
-    bytes: usize,
+    text_bytes: usize,
+    /// How many scripts were evicted since anybody asked.
+    evicted: u64,
+}
+
+struct Cached {
+    script: Arc<Script>,
+    /// Where the script stands in `recent`, if it may be evicted.
+    recent: Option<usize>,
+}
+
+struct Recent {
+    sha: Sha,
+    /// The number of its latest use.
+    used: u64,
 }
 
 /// Describes one script that an interpreter has compiled.
-#[derive(Clone)]
 pub struct Script {
     /// Its SHA1.
-    pub name: Arc<str>,
+    pub name: String,
+    /// Its text, the first line included.
+    pub text: Box<[u8]>,
     /// Under which the interpreter keeps it.
     pub number: usize,
     /// What its first line says.
@@ -39,28 +75,84 @@ pub fn sha(text: &[u8]) -> Sha {
 impl Cache {
     /// Finds a script by its SHA1, in any case.
     #[inline]
-    pub fn find(&self, sha: &[u8]) -> Option<&Script> {
+    pub fn find(&self, sha: &[u8]) -> Option<&Arc<Script>> {
+        self.cached(sha).map(|cached| &cached.script)
+    }
+
+    fn cached(&self, sha: &[u8]) -> Option<&Cached> {
         let sha: &Sha = sha.try_into().ok()?;
         self.by_sha.get(sha).or_else(|| self.by_sha.get(&sha.to_ascii_lowercase()[..]))
+    }
+
+    /// Finds a script in order to run it, which makes it the latest.
+    #[inline]
+    pub fn find_to_run(&mut self, sha: &[u8]) -> Option<Arc<Script>> {
+        let cached = self.cached(sha)?;
+        let (script, recent) = (cached.script.clone(), cached.recent);
+        if let Some(recent) = recent {
+            self.uses += 1;
+            self.recent[recent].used = self.uses;
+        }
+        Some(script)
     }
 
     /// Compiles a script, unless that has been done, and returns it.
     ///
     /// # Errors
     /// What is wrong with the script.
-    pub fn load(&mut self, vm: &Vm, text: &[u8]) -> Result<&Script, Vec<u8>> {
+    pub fn load(&mut self, vm: &Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha(text);
-        if !self.by_sha.contains_key(&sha) {
-            let (flags, start) = shebang::of_script(text)?;
-            let complain = |complaint: Vec<u8>| [b"Error compiling script (new function): ", &complaint[..]].concat();
-            let function = vm.compile(&text[start..], "@user_script").map_err(complain)?;
-            let number = self.by_sha.len() + 1;
-            vm.define(number, function);
-            self.bytes += text.len();
-            let name = String::from_utf8_lossy(&sha).into();
-            self.by_sha.insert(sha, Script { name, number, flags });
+        if let Some(script) = self.find_to_run(&sha) {
+            if origin == Origin::Load {
+                self.keep(&sha);
+            }
+            return Ok(script);
         }
-        Ok(&self.by_sha[&sha])
+        let (flags, start) = shebang::of_script(text)?;
+        let complain = |complaint: Vec<u8>| [b"Error compiling script (new function): ", &complaint[..]].concat();
+        let function = vm.compile(&text[start..], "@user_script").map_err(complain)?;
+        let (number, recent) = match origin {
+            Origin::Load => (self.next_number(), None),
+            Origin::Eval => self.make_recent(sha),
+        };
+        vm.define(number, function);
+        self.text_bytes += text.len();
+        let name = String::from_utf8_lossy(&sha).into_owned();
+        let script = Arc::new(Script { name, text: text.into(), number, flags });
+        self.by_sha.insert(sha, Cached { script: script.clone(), recent });
+        Ok(script)
+    }
+
+    fn next_number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Adds a script to those that may be evicted, in place of the oldest if there are too many. Returns its number in the
+    /// interpreter, which is the evicted one's, and where it stands.
+    fn make_recent(&mut self, sha: Sha) -> (usize, Option<usize>) {
+        self.uses += 1;
+        let recent = Recent { sha, used: self.uses };
+        let oldest = self.recent.iter().enumerate().min_by_key(|(_, script)| script.used);
+        if let Some((at, oldest)) = oldest.filter(|_| self.recent.len() >= RECENT_MAX)
+            && let Some(evicted) = self.by_sha.remove(&oldest.sha)
+        {
+            self.recent[at] = recent;
+            self.text_bytes -= evicted.script.text.len();
+            self.evicted += 1;
+            return (evicted.script.number, Some(at));
+        }
+        self.recent.push(recent);
+        (self.next_number(), Some(self.recent.len() - 1))
+    }
+
+    /// Has a script stay that might have been evicted.
+    fn keep(&mut self, sha: &Sha) {
+        let Some(at) = self.by_sha.get_mut(sha).and_then(|cached| cached.recent.take()) else { return };
+        self.recent.swap_remove(at);
+        if let Some(moved) = self.recent.get(at).and_then(|moved| self.by_sha.get_mut(&moved.sha)) {
+            moved.recent = Some(at);
+        }
     }
 
     /// Returns how many scripts there are.
@@ -73,8 +165,14 @@ impl Cache {
         self.by_sha.is_empty()
     }
 
-    /// Returns how many bytes the texts have.
+    /// Returns how many bytes the cache takes: the texts and what is noted of each.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        const EACH: usize = size_of::<(Sha, Cached)>() + size_of::<Script>() + size_of::<Sha>();
+        self.text_bytes + self.by_sha.len() * EACH + self.recent.capacity() * size_of::<Recent>()
+    }
+
+    /// Returns how many scripts were evicted since this was called before.
+    pub fn take_evicted(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted)
     }
 }

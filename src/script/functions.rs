@@ -22,6 +22,8 @@ pub struct Libraries {
     functions: HashMap<Vec<u8>, Entry>,
     /// How many functions were ever linked; the next one's number in the interpreter.
     linked: usize,
+    /// Bytes of all texts.
+    code_bytes: usize,
 }
 
 /// Holds one library.
@@ -85,6 +87,12 @@ impl Libraries {
         self.functions.len()
     }
 
+    /// Returns how many bytes the libraries take: their texts and what is noted of each function.
+    pub fn bytes(&self) -> usize {
+        const EACH: usize = size_of::<(Vec<u8>, Entry)>() + size_of::<Registered>();
+        self.code_bytes + self.by_name.len() * size_of::<(Vec<u8>, Library)>() + self.functions.len() * EACH
+    }
+
     /// Loads a library and returns its name.
     ///
     /// # Errors
@@ -112,6 +120,7 @@ impl Libraries {
     /// Removes a library; returns whether there was one.
     pub fn delete(&mut self, vm: &Vm, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
+        self.code_bytes -= library.code.len();
         for function in &library.functions {
             if let Some(entry) = self.functions.remove(&function.name.to_ascii_lowercase()) {
                 vm.forget(entry.number);
@@ -176,6 +185,7 @@ impl Libraries {
             let entry = Entry { name, number: self.linked, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
         }
+        self.code_bytes += library.code.len();
         self.by_name.insert(library.name.clone(), library);
     }
 }

@@ -4,6 +4,7 @@
 //! - `api` is the table `redis`, alias `server`; `cjson`, `cmsgpack`, `struct_`, `bit` and `text` are the libraries.
 //! - `convert` translates between replies and Lua's values; `raise` makes the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions.
+//! - `collector` decides when the memory that scripts have left is collected.
 //! - `control` watches over the running script: who runs for too long lets others be told so, and can be killed.
 //!
 //! A script runs while its caller holds the whole store, on the caller's thread. Its commands go through `dispatch` as
@@ -19,6 +20,7 @@ mod bit;
 mod cache;
 mod cjson;
 mod cmsgpack;
+mod collector;
 pub mod control;
 mod convert;
 mod functions;
@@ -30,6 +32,7 @@ mod text;
 mod vm;
 
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -38,9 +41,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::clock::Clock;
 use crate::namespace::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
-use crate::store::Seat;
+use crate::store::{Pressure, Seat};
 
-pub use cache::{Cache, Script, Sha};
+pub use cache::{Cache, Origin, Script, Sha};
 pub use control::{Control, Running};
 pub use functions::{Entry, Libraries, Library, Registered, Restore};
 pub use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
@@ -80,6 +83,8 @@ scoped_tls_hkt::scoped_thread_local! {
 
 /// How long to wait for the interpreters before looking whether that will take long.
 const SOON: Duration = Duration::from_millis(5);
+/// From how many bytes on it pays to free an interpreter on a thread of its own.
+const FREE_ASIDE_MIN: usize = 4 << 20;
 
 /// Returns the flags in a script's first line; `None` where that is wrong.
 pub fn flags_of(script: &[u8]) -> Option<Flags> {
@@ -91,8 +96,10 @@ pub struct Scripts {
     /// The running script.
     pub control: Arc<Control>,
     engines: Mutex<Engines>,
-    /// The figures as of the last change, so that a script can ask for them too.
+    /// The figures as of the last change, for a script that asks and for those who ask while one runs.
     figures: Figures,
+    /// Told how much memory the interpreters and their scripts take.
+    pressure: Arc<Pressure>,
 }
 
 /// The interpreters, made when they are first used, and what they keep.
@@ -108,6 +115,12 @@ pub struct Engines {
     pub libraries: Libraries,
     /// Working memory that one script leaves to the next.
     pub scratch: Scratch,
+}
+
+/// Lends the interpreters. When they are given back, what they take is counted.
+pub struct Lent<'s> {
+    scripts: &'s Scripts,
+    engines: MutexGuard<'s, Engines>,
 }
 
 /// Holds buffers for the commands of a script.
@@ -127,21 +140,23 @@ struct Figures {
     scripts_bytes: AtomicUsize,
     functions: AtomicUsize,
     libraries: AtomicUsize,
+    libraries_bytes: AtomicUsize,
 }
 
 impl Scripts {
-    /// Creates the scripts of an instance; the seat is that of its store's gate.
-    pub fn new(clock: Clock, seat: Arc<Seat>) -> Self {
-        Scripts { control: Arc::new(Control::new(clock, seat)), engines: Mutex::default(), figures: Figures::default() }
+    /// Creates the scripts of an instance; the seat is that of its store's gate, and the pressure its store's.
+    pub fn new(clock: Clock, seat: Arc<Seat>, pressure: Arc<Pressure>) -> Self {
+        let control = Arc::new(Control::new(clock, seat));
+        Scripts { control, engines: Mutex::default(), figures: Figures::default(), pressure }
     }
 
     /// Lends the interpreters. A script keeps them while it runs.
-    pub fn engines(&self) -> MutexGuard<'_, Engines> {
-        self.engines.lock()
+    pub fn engines(&self) -> Lent<'_> {
+        Lent { scripts: self, engines: self.engines.lock() }
     }
 
-    /// Lends the interpreters like [`Scripts::engines`], unless a script keeps them for longer than others are to wait:
-    /// the seat of the store's gate tells.
+    /// Lends the interpreters to look something up, unless a script keeps them for longer than others are to wait: the
+    /// seat of the store's gate tells.
     pub fn engines_soon(&self, seat: &Seat) -> Option<MutexGuard<'_, Engines>> {
         loop {
             match self.engines.try_lock_for(SOON) {
@@ -152,21 +167,31 @@ impl Scripts {
         }
     }
 
+    /// Counts what the interpreters keep; all of it is used memory.
     fn take_stock(&self, engines: &Engines) {
-        let Figures { eval_bytes, functions_bytes, scripts, scripts_bytes, functions, libraries } = &self.figures;
-        eval_bytes.store(engines.eval.as_ref().map_or(0, Vm::memory), Relaxed);
-        functions_bytes.store(engines.functions.as_ref().map_or(0, Vm::memory), Relaxed);
-        scripts.store(engines.cache.len(), Relaxed);
-        scripts_bytes.store(engines.cache.bytes(), Relaxed);
-        functions.store(engines.libraries.function_count(), Relaxed);
-        libraries.store(engines.libraries.all().len(), Relaxed);
+        let memory = |vm: &Option<Vm>| vm.as_ref().map_or(0, Vm::memory);
+        let now = [
+            (&self.figures.eval_bytes, memory(&engines.eval)),
+            (&self.figures.functions_bytes, memory(&engines.functions)),
+            (&self.figures.scripts_bytes, engines.cache.bytes()),
+            (&self.figures.libraries_bytes, engines.libraries.bytes()),
+        ];
+        let (mut before, mut bytes) = (0, 0);
+        for (figure, now) in now {
+            before += figure.load(Relaxed);
+            bytes += now;
+            figure.store(now, Relaxed);
+        }
+        if bytes != before {
+            self.pressure.report_outside(before, bytes);
+        }
+        self.figures.scripts.store(engines.cache.len(), Relaxed);
+        self.figures.functions.store(engines.libraries.function_count(), Relaxed);
+        self.figures.libraries.store(engines.libraries.all().len(), Relaxed);
     }
 
-    /// Sums up scripts and functions; to a running script, as they were when somebody last asked.
+    /// Sums up scripts and functions, as they were when the running script began, if there is one.
     pub fn usage(&self) -> ScriptUsage {
-        if let Some(engines) = self.engines.try_lock() {
-            self.take_stock(&engines);
-        }
         let figures = &self.figures;
         ScriptUsage {
             eval_bytes: figures.eval_bytes.load(Relaxed),
@@ -175,7 +200,28 @@ impl Scripts {
             scripts: figures.scripts.load(Relaxed),
             functions: figures.functions.load(Relaxed),
             libraries: figures.libraries.load(Relaxed),
+            libraries_bytes: figures.libraries_bytes.load(Relaxed),
         }
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Engines;
+
+    fn deref(&self) -> &Engines {
+        &self.engines
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Engines {
+        &mut self.engines
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.scripts.take_stock(&self.engines);
     }
 }
 
@@ -189,9 +235,9 @@ impl Engines {
     ///
     /// # Errors
     /// What is wrong with the script.
-    pub fn load_script(&mut self, control: &Arc<Control>, text: &[u8]) -> Result<Script, Vec<u8>> {
+    pub fn load_script(&mut self, control: &Arc<Control>, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let vm = self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()));
-        self.cache.load(vm, text).cloned()
+        self.cache.load(vm, text, origin)
     }
 
     /// Returns the interpreter of functions and the libraries.
@@ -202,13 +248,20 @@ impl Engines {
 
     /// Drops all scripts, and with them the interpreter that has compiled them.
     pub fn flush_scripts(&mut self) {
-        self.cache = Cache::default();
-        self.eval = None;
+        free_aside(std::mem::take(&mut self.cache), self.eval.take());
     }
 
     /// Drops all libraries, and with them the interpreter that has compiled them.
     pub fn flush_functions(&mut self) {
-        self.libraries = Libraries::default();
-        self.functions = None;
+        free_aside(std::mem::take(&mut self.libraries), self.functions.take());
     }
+}
+
+/// Frees what was compiled and its interpreter where that holds nobody up: a large one on a thread of its own.
+fn free_aside<T: Send + 'static>(compiled: T, vm: Option<Vm>) {
+    if vm.as_ref().map_or(0, Vm::memory) < FREE_ASIDE_MIN {
+        return;
+    }
+    // When no thread can be had, the closure and with it the interpreter are dropped right here.
+    let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop((compiled, vm)));
 }

@@ -6,17 +6,14 @@ use keylatch_lua as _; // the interpreter itself
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
+use super::collector::Collector;
 use super::control::Control;
 use super::convert::{self, Names, Written};
 use super::{HOST, Host, api, bit, cjson, cmsgpack, raise, struct_, text};
 use crate::resp::{Protocol, Reply, Request};
 
-/// How much memory a script may take, together with all else that is in its interpreter, in bytes. Redis sets no limit.
+/// How much memory a script may take beside what is in its interpreter when it begins, in bytes. Redis sets no limit.
 const MEMORY_MAX: usize = 512 << 20;
-
-/// From how much memory on what a script has left is collected at once, in bytes: Lua's collector would wait until it is
-/// twice as much, which the limit may not allow.
-const MEMORY_KEPT: usize = MEMORY_MAX / 8;
 
 /// Where the keys begin in the request that runs a script: behind the command, the script and the number of keys.
 const FIRST_KEY: usize = 3;
@@ -35,6 +32,7 @@ pub struct Vm {
     lua: Lua,
     names: Names,
     control: Arc<Control>,
+    collector: Collector,
     define: Function,
     run: Function,
     call: Function,
@@ -87,6 +85,7 @@ impl Vm {
             call: api.get("call")?,
             load: api.get("load")?,
             control,
+            collector: Collector::default(),
             kind,
             lua,
         })
@@ -150,6 +149,7 @@ impl Vm {
     /// Runs the script or function of a number on behalf of `host`.
     pub fn run(&self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
         let function = if self.kind == Kind::Eval { &self.run } else { &self.call };
+        let memory_before = self.memory();
         self.control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
         let ended = self.tables(script.request, script.keys).and_then(|(keys, args)| {
             let _limited = Limited::new(&self.lua);
@@ -158,10 +158,7 @@ impl Vm {
         if self.control.end() {
             self.control.watch(&self.lua);
         }
-        if self.memory() > MEMORY_KEPT {
-            // Only out of memory itself, which the next script would meet again.
-            let _ = self.lua.gc_collect();
-        }
+        self.collector.follow(&self.lua, memory_before);
         Ended(ended)
     }
 
@@ -218,7 +215,7 @@ struct Limited<'l>(&'l Lua);
 
 impl<'l> Limited<'l> {
     fn new(lua: &'l Lua) -> Self {
-        set_limit(lua, MEMORY_MAX);
+        set_limit(lua, lua.used_memory() + MEMORY_MAX);
         Limited(lua)
     }
 }
@@ -237,14 +234,15 @@ pub(super) fn check_limit(lua: &Lua) -> mlua::Result<()> {
 /// Does something for a script without the limit of its memory: something that the size of a reply bounds, or that asks
 /// by [`check_limit`]. With the limit, mlua takes precautions that cost more than to make a value.
 pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
-    set_limit(lua, 0);
+    let limit = set_limit(lua, 0);
     let result = act();
-    set_limit(lua, MEMORY_MAX);
+    set_limit(lua, limit);
     result
 }
 
-fn set_limit(lua: &Lua, bytes: usize) {
-    lua.set_memory_limit(bytes).expect("the interpreter has mlua's allocator");
+/// Limits the memory, or no more for 0. Returns the limit so far.
+fn set_limit(lua: &Lua, bytes: usize) -> usize {
+    lua.set_memory_limit(bytes).expect("the interpreter has mlua's allocator")
 }
 
 /// Returns what went wrong, as Lua would say it.

@@ -83,6 +83,20 @@ fn a_script_that_has_written_cannot_be_killed_and_ends_with_the_server() {
 }
 
 #[test]
+fn a_script_is_not_ended_half_way_by_a_shutdown_that_does_not_say_so() {
+    let server = TestServer::start_on_workers(1);
+    let mut busy = occupy(&server, &["EVAL", "redis.call('SET', 'k', 'v') while true do end", "0"]);
+    let mut other = server.client();
+    for options in ["", " NOW", " FORCE", " SAVE", " NOW FORCE"] {
+        assert_eq!(other.call(&format!("SHUTDOWN{options}")), BUSY, "SHUTDOWN{options}");
+    }
+    assert_eq!(other.call("SHUTDOWN ABORT"), "-ERR No shutdown in progress.");
+    assert_eq!(server.client().call("GET k"), BUSY);
+    other.send(b"SHUTDOWN NOSAVE\r\n");
+    assert!(busy.read_to_end().starts_with(b"-ERR "), "it is told that it was ended");
+}
+
+#[test]
 fn a_function_is_busy_and_killed_as_a_function() {
     let server = TestServer::start_on_workers(1);
     let library = "#!lua name=lib\nredis.register_function('forever', function() while true do end end)";
@@ -97,6 +111,7 @@ fn a_function_is_busy_and_killed_as_a_function() {
         stats.starts_with("*4 $14 running_script *6 $4 name $7 forever $7 command *4 $5 FCALL $7 forever $1 1 $3 key"),
         "{stats}"
     );
+    assert!(stats.ends_with("$7 engines *2 $3 LUA *4 $15 libraries_count :1 $15 functions_count :1"), "{stats}");
     assert_eq!(other.call("FUNCTION KILL"), "+OK");
     assert!(busy.reply().starts_with("-ERR Script killed by user with SCRIPT KILL..."));
     assert_eq!(other.call("FCALL nosuch 0"), "-ERR Function not found");
@@ -242,6 +257,94 @@ fn scripts_see_expired_keys_as_everybody_does_and_time_stands_still_for_them() {
     assert_eq!(client.call_args(&["EVAL", "return redis.call('PTTL', 'k')", "0"]), ":100");
     server.advance_ms(100);
     assert_eq!(client.call_args(&["EVAL", "return redis.call('EXISTS', 'k')", "0"]), ":0");
+}
+
+#[test]
+fn time_tells_the_same_throughout_a_script_or_a_transaction() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK")]);
+    let script = "local before = redis.call('TIME') redis.call('DEBUG', 'SLEEP', 1.5) local after = redis.call('TIME') \
+                  return {before[1] == after[1], before[2] == after[2], after[1]}";
+    let told = |reply: &str| -> u64 { reply.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("seconds") };
+    let first = client.call_args(&["EVAL", script, "0"]);
+    assert!(first.starts_with("*3 :1 :1 $"), "{first}");
+    let second = client.call_args(&["EVAL", script, "0"]);
+    assert!(told(&second) > told(&first), "{first}, then {second}");
+    client.expect(&[("MULTI", "+OK"), ("TIME", "+QUEUED"), ("DEBUG SLEEP 2", "+QUEUED")]);
+    client.call_args(&["EVAL", "redis.call('DEBUG', 'SLEEP', 1.5) return redis.call('TIME')", "0"]);
+    let reply = client.call("EXEC");
+    let (before, after) = reply.strip_prefix("*3 ").and_then(|times| times.split_once(" +OK ")).expect("two times");
+    assert_eq!(before, after);
+    assert_ne!(client.call("TIME"), before);
+}
+
+#[test]
+fn scripts_ask_for_replicas_and_do_not_wait() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (call, reply) in [
+        ("'WAIT', 0, 0", ":0"),
+        ("'WAIT', 1, 0", ":0"),
+        ("'WAIT', 1, 100000", ":0"),
+        ("'WAIT', 1, -1", "-ERR timeout is negative"),
+        ("'WAITAOF', 0, 1, 0", "*2 :0 :0"),
+        ("'WAITAOF', 1, 0, 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."),
+    ] {
+        assert_eq!(client.call_args(&["EVAL", &format!("return redis.pcall({call})"), "0"]), reply, "{call}");
+    }
+}
+
+#[test]
+fn the_log_of_denials_shows_a_client_that_runs_a_script_or_a_transaction() {
+    let server = TestServer::start();
+    let (mut admin, mut client) = (server.client(), server.client());
+    admin.expect(&[("ACL SETUSER bob on nopass +@all -incr ~*", "+OK")]);
+    client.expect(&[("AUTH bob x", "+OK")]);
+    let mut seen = |parts: &[&str]| {
+        let log = admin.call("ACL LOG 1");
+        parts.iter().for_each(|part| assert!(log.contains(part), "{part} in {log}"));
+        assert_eq!(admin.call("ACL LOG RESET"), "+OK");
+    };
+    let script = ["EVAL", "return redis.pcall('INCR', 'n')", "0"];
+    client.call_args(&script);
+    seen(&["context $3 lua", " cmd=eval ", " multi=-1 "]);
+    client.expect(&[("MULTI", "+OK"), ("PING", "+QUEUED")]);
+    client.call_args(&script);
+    client.call("EXEC");
+    seen(&["context $3 lua", " cmd=exec ", " multi=2 ", " flags=x "]);
+    client.expect(&[("MULTI", "+OK")]);
+    assert!(client.call("INCR n").starts_with("-NOPERM "));
+    seen(&["context $5 multi", " cmd=incr ", " multi=0 "]);
+    client.expect(&[("DISCARD", "+OK"), ("MULTI", "+OK"), ("CLIENT INFO", "+QUEUED"), ("GET n", "+QUEUED")]);
+    assert_eq!(server.client().call("ACL SETUSER bob -get"), "+OK");
+    let reply = client.call("EXEC");
+    assert!(reply.contains(" multi=2 ") && reply.contains(" flags=x ") && reply.contains(" cmd=exec "), "{reply}");
+    seen(&["context $5 multi", " cmd=exec ", " multi=2 "]);
+    let reply = client.call("CLIENT INFO");
+    assert!(reply.contains(" multi=-1 ") && reply.contains(" cmd=client|info "), "{reply}");
+}
+
+#[test]
+fn errors_that_scripts_make_up_do_not_hide_those_of_the_server() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let script = "for i = 1, 1 do return redis.error_reply(ARGV[1] .. ' made up') end";
+    for number in 0..200 {
+        assert_eq!(
+            client.call_args(&["EVAL", script, "0", &format!("MADE{number}")]),
+            format!("-MADE{number} made up")
+        );
+    }
+    client.expect(&[
+        ("INCR", "-ERR wrong number of arguments for 'incr' command"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("HELLO 9", "-NOPROTO unsupported protocol version"),
+    ]);
+    let text = client.call("INFO errorstats");
+    assert!(text.contains("errorstat_ERR:count=2 ") && text.contains("errorstat_NOPROTO:count=1"), "{text}");
+    assert!(text.contains("errorstat_ERRORSTATS_OVERFLOW:count=72 "), "{text}");
+    assert!(text.contains("errorstat_MADE0:count=1 ") && !text.contains("errorstat_MADE199"), "{text}");
 }
 
 #[test]

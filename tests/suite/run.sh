@@ -1,15 +1,17 @@
 #!/bin/bash
-# Runs Redis' own test-suite with keylatch in place of redis-server, unit by unit.
+# Runs the test suite of Redis or Valkey with keylatch in place of their server, unit by unit.
 #
-#   tests/suite/run.sh CHECKOUT [--all] [unit...]
+#   tests/suite/run.sh CHECKOUT [--all] [--external] [unit...]
 #
-# CHECKOUT is a checkout of the repository of Redis at 7.0.15. Nothing of it is built or changed: the suite is copied
-# to a folder of its own that is removed in the end. Needed besides: tclsh 8.5 or later, and redis-cli and
-# redis-benchmark, from CHECKOUT/src or from PATH. The units with "tls" in results.txt need the Tcl package tls, too.
+# CHECKOUT is a checkout of the repository of Redis at 7.0.15, of Redis or of Valkey at October 2024; the table for it is
+# results-7.0.txt, results-redis.txt or results-valkey.txt. Nothing of the checkout is built or changed: the suite is
+# copied to a folder of its own that is removed in the end. Needed besides: tclsh 8.5 or later, and redis-cli and
+# redis-benchmark, from CHECKOUT/src or from PATH. The units with "tls" in the table need the Tcl package tls, too.
 #
-# Without units it runs those of results.txt, and leaves out the tests that the table names: they need what keylatch
-# does not have, and many would drag the tests behind them along. --all runs them nevertheless. A reason with an
-# exclamation mark is that of a test which runs and fails, because those behind it build on what it does.
+# Without units it runs those of the table, and leaves out the tests that the table names. --all runs these as well. A
+# reason with an exclamation mark is that of a test which runs and fails, because later tests build on what it does.
+# --external starts keylatch first and has the suite use it by its address; the suite itself leaves out the tests that
+# need a server of their own.
 #
 #   KEYLATCH=path      the binary; by default target/release/keylatch
 #   PORT=29000         the first of the ports that are used
@@ -22,37 +24,67 @@
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
-table=$here/results.txt
-checkout=$(cd "${1:?usage: run.sh CHECKOUT [--all] [unit...]}" && pwd) || exit 2
+checkout=$(cd "${1:?usage: run.sh CHECKOUT [--all] [--external] [unit...]}" && pwd) || exit 2
 shift
-skips=yes
-if [ "${1:-}" = --all ]; then skips=no; shift; fi
+skips=yes external=no
+while :; do
+    case "${1:-}" in
+    --all) skips=no ;;
+    --external) external=yes ;;
+    *) break ;;
+    esac
+    shift
+done
 keylatch=$(realpath "${KEYLATCH:-$here/../../target/release/keylatch}") || exit 2
+port=${PORT:-29000}
+
+if [ -e "$checkout/valkey.conf" ]; then
+    name=valkey table=results-valkey.txt
+elif grep -q '"7\.0\.' "$checkout/src/version.h"; then
+    name=redis table=results-7.0.txt
+else
+    name=redis table=results-redis.txt
+fi
+table=$here/$table
 
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+server=
+trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null; rm -rf "$root"' EXIT
 logs=${LOGS:-$root/logs}
 mkdir -p "$root/src" "$logs"
 logs=$(cd "$logs" && pwd)
-cp -r "$checkout/tests" "$checkout/utils" "$checkout/redis.conf" "$root"
+cp -r "$checkout/tests" "$checkout/utils" "$checkout/$name.conf" "$root"
 mkdir -p "$root/tests/tmp"
-ln -s "$keylatch" "$root/src/redis-server"
-for tool in redis-cli redis-benchmark redis-check-aof redis-check-rdb; do
-    if [ -x "$checkout/src/$tool" ]; then found=$checkout/src/$tool; else found=$(command -v "$tool"); fi
-    [ -n "$found" ] && ln -s "$found" "$root/src/$tool"
+ln -s "$keylatch" "$root/src/$name-server"
+for tool in cli benchmark check-aof check-rdb; do
+    if [ -x "$checkout/src/$name-$tool" ]; then found=$checkout/src/$name-$tool; else found=$(command -v "redis-$tool"); fi
+    [ -n "$found" ] && ln -s "$found" "$root/src/$name-$tool"
 done
 cd "$root" || exit 2
 
-# The words behind the name of a unit in the table: the number of tests that pass, then options.
+# The words behind the name of a unit in the table: the numbers of tests that pass, then options.
 row() { awk -v unit="$1" '$1 == unit { $1 = ""; print; exit }' "$table"; }
 # The names of the tests of a unit that the table leaves out, and of those that are to fail.
 tests() { awk -v unit="$1" -v kind="$2" '/^[^ #=]/ { inside = $1 == unit } $1 ~ kind && inside { sub(/^ *[^:]*: /, ""); print }' "$table"; }
+# Whether something accepts connections at the port.
+is_open() { (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
+
+# Starts a server for one unit of the external mode.
+start_server() {
+    mkdir -p external
+    (cd external && exec "$keylatch" --port "$port" --bind 127.0.0.1 --save '' --enable-protected-configs yes \
+        --enable-debug-command yes --enable-module-command yes >>"$logs/external.log" 2>&1) &
+    server=$!
+    for _ in $(seq 100); do is_open && return; sleep 0.1; done
+    echo "keylatch does not start: see external.log" >&2
+    exit 2
+}
 
 [ $# -gt 0 ] || set -- $(awk '/^(unit|integration)\// { print $1 }' "$table")
 status=0
 for unit; do
     log=$logs/${unit//\//_}.log
-    options=(--single "$unit" --clients 1 --durable --baseport "${PORT:-29000}")
+    options=(--single "$unit" --clients 1 --durable)
     for word in $(row "$unit"); do
         case $word in
         tls) options+=(--tls); [ -e tests/tls/ca.crt ] || utils/gen-test-certs.sh >"$logs/certificates.log" 2>&1 ;;
@@ -63,9 +95,16 @@ for unit; do
         tests "$unit" '^[a-z]+:$' >skipped.txt
         options+=(--skipfile skipped.txt)
     fi
+    if [ $external = yes ]; then
+        start_server
+        options+=(--host 127.0.0.1 --port "$port")
+    else
+        options+=(--baseport "$port")
+    fi
     timeout -s KILL "${LIMIT:-300}" tclsh tests/test_helper.tcl "${options[@]}" 2>&1 | sed -u 's/\x1b\[[0-9;]*m//g' >"$log"
+    [ -z "$server" ] || { kill -9 "$server"; wait "$server"; server=; } 2>/dev/null
     # The servers that a unit has left behind when it was cut off.
-    for pid in $(pgrep -f '^src/redis-server '); do
+    for pid in $(pgrep -f "^src/$name-server "); do
         case $(readlink "/proc/$pid/cwd") in "$root"*) kill -9 "$pid" ;; esac
     done
     count() { grep -ac "$1" "$log"; }

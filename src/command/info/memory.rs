@@ -128,8 +128,8 @@ fn scripts(text: &mut String, usage: &ScriptUsage) {
     field(text, "number_of_libraries", usage.libraries);
     field(text, "used_memory_vm_functions", usage.functions_bytes);
     with_human(text, "used_memory_vm_total", usage.eval_bytes + usage.functions_bytes);
-    field(text, "used_memory_functions", usage.functions_bytes);
-    with_human(text, "used_memory_scripts", usage.scripts_bytes + usage.functions_bytes);
+    field(text, "used_memory_functions", usage.libraries_bytes);
+    with_human(text, "used_memory_scripts", usage.scripts_bytes + usage.libraries_bytes);
 }
 
 fn fragmentation(text: &mut String, report: &MemoryReport) {

@@ -56,7 +56,7 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     field(text, "expire_cycle_cpu_milliseconds", call.server.observed.meters.sweeps_ns() / 1_000_000);
     field(text, "evicted_keys", totals.evicted - stats.forgotten.evicted.load(Relaxed));
     field(text, "evicted_clients", call.server.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed));
-    field(text, "evicted_scripts", 0);
+    field(text, "evicted_scripts", stats.evicted_scripts.load(Relaxed));
     field(text, "total_eviction_exceeded_time", stats.shortage.total_ms(now));
     field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
     field(text, "keyspace_hits", turns.hits);

@@ -33,6 +33,8 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("pexpireat", "docs: arguments", "see expire"),
     ("set", "docs: arguments", "IFEQ, IFNE, IFDEQ and IFDNE are from Redis 8.4"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
+    ("wait", "flags", "scripts may call it since Redis 7.2, and it is marked as blocking"),
+    ("wait", "ACL categories", "see its flags"),
     ("waitaof", "existence", "Redis has it since 7.2"),
 ];
 
@@ -134,7 +136,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("Doubles in replies, and numbers that scripts give to commands", "have 17 digits", "have as few digits as tell them from all others, as since Redis 7.2"),
     ("`KEYS`, `SCAN` and other patterns with a thousand `*` and more", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match whatever the pattern says, in a time that grows with its length times that of the name"),
     ("`INFO`", "fields of features that keylatch does not have", "every field, with a plain zero for such features; memory and statistics are its own; some fields of later versions besides"),
-    ("The names in `INFO errorstats`", "as many as scripts make up", "128; the rest is counted as `ERRORSTATS_OVERFLOW`, which Valkey has"),
+    ("The names in `INFO errorstats`", "as many as scripts make up; since 7.4 all of them are forgotten when there are 128, and none is counted any more", "the server's own, and of those that scripts make up 128 in all; the rest is counted as `ERRORSTATS_OVERFLOW`, as in Valkey"),
     ("`INFO commandstats`, `LATENCY HISTOGRAM`, `LATENCY LATEST`", "in the order of a hash table", "by name"),
     ("`usec` in `INFO commandstats`", "the sum of whole microseconds", "the sum of nanoseconds, in microseconds"),
     ("`DEBUG` and `MODULE` that the settings do not allow", "are counted as rejected", "are counted as failed"),

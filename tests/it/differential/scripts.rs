@@ -252,7 +252,6 @@ const ERRORS: &str = r##"
     EVAL "return redis.call('RESET')" 0
     EVAL "return redis.call('QUIT')" 0
     EVAL "return redis.call('CLIENT','ID')" 0
-    EVAL "return redis.call('WAIT',0,0)" 0
     EVAL "return redis.pcall('MULTI').err" 0
     SET k text
     EVAL "return redis.call('INCR','k')" 0

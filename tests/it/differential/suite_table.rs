@@ -1,52 +1,80 @@
-//! What came of Redis' own test-suite: `tests/suite/results.txt`, read and told for `COMPATIBILITY.md`.
+//! What came of the test suites of Redis and Valkey: the tables in `tests/suite/`, read and told for `COMPATIBILITY.md`.
 //!
-//! The table is what `tests/suite/run.sh` goes by, so that what the page says is left out is what is left out.
+//! The tables are what `tests/suite/run.sh` goes by, so that what the page says is left out is what is left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-const TABLE: &str = include_str!("../../suite/results.txt");
+/// The suites: what the page calls them, the name of the table, and the table.
+const SUITES: [(&str, &str, &str); 3] = [
+    ("Redis 7.0.15", "results-7.0.txt", include_str!("../../suite/results-7.0.txt")),
+    ("Redis, October 2024", "results-redis.txt", include_str!("../../suite/results-redis.txt")),
+    ("Valkey, October 2024", "results-valkey.txt", include_str!("../../suite/results-valkey.txt")),
+];
 
-/// How many tests of one reason are named one by one; of more, only the units are.
+const REASONS: &str = include_str!("../../suite/reasons.txt");
+
+/// How many tests of one reason are named one by one; of more, only the number is.
 const NAMED_MAX: usize = 8;
 
-/// One file of the suite.
+/// One file of a suite.
 struct Unit {
     name: &'static str,
-    passed: usize,
+    /// How many tests pass when the suite starts the servers, and when it uses one that runs.
+    passed: [usize; 2],
     /// The tags whose tests are left out.
     tags: Vec<&'static str>,
     /// The tests that are left out, or run although they fail: reason and name.
     left_out: Vec<(&'static str, &'static str)>,
 }
 
-/// What the table says.
-struct Table {
-    /// The word for a reason, and what it means.
-    reasons: Vec<(&'static str, &'static str)>,
+/// What a table says.
+struct Suite {
+    title: &'static str,
+    table: &'static str,
     units: Vec<Unit>,
 }
 
-impl Table {
-    fn read() -> Self {
-        let mut table = Table { reasons: Vec::new(), units: Vec::new() };
-        for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            if let Some(reason) = line.strip_prefix("= ") {
-                let (word, meaning) = reason.split_once(' ').expect("a reason has a word and a meaning");
-                table.reasons.push((word, meaning.trim()));
-            } else if let Some(test) = line.strip_prefix("  ") {
-                let (reason, test) = test.split_once(": ").expect("a test has a reason and a name");
-                let unit = table.units.last_mut().expect("a test stands below its unit");
-                unit.left_out.push((reason.trim_end_matches('!'), test));
-            } else {
-                let mut words = line.split(' ');
-                let name = words.next().expect("a line that is not empty has a word");
-                let passed = words.next().and_then(|count| count.parse().ok()).expect("a unit has a count");
-                let tags = words.filter_map(|word| word.strip_prefix('-')).collect();
-                table.units.push(Unit { name, passed, tags, left_out: Vec::new() });
-            }
+/// Returns the words for reasons, each with its meaning.
+fn reasons() -> Vec<(&'static str, &'static str)> {
+    let lines = REASONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(' ').expect("a reason has a word and a meaning")).collect()
+}
+
+fn suites() -> [Suite; 3] {
+    SUITES.map(|(title, table, text)| Suite { title, table, units: read(text) })
+}
+
+fn read(table: &'static str) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(test) = line.strip_prefix("  ") {
+            let (reason, test) = test.split_once(": ").expect("a test has a reason and a name");
+            let unit = units.last_mut().expect("a test stands below its unit");
+            unit.left_out.push((reason.trim_end_matches('!'), test));
+        } else {
+            let mut words = line.split(' ');
+            let name = words.next().expect("a line that is not empty has a word");
+            let passed = words.next().and_then(|counts| counts.split_once('/')).expect("a unit has two counts");
+            let passed = [passed.0, passed.1].map(|count| count.parse().expect("a number"));
+            let tags = words.filter_map(|word| word.strip_prefix('-')).collect();
+            units.push(Unit { name, passed, tags, left_out: Vec::new() });
         }
-        table
+    }
+    units
+}
+
+impl Suite {
+    fn unit(&self, name: &str) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.name == name)
+    }
+
+    fn passed(&self, mode: usize) -> usize {
+        self.units.iter().map(|unit| unit.passed[mode]).sum()
+    }
+
+    fn left_out(&self) -> usize {
+        self.units.iter().map(|unit| unit.left_out.len()).sum()
     }
 
     /// Returns the tests of a reason, by unit.
@@ -61,57 +89,82 @@ impl Table {
     }
 }
 
-/// Writes the page's part about the suite.
+/// Writes the page's part about the suites.
 pub(super) fn section() -> String {
-    let table = Table::read();
-    let passed: usize = table.units.iter().map(|unit| unit.passed).sum();
-    let left_out: usize = table.units.iter().map(|unit| unit.left_out.len()).sum();
-    let mut text = format!(
-        "\n## Redis' own test-suite\n\n\
-         The Tcl suite of Redis 7.0.15 runs with keylatch in place of `redis-server` (`tests/suite/run.sh`): {passed} tests\n\
-         of the units below pass, and {left_out} are left out, or fail, for a reason of this list; no other fails. Where a\n\
-         tag is named, the blocks of tests that have it are left out as a whole. Tests that need gigabytes are off in the\n\
-         suite itself. `tests/suite/results.txt` names every test.\n\n\
-         | Unit | Passed | Left out | For want of |\n|---|---|---|---|\n"
+    let suites = suites();
+    let mut text = String::from(
+        "\n## The test suites of Redis and Valkey\n\n\
+         The Tcl suites run with keylatch in place of their server (`tests/suite/run.sh`): as the program that they start\n\
+         themselves, and as a server that they are given (`--external`). All tests of the units below pass but those\n\
+         that are left out, or fail, for a reason of the list behind it. Where a tag is named, the blocks of tests that\n\
+         have it are left out as a whole. Tests that need gigabytes are off in the suites themselves, and many need a server\n\
+         of their own.\n\n\
+         | Suite | Passed, started by it | Passed, external | Left out | Table |\n|---|---|---|---|---|\n",
     );
     // Writing to a string cannot fail.
-    for unit in &table.units {
-        let counts = table.reasons.iter().filter_map(|(word, _)| {
-            let count = unit.left_out.iter().filter(|(reason, _)| reason == word).count();
-            (count > 0).then(|| format!("{word} {count}"))
-        });
-        let tags = unit.tags.iter().map(|tag| format!("tag `{tag}`"));
-        let counts = counts.chain(tags).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(text, "| {} | {} | {} | {counts} |", unit.name, unit.passed, unit.left_out.len());
+    for suite in &suites {
+        let (started, external, left_out) = (suite.passed(0), suite.passed(1), suite.left_out());
+        let _ = writeln!(text, "| {} | {started} | {external} | {left_out} | `{}` |", suite.title, suite.table);
     }
-    text.push_str("\n| For want of | What that is | Tests |\n|---|---|---|\n");
-    for (word, meaning) in &table.reasons {
-        let by_unit = table.left_out_for(word);
-        let count: usize = by_unit.values().map(Vec::len).sum();
-        let tests = match count > NAMED_MAX {
-            true => format!("{count}"),
-            false => by_unit
-                .iter()
-                .map(|(unit, tests)| format!("{unit}: {}", tests.join("; ")))
-                .collect::<Vec<_>>()
-                .join(". "),
-        };
-        let _ = writeln!(text, "| {word} | {meaning} | {} |", tests.replace('|', "\\|"));
+    text.push_str("\nPassed, and left out, of each unit when the suite starts the server:\n\n| Unit |");
+    for suite in &suites {
+        let _ = write!(text, " {} |", suite.title);
+    }
+    text.push_str("\n|---|---|---|---|\n");
+    let names: BTreeMap<&str, ()> = suites.iter().flat_map(|suite| &suite.units).map(|unit| (unit.name, ())).collect();
+    for name in names.keys() {
+        let cell = |suite: &Suite| suite.unit(name).map_or_else(String::new, cell);
+        let _ = writeln!(text, "| {name} | {} |", suites.each_ref().map(cell).join(" | "));
+    }
+    text.push_str("\n| Left out for lack of | What that is | Tests |\n|---|---|---|\n");
+    for (word, meaning) in reasons() {
+        let _ = writeln!(text, "| {word} | {meaning} | {} |", tests_of(&suites, word).replace('|', "\\|"));
     }
     text
 }
 
-#[test]
-fn every_test_that_is_left_out_has_a_declared_reason_and_stands_there_once() {
-    let table = Table::read();
-    for (at, unit) in table.units.iter().enumerate() {
-        assert!(table.units[..at].iter().all(|before| before.name != unit.name), "{} twice", unit.name);
-        for (at, (reason, test)) in unit.left_out.iter().enumerate() {
-            assert!(table.reasons.iter().any(|(word, _)| word == reason), "{}: '{reason}' is no reason", unit.name);
-            assert!(!unit.left_out[..at].iter().any(|(_, before)| before == test), "{}: '{test}' twice", unit.name);
+fn cell(unit: &Unit) -> String {
+    let mut cell = format!("{}, {}", unit.passed[0], unit.left_out.len());
+    for tag in &unit.tags {
+        let _ = write!(cell, ", tag `{tag}`");
+    }
+    cell
+}
+
+/// Names the tests of a reason, or says how many each suite has if they are many.
+fn tests_of(suites: &[Suite], reason: &str) -> String {
+    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (unit, tests) in suites.iter().flat_map(|suite| suite.left_out_for(reason)) {
+        let known = named.entry(unit).or_default();
+        for test in tests {
+            if !known.contains(&test) {
+                known.push(test);
+            }
         }
     }
-    for (word, _) in &table.reasons {
-        assert!(!table.left_out_for(word).is_empty(), "nothing is left out for want of {word}");
+    if named.values().map(Vec::len).sum::<usize>() > NAMED_MAX {
+        let count = |suite: &Suite| suite.left_out_for(reason).values().map(Vec::len).sum::<usize>().to_string();
+        return suites.iter().map(count).collect::<Vec<_>>().join(", ");
+    }
+    named.iter().map(|(unit, tests)| format!("{unit}: {}", tests.join("; "))).collect::<Vec<_>>().join(". ")
+}
+
+#[test]
+fn every_test_that_is_left_out_has_a_declared_reason_and_stands_there_once() {
+    for suite in suites() {
+        for (at, unit) in suite.units.iter().enumerate() {
+            let (table, name) = (suite.table, unit.name);
+            assert!(suite.units[..at].iter().all(|before| before.name != name), "{table}: {name} twice");
+            for (at, (reason, test)) in unit.left_out.iter().enumerate() {
+                assert!(reasons().iter().any(|(word, _)| word == reason), "{table}: {name}: '{reason}' is no reason");
+                assert!(
+                    !unit.left_out[..at].iter().any(|(_, before)| before == test),
+                    "{table}: {name}: '{test}' twice"
+                );
+            }
+        }
+    }
+    for (word, _) in reasons() {
+        assert!(suites().iter().any(|suite| !suite.left_out_for(word).is_empty()), "nothing is left out for {word}");
     }
 }
