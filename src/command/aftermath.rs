@@ -46,7 +46,7 @@ pub(super) fn notable_ns(server: &Namespace, session: &Session, config: &Config)
 }
 
 /// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
-pub(super) fn note_read(call: &Call<'_>) {
+fn note_read(call: &Call<'_>) {
     let (client, command, request) = (&call.session.info, call.command, call.args.request());
     if !client.tracking.remembers() {
         return;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Buf;
 
 use super::acl::note_denial_in_script;
-use super::aftermath::{note_read, show_ahead};
+use super::aftermath::show_ahead;
 use super::args::is_word;
 use super::dispatch::find;
 use super::{
@@ -92,6 +92,11 @@ const SUBCOMMANDS: &[Command] = &[
         .args(&[string("script")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .docs("2.6.0", "O(N) with N being the length in bytes of the script body.", "Compiles a script for EVALSHA."),
+    Command::new("SHOW", show, NO_SCRIPT, Group::Scripting).args(&[string("sha1")]).docs(
+        "8.0.0",
+        "O(1)",
+        "Returns the text of a script.",
+    ),
 ];
 
 fn eval(call: &mut Call<'_>) -> Result<()> {
@@ -330,9 +335,6 @@ impl Host for Caller<'_, '_> {
         output.advance(output.len());
         if let (Some(command), Some(request)) = (command, words.as_request()) {
             self.call.nested_into(command, request, output);
-            if command.command.flags & READ != 0 {
-                note_read(self.call); // as if it were all keys that the script was given
-            }
         }
         Ok(reply_bytes(output))
     }
@@ -378,6 +380,13 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
     while let Some(sha) = call.args.next_word() {
         call.reply.int(i64::from(engines.cache.find(sha).is_some()));
     }
+    Ok(())
+}
+
+fn show(call: &mut Call<'_>) -> Result<()> {
+    let engines = call.server.scripts.engines();
+    let script = engines.cache.find(call.args.bytes()?).ok_or(Error::NoScript)?;
+    call.reply.bulk(&script.text);
     Ok(())
 }
 

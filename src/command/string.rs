@@ -319,12 +319,9 @@ fn getrange(call: &mut Call<'_>) -> Result<()> {
 
 /// Turns first and last index, negative ones counted from the end, into a range within `len` bytes.
 fn resolve_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
-    if start < 0 && end < 0 && start > end {
-        return 0..0;
-    }
     let len = len as i64;
-    let resolve = |index: i64| if index < 0 { (len + index).max(0) } else { index };
-    let (start, end) = (resolve(start), resolve(end).min(len - 1));
+    let resolve = |index: i64| if index < 0 { len + index } else { index };
+    let (start, end) = (resolve(start).max(0), resolve(end).min(len - 1));
     if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
@@ -581,7 +578,9 @@ mod tests {
             ((3, 99), 3..5),
             ((5, 9), 0..0),
             ((3, 1), 0..0),
-            ((-9, -8), 0..1),
+            ((-9, -8), 0..0),
+            ((0, -6), 0..0),
+            ((0, -5), 0..1),
             ((i64::MIN, i64::MAX), 0..5),
             ((i64::MAX, i64::MIN), 0..0),
         ];

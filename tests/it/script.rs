@@ -348,6 +348,19 @@ fn errors_that_scripts_make_up_do_not_hide_those_of_the_server() {
 }
 
 #[test]
+fn the_text_of_a_script_is_shown_by_its_name() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call_args(&["SCRIPT", "LOAD", "return 1"]), "$40 e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+    client.expect(&[
+        ("SCRIPT SHOW E0E1f9fabfc9d4800c877a703b823ac0578ff8db", "$8 return 1"),
+        ("SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8dc", "-NOSCRIPT No matching script. Please use EVAL."),
+        ("SCRIPT SHOW short", "-NOSCRIPT No matching script. Please use EVAL."),
+        ("SCRIPT SHOW", "-ERR wrong number of arguments for 'script|show' command"),
+    ]);
+}
+
+#[test]
 fn debugging_is_refused_in_plain_words() {
     let server = TestServer::start();
     server.client().expect(&[

@@ -475,6 +475,8 @@ fn getrange_cuts_and_counts_from_either_end() {
         ("GETRANGE k 4 3", "$0 "),
         ("GETRANGE k -1 -5", "$0 "),
         ("GETRANGE k 100 200", "$0 "),
+        ("GETRANGE k 0 -100", "$0 "),
+        ("SUBSTR k -100 -12", "$0 "),
         ("GETRANGE k -100 -50", "$1 H"),
         ("GETRANGE none 0 -1", "$0 "),
         ("SUBSTR k 0 4", "$5 Hello"),

@@ -36,6 +36,25 @@ fn copies_of_keys_that_end_are_given_up() {
     );
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn of_the_keys_of_a_script_those_that_it_reads_are_remembered() {
+    let server = TestServer::start();
+    let (mut reader, mut client) = (tracker(&server, ""), server.client());
+    for (script, is_told) in
+        [("redis.call('PING')", false), ("redis.call('SET', 'm', 1)", false), ("redis.call('GET', 'k')", true)]
+    {
+        for eval in if script.contains("SET") { &["EVAL"][..] } else { &["EVAL", "EVAL_RO"] } {
+            assert_eq!(reader.call_args(&[eval, script, "2", "k", "l"]), "_");
+            client.expect(&[("MSET l 1 k 1", "+OK")]);
+            if is_told {
+                assert_eq!(reader.reply(), invalidation("k"));
+            }
+            assert_eq!(reader.call("PING"), "+PONG", "{eval} {script}");
+        }
+    }
+}
+
 #[test]
 fn a_client_is_told_of_a_key_that_ends_under_its_own_eyes_unless_it_wants_no_loops() {
     for (options, is_told) in [("", true), ("NOLOOP", false)] {

@@ -36,6 +36,8 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("wait", "flags", "scripts may call it since Redis 7.2, and it is marked as blocking"),
     ("wait", "ACL categories", "see its flags"),
     ("waitaof", "existence", "Redis has it since 7.2"),
+    ("script", "subcommands", "SHOW is from Valkey 8.0"),
+    ("script|show", "existence", "Valkey has it since 8.0"),
 ];
 
 /// A command line with a reply of its own: the line, Redis' reply, keylatch's, and why.
@@ -87,6 +89,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("Scripts", "may take all memory, and `error({})` or a very long pattern ends the server", "may take 512 MiB, make JSON and MessagePack of as much and replies of 1 GiB, nest these 1000 deep, coroutines 150 deep and patterns of 1000 bytes; nothing of that ends the server"),
     ("`SCRIPT DEBUG YES`, `SYNC`", "debugs the scripts that follow", "an error: scripts run to their end"),
     ("An error in a function of Lua's that a script returns directly, as `return next(nil)`", "names the place", "names no place where the function is one that the sandbox has replaced"),
+    ("`GETRANGE` and `SUBSTR` with an end before the first byte, as `GETRANGE k 0 -100`", "return the first byte", "return nothing, as Redis 8"),
     ("`WATCH` while a script is busy", "is served", "is refused with `BUSY`, as all that touches a key"),
     ("The global table `os` in scripts", "does not exist", "has `clock`, as in later versions"),
     ("The global table `server` in scripts", "does not exist", "is the same as `redis`, as in Valkey"),
@@ -108,7 +111,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("`UNSUBSCRIBE` and `SUNSUBSCRIBE` of all", "go through the channels in the order of a hash table", "go through them in the order in which they were subscribed to"),
     ("A message that a client publishes to itself", "comes before the reply, and inside `EXEC` in the middle of it", "comes after it, as since Redis 7.2"),
     ("Events of keys that a client of RESP3 causes and listens to", "come before, inside or after the reply of its command", "come after it, as in Redis 7.2"),
-    ("What scripts read, for clients that track keys", "the keys that the script was given are remembered once it reads any", "these, and the keys that it does read, as in Redis 7.2"),
+    ("What scripts read, for clients that track keys", "the keys that the script was given are remembered once it reads any", "the keys that it does read are, as in Redis 7.2"),
     ("`tracking_total_keys` in `INFO` when the last client that tracks has gone", "goes down as keys change", "is 0"),
     ("A key beyond `tracking-table-max-keys`", "is given up before the next command", "is given up at once"),
     ("The `expired` event", "comes when somebody looks at the key, or at the latest when the key is sampled", "comes at the deadline, within a millisecond or two"),

@@ -261,13 +261,11 @@ fn what_scripts_read_and_write_is_told() {
         b: SET k v
         a<
         a: GET k
-        a: EVAL \"redis.call('set', 'k', 1) return redis.call('get', 'k')\" 2 k m
+        a: EVAL \"redis.call('set', 'k', 1) return redis.call('get', 'k')\" 1 k
         a<
         b: MSET k w m w
         a<
-        a<
-        a: EVAL \"redis.call('get', 'k') redis.call('set', 'k', 1) redis.call('set', 'l', 1)\" 2 k l
-        a<
+        a: EVAL \"redis.call('get', 'k') redis.call('set', 'k', 1) redis.call('set', 'l', 1)\" 1 k
         a<
         b: MSET k w l w
         a: PING
