@@ -40,6 +40,7 @@ mod scan;
 mod script;
 #[cfg(feature = "lua")]
 mod script_limits;
+#[cfg(feature = "lua")]
 mod script_memory;
 mod startup;
 mod string;
