@@ -45,7 +45,8 @@ pub struct Registered {
     pub description: Option<Vec<u8>>,
     /// What it may do.
     pub flags: Flags,
-    function: Function,
+    /// Until the interpreter keeps it under a number: Rust may hold few of its values.
+    function: Option<Function>,
 }
 
 /// What FCALL needs of a function.
@@ -177,10 +178,10 @@ impl Libraries {
         Ok(())
     }
 
-    fn link(&mut self, vm: &Vm, library: Library) {
-        for function in &library.functions {
+    fn link(&mut self, vm: &Vm, mut library: Library) {
+        for function in &mut library.functions {
             self.linked += 1;
-            vm.define(self.linked, function.function.clone());
+            function.function.take().into_iter().for_each(|code| vm.define(self.linked, code));
             let name = String::from_utf8_lossy(&function.name).into();
             let entry = Entry { name, number: self.linked, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
@@ -267,7 +268,7 @@ fn positional(lua: &Lua, args: &Arguments<'_>) -> Result<Registered, &'static st
     let Value::Function(function) = args.value(2) else {
         return Err("second argument to redis.register_function must be a function");
     };
-    Ok(Registered { name, description: None, flags: 0, function })
+    Ok(Registered { name, description: None, flags: 0, function: Some(function) })
 }
 
 fn named(lua: &Lua, args: &Arguments<'_>) -> Result<Registered, &'static str> {
@@ -308,7 +309,7 @@ fn named(lua: &Lua, args: &Arguments<'_>) -> Result<Registered, &'static str> {
     }
     let name = name.ok_or("redis.register_function must get a function name argument")?;
     let function = function.ok_or("redis.register_function must get a callback argument")?;
-    Ok(Registered { name, description, flags, function })
+    Ok(Registered { name, description, flags, function: Some(function) })
 }
 
 fn read_flags(lua: &Lua, names: &Table) -> Option<Flags> {

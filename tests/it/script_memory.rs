@@ -1,6 +1,6 @@
 //! What scripts leave behind: how many stay compiled, what they take, and that the next one has room.
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, encode};
 
 fn eval(client: &mut Client, script: &str) -> String {
     client.call_args(&["EVAL", script, "0"])
@@ -111,4 +111,24 @@ fn scripts_are_short_of_memory_when_their_client_was_and_not_when_others_take_it
     let refused = eval(&mut client, "#!lua\nreturn redis.call('GET', 'n')");
     assert!(refused.starts_with("-OOM allow-oom flag is not set on the script"), "{refused}");
     assert_eq!(eval(&mut client, "redis.call('DEL', 'k') return redis.call('SET', 'n', 'v')"), "+OK");
+}
+
+#[test]
+fn there_may_be_more_functions_than_values_that_one_script_may_hold() {
+    const LIBRARIES: usize = 12_000;
+    let server = TestServer::start();
+    let mut client = server.client();
+    for first in (0..LIBRARIES).step_by(1000) {
+        let loads: Vec<u8> = (first..first + 1000)
+            .flat_map(|at| {
+                let code = format!("#!lua name=l{at}\nredis.register_function('f{at}', function() return {at} end)");
+                encode(&["FUNCTION", "LOAD", &code])
+            })
+            .collect();
+        client.send(&loads);
+        (first..first + 1000).for_each(|at| assert_eq!(client.reply(), format!("${} l{at}", at.to_string().len() + 1)));
+    }
+    client.expect(&[("FCALL f0 0", ":0"), ("FCALL f11999 0", ":11999"), ("FUNCTION DELETE l11999", "+OK")]);
+    assert_eq!(client.call("FCALL f11999 0"), "-ERR Function not found");
+    assert_eq!(client.info("number_of_functions"), (LIBRARIES - 1).to_string());
 }
