@@ -96,8 +96,9 @@ for unit; do
         options+=(--skipfile skipped.txt)
     fi
     if [ $external = yes ]; then
+        case " ${options[*]} " in *" --tls "*) continue ;; esac # the suite starts its servers with TLS itself
         start_server
-        options+=(--host 127.0.0.1 --port "$port")
+        options+=(--host 127.0.0.1 --port "$port" --baseport $((port + 100)))
     else
         options+=(--baseport "$port")
     fi

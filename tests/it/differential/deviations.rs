@@ -153,7 +153,7 @@ const MANNERS: &[(&str, &str, &str)] = &[
     ("The title of the process", "follows `proc-title-template`", "stays what it was; the template is checked"),
     ("`DEBUG HELP`", "explains the subcommands", "lists them"),
     ("`DEBUG RELOAD`", "saves the data and loads it again", "replies `OK`: nothing that a client sees would change; with `NOSAVE` and as `LOADAOF` it is refused"),
-    ("`DEBUG OBJECT`, `DEBUG HTSTATS`", "tell of Redis' structures", "tell the encoding and the lengths as Redis would, with no address or compression, and the number of elements"),
+    ("`DEBUG OBJECT`, `DEBUG HTSTATS`", "tell of Redis' structures", "tell the encoding and the lengths as Redis would, with no address, compression or clock, and the number of elements"),
     ("`HELP` of containers", "says what the subcommands do in Redis' words", "in its own, derived from grammar and summaries; the first line and the last two are the same"),
     ("What `redis_version` promises", "7.0.15", "8.4.0: all that strings, keys, connections, scripts and messages got up to 8.4, by its own name."),
     ("`SET` with `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` beside another condition", "has none of them; 8.4 lets some pairs pass", "a syntax error in either order, as in 8.10"),
