@@ -1,7 +1,7 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! The first argument may ask for help, the version or a health check; every other one follows Redis' own grammar, which
-//! `config` reads, so that any start line of redis-server works. Under the name `redis-cli` the binary is a client.
+//! clap reads what may stand in front, a question for help, the version or a health check; all other arguments follow Redis'
+//! own grammar, which `config` reads, so that any start line of redis-server works. Under the name `redis-cli` the binary is a client.
 //! Nothing here prints or ends the process: `main` does.
 //!
 //! Invariant: the path of the config file is absolute, because the server changes its directory later.
@@ -11,6 +11,8 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf, absolute};
 use std::{error, fmt};
+
+use clap::Parser;
 
 use crate::command::connection::REDIS_VERSION;
 use crate::config::{
@@ -69,6 +71,36 @@ const OFTEN_USED: [&str; 25] = [
     "supervised",
     "enable-debug-command",
 ];
+
+/// The arguments of a server, as clap sees them.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
+struct ServerArgs {
+    #[arg(short, long)]
+    help: bool,
+    #[arg(long)]
+    help_all: bool,
+    #[arg(short, long)]
+    version: bool,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    settings: Vec<OsString>,
+}
+
+/// The options of a health check, as clap sees them; `-h` is the host, as for redis-cli.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
+struct HealthcheckArgs {
+    #[arg(short = 'h', allow_hyphen_values = true)]
+    host: Option<String>,
+    #[arg(short)]
+    port: Option<u16>,
+    #[arg(short)]
+    socket: Option<PathBuf>,
+    #[arg(long)]
+    tls: bool,
+    #[arg(long)]
+    running: bool,
+}
 
 /// Says what the command line asks for.
 #[derive(Debug)]
@@ -139,15 +171,20 @@ fn parse_with(
         return Ok(Invocation::RedisCli(raw));
     }
     take_program_name(&mut raw, &["redis-server", "keylatch"]);
-    let question = match raw.first().map_or(&b""[..], |word| word) {
-        b"-h" | b"--help" => return Ok(Invocation::Print(help())),
-        b"--help-all" => return Ok(Invocation::Print(help_all())),
-        b"-v" | b"--version" => return Ok(Invocation::Print(version("Redis server"))),
-        b"--healthcheck" => {
+    let question = match raw.first().is_some_and(|word| word == b"--healthcheck") {
+        true => {
             raw.remove(0);
             Some(take_question(&mut raw)?)
         }
-        _ => None,
+        false => {
+            let args = read_args::<ServerArgs>(raw)?;
+            if args.help || args.help_all || args.version {
+                let text = if args.help_all { help_all() } else { help() };
+                return Ok(Invocation::Print(if args.version { version("Redis server") } else { text }));
+            }
+            raw = args.settings.into_iter().map(OsString::into_vec).collect();
+            None
+        }
     };
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
@@ -211,36 +248,32 @@ fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
 
 /// Takes the options of the health check off, wherever they stand but as the value of a setting.
 fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
-    let mut question = Question::default();
-    let mut settings: Vec<Vec<u8>> = Vec::new();
+    let (mut options, mut settings) = (Vec::new(), Vec::new());
     let mut words = std::mem::take(raw).into_iter();
     let mut is_value = false;
     while let Some(word) = words.next() {
-        let wrong = |what: &str| CliError::Usage(format!("--healthcheck: {} needs {what}", word.escape_ascii()));
-        match &word[..] {
-            b"--tls" => question.tls = true,
-            b"--running" => question.running = true,
-            b"-h" | b"-p" | b"-s" if !is_value => {
-                let value = words.next().ok_or_else(|| wrong("a value"))?;
-                match &word[..] {
-                    b"-h" => question.host = Some(String::from_utf8_lossy(&value).into_owned()),
-                    b"-s" => question.socket = Some(PathBuf::from(OsString::from_vec(value))),
-                    _ => {
-                        let port = std::str::from_utf8(&value).ok().and_then(|port| port.parse().ok());
-                        question.port = Some(port.ok_or_else(|| wrong("the number of a port"))?);
-                    }
-                }
-            }
-            _ => {
-                is_value = word.starts_with(b"--");
-                settings.push(word);
-                continue;
-            }
+        let is_flag = matches!(&word[..], b"--tls" | b"--running");
+        let takes_value = !is_value && matches!(&word[..], b"-h" | b"-p" | b"-s");
+        if !is_flag && !takes_value {
+            is_value = word.starts_with(b"--");
+            settings.push(word);
+            continue;
         }
+        options.push(word);
+        options.extend(takes_value.then(|| words.next()).flatten());
         is_value = false;
     }
     *raw = settings;
-    Ok(question)
+    let HealthcheckArgs { host, port, socket, tls, running } = read_args(options)?;
+    Ok(Question { host, port, socket, tls, running })
+}
+
+/// Has clap read arguments.
+fn read_args<A: Parser>(raw: Vec<Vec<u8>>) -> Result<A, CliError> {
+    A::try_parse_from(raw.into_iter().map(OsString::from_vec)).map_err(|error| {
+        let text = error.to_string();
+        CliError::Usage(text.trim_start_matches("error: ").trim_end().to_owned())
+    })
 }
 
 /// Takes the first word off when it names a file, which is when it does not start with a dash.
@@ -398,8 +431,8 @@ mod tests {
         let expected = Question { host: Some("db".into()), port: Some(7000), tls: true, ..Question::default() };
         assert_eq!((question, config.timeout_s, config.requirepass), (expected, 5, Some(b"-p".to_vec())));
         for (words, expected) in [
-            (&["--healthcheck", "-h"][..], "--healthcheck: -h needs a value"),
-            (&["--healthcheck", "-p", "x"], "--healthcheck: -p needs the number of a port"),
+            (&["--healthcheck", "-h"][..], "a value is required for '-h <HOST>' but none was supplied"),
+            (&["--healthcheck", "-p", "x"], "invalid value 'x' for '-p <PORT>': invalid digit found in string"),
         ] {
             assert_eq!(invoke(words, "").expect_err("refused"), expected);
         }
