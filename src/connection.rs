@@ -476,8 +476,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.scratch.iter_mut().for_each(|scratch| scratch.output = Output::new());
     }
 
-    /// Writes the replies that are left and closes.
+    /// Writes the replies that are left, and the messages that came before the client was told to go, and closes.
     async fn say_goodbye(&mut self) -> io::Result<()> {
+        let mailbox = &self.session.info.mailbox;
+        if mailbox.signals() & (MAIL | OVERFLOW | EVICTED) == MAIL {
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+            mailbox.take_into(&mut scratch.output, usize::MAX);
+        }
         poll_fn(|cx| {
             self.poll_write(cx)?;
             if self.waiting() == 0 { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }

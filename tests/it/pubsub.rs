@@ -180,3 +180,17 @@ fn the_last_messages_come_before_the_word_that_no_more_do() {
     }
     talking.join().expect("the talker was answered");
 }
+
+#[test]
+fn a_message_that_was_published_before_its_reader_is_killed_arrives() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for _ in 0..200 {
+        let mut listener = server.client();
+        assert_eq!(listener.call("SUBSCRIBE news"), "*3 $9 subscribe $4 news :1");
+        client.send(b"PUBLISH news hello\r\nCLIENT KILL TYPE pubsub\r\n");
+        assert_eq!((client.reply(), client.reply()), (":1".into(), ":1".into()));
+        assert_eq!(listener.reply(), "*3 $7 message $4 news $5 hello");
+        assert_eq!(listener.read_raw(), None);
+    }
+}
