@@ -3,21 +3,27 @@
 //! Each client's facts are atomics that its own task writes and others read, so that listing ten
 //! thousand clients stops none of them.
 
+mod blocked;
 mod line;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 use tracing::{debug, info};
 
+use blocked::state;
+pub use blocked::{Block, Blocked, Unblocked};
+
+use crate::backlog::Backlog;
 use crate::clock::Now;
 use crate::command::Registered;
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::mailbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
 use crate::resp::{Output, Protocol};
+use crate::scratch::Pending;
 use crate::store::{NEVER, Pressure};
 use crate::tracking::Mode;
 
@@ -56,11 +62,17 @@ pub struct ClientInfo {
     is_monitoring: AtomicBool,
     query_buffer: AtomicUsize,
     query_room: AtomicUsize,
+    /// Bytes of the arguments of a request that is not complete.
+    arguments: AtomicUsize,
     output_buffer: AtomicUsize,
     /// The bytes that were read from it and written to it, and the commands that were carried out for it.
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     commands: AtomicU64,
+    /// Whether it is not read from because too much waits for it.
+    is_held_up: AtomicBool,
+    /// Bytes of the names that it has others remember: of channels, watched keys, and prefixes of tracked ones.
+    names_len: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
     /// Whether it is blocked, and by what: one of the states of [`Blocked`].
@@ -179,6 +191,22 @@ impl ClientInfo {
         self.query_room.store(room, Relaxed);
     }
 
+    /// Notes what of its requests waits.
+    pub fn set_pending(&self, pending: Pending) {
+        self.set_query_buffer(pending.unparsed, pending.held.saturating_sub(pending.unparsed + pending.arguments));
+        self.arguments.store(pending.arguments, Relaxed);
+    }
+
+    /// Returns how many bytes of its requests have neither been parsed nor, if they are queued by MULTI, been executed.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes.load(Relaxed)
+    }
+
+    /// Notes that others remember names for it that are so many bytes longer together, or shorter.
+    pub fn add_names_len(&self, growth: isize) {
+        self.names_len.fetch_add(growth as usize, Relaxed);
+    }
+
     /// Exempts the client from being evicted (CLIENT NO-EVICT).
     pub fn set_exempt(&self, is_exempt: bool) {
         self.is_exempt.store(is_exempt, Relaxed);
@@ -202,6 +230,7 @@ impl ClientInfo {
         }
         self.active_ms.store(now.mono_ms(), Relaxed);
         self.set_query_buffer(query_buffer, 0);
+        self.arguments.store(0, Relaxed);
     }
 
     /// Counts bytes that were read from the client.
@@ -328,18 +357,18 @@ impl ClientInfo {
 
     /// Returns whether the client waits for something other than requests.
     pub fn is_blocked(&self) -> bool {
-        self.blocked.load(Relaxed) != blocked::FREE
+        self.blocked.load(Relaxed) != state::FREE
     }
 
     /// Ends the client's wait as if its time were over, or with an error; returns whether it waited.
     pub fn unblock(&self, unblocked: Unblocked) -> bool {
-        self.let_go(blocked::WAITING, unblocked)
+        self.let_go(state::WAITING, unblocked)
     }
 
     fn let_go(&self, from: u8, unblocked: Unblocked) -> bool {
         let to = match unblocked {
-            Unblocked::InTime => blocked::LET_GO,
-            Unblocked::WithError => blocked::LET_GO_WITH_ERROR,
+            Unblocked::InTime => state::LET_GO,
+            Unblocked::WithError => state::LET_GO_WITH_ERROR,
         };
         let is_let_go = self.blocked.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
         if is_let_go {
@@ -354,7 +383,9 @@ impl ClientInfo {
         CLIENT_BYTES
             + self.query_buffer.load(Relaxed)
             + self.query_room.load(Relaxed)
+            + self.arguments.load(Relaxed)
             + self.queued_bytes.load(Relaxed)
+            + self.names_len.load(Relaxed)
             + self.waiting()
             + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
     }
@@ -386,65 +417,6 @@ fn add(counter: &AtomicU64, len: usize) {
     counter.store(counter.load(Relaxed) + len as u64, Relaxed);
 }
 
-/// Says what a client that is blocked waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
-    /// The end of a pause.
-    Pause,
-    /// What its command waits for.
-    Wait,
-}
-
-/// Says how a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unblocked {
-    /// Its time was over, or somebody said so.
-    InTime,
-    /// Somebody wanted the command to fail.
-    WithError,
-}
-
-/// The states of a client, as far as being blocked goes.
-mod blocked {
-    pub(super) const FREE: u8 = 0;
-    pub(super) const PAUSED: u8 = 1;
-    pub(super) const WAITING: u8 = 2;
-    pub(super) const LET_GO: u8 = 3;
-    pub(super) const LET_GO_WITH_ERROR: u8 = 4;
-}
-
-/// Blocks a client as long as it lives.
-pub struct Blocked<'a> {
-    clients: &'a Clients,
-    info: &'a ClientInfo,
-    until_ms: u64,
-    is_timed: bool,
-}
-
-impl Blocked<'_> {
-    /// Returns how the wait has ended, if it has.
-    pub fn ended(&self, now: Now) -> Option<Unblocked> {
-        if now.mono_ms() >= self.until_ms {
-            // Whoever lets it go right now comes first or not at all.
-            let _ = self.info.blocked.compare_exchange(blocked::WAITING, blocked::LET_GO, AcqRel, Relaxed);
-            let _ = self.info.blocked.compare_exchange(blocked::PAUSED, blocked::LET_GO, AcqRel, Relaxed);
-        }
-        match self.info.blocked.load(Acquire) {
-            blocked::LET_GO => Some(Unblocked::InTime),
-            blocked::LET_GO_WITH_ERROR => Some(Unblocked::WithError),
-            _ => None,
-        }
-    }
-}
-
-impl Drop for Blocked<'_> {
-    fn drop(&mut self) {
-        self.info.blocked.store(blocked::FREE, Relaxed);
-        self.clients.blocked.fetch_sub(1, Relaxed);
-        self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
-    }
-}
-
 /// Lists everybody who is connected.
 #[derive(Default)]
 pub struct Clients {
@@ -461,6 +433,8 @@ pub struct Clients {
     evicted: AtomicU64,
     /// Where what waits for clients is counted.
     pressure: Arc<Pressure>,
+    /// How many bytes of replies wait for all.
+    pub backlog: Backlog,
 }
 
 impl Clients {
@@ -496,7 +470,10 @@ impl Clients {
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicUsize::new(0),
             query_room: AtomicUsize::new(0),
-            blocked: AtomicU8::new(blocked::FREE),
+            arguments: AtomicUsize::new(0),
+            is_held_up: AtomicBool::new(false),
+            names_len: AtomicUsize::new(0),
+            blocked: AtomicU8::new(state::FREE),
             is_exempt: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),
@@ -583,7 +560,7 @@ impl Clients {
 
     /// Blocks a client until a time, in monotonic milliseconds, or until it is let go.
     pub fn block<'a>(&'a self, info: &'a ClientInfo, block: Block, until_ms: u64) -> Blocked<'a> {
-        let state = if block == Block::Pause { blocked::PAUSED } else { blocked::WAITING };
+        let state = if block == Block::Pause { state::PAUSED } else { state::WAITING };
         let is_timed = block == Block::Wait && until_ms != NEVER;
         self.blocked.fetch_add(1, Relaxed);
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
@@ -594,7 +571,22 @@ impl Clients {
     /// Lets go all that wait for the end of a pause.
     pub fn end_pause(&self) {
         for client in self.all() {
-            client.let_go(blocked::PAUSED, Unblocked::InTime);
+            client.let_go(state::PAUSED, Unblocked::InTime);
+        }
+    }
+
+    /// Takes note of what waits for a client, see [`Backlog::report`], and has those that are held up look again.
+    pub fn report_backlog(&self, before: usize, bytes: usize) {
+        if self.backlog.report(before, bytes) {
+            let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));
+            held_up.for_each(|client| client.mailbox.signal(NUDGE));
+        }
+    }
+
+    /// Notes whether a client is not read from because too much waits for it.
+    pub fn set_held_up(&self, client: &ClientInfo, is_held_up: bool) {
+        if client.is_held_up.load(Relaxed) != is_held_up && client.is_held_up.swap(is_held_up, Relaxed) != is_held_up {
+            self.backlog.note_held_up(is_held_up);
         }
     }
 

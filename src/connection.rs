@@ -3,7 +3,7 @@
 //! Generic over the stream, so that TCP, Unix sockets and whatever comes later share every line.
 //! While replies wait for a slow reader the connection goes on reading, as Redis does, because many
 //! clients send a whole pipeline before they read; how much may wait is bounded by
-//! `client-output-buffer-limit` and, above that, by `OUTPUT_PAUSE`.
+//! `client-output-buffer-limit` and, above that, by what waits for all clients ([`Backlog`](crate::backlog)).
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -29,11 +29,9 @@ use crate::mailbox::{ENDS, EVICTED, MAIL, NUDGE, OVERFLOW};
 use crate::namespace::Namespace;
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::scratch::{Pool, READ_LEN, Scratch};
-use crate::session::{Replies, Session};
+use crate::session::{Replies, Session, Transaction};
 use crate::store::NEVER;
 
-/// How many bytes of replies may wait before the client's requests are no longer read.
-const OUTPUT_PAUSE: usize = 256 * 1024 * 1024;
 /// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
 const MAIL_PORTION: usize = 64 * 1024;
 /// How many pieces of the output one write takes.
@@ -42,6 +40,8 @@ const SLICES: usize = 16;
 const IDLE_LEN: usize = 1200;
 /// By how many bytes its buffers have to change to be counted anew.
 const COUNTED_STEP: usize = 4 * 1024;
+/// How large a request may become in parts that are each within `client-query-buffer-limit`, at least, in bytes.
+const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// How long to wait before asking again whether a script that runs for too long has ended.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client that is being closed has to take its last replies.
@@ -57,6 +57,10 @@ pub struct Connection<S> {
     pool: Arc<Pool>,
     /// How many bytes were last counted as used memory for this connection.
     counted: usize,
+    /// How many bytes of replies were last reported to wait.
+    reported: usize,
+    /// Whether requests that have been read are not executed because too many replies wait.
+    is_held_up: bool,
     /// Borrowed from the pool while there is anything to read, execute or write.
     scratch: Option<Box<Scratch>>,
 }
@@ -77,7 +81,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let config_version = server.settings.version();
         let config = server.settings.current();
         server.store.pressure().report_outside(0, IDLE_LEN);
-        Connection { stream, server, session, config, config_version, pool, counted: IDLE_LEN, scratch: None }
+        Connection {
+            stream,
+            server,
+            session,
+            config,
+            config_version,
+            pool,
+            counted: IDLE_LEN,
+            reported: 0,
+            is_held_up: false,
+            scratch: None,
+        }
     }
 
     /// Serves the client to the end. What the client was registered for is undone when the connection is dropped, which
@@ -100,6 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let len = match poll_fn(|cx| self.poll_exchange(cx)).await? {
                 Exchange::Ended => return Ok(()),
+                Exchange::Changed if self.is_held_up => 0,
                 Exchange::Changed => continue,
                 Exchange::Read(len) => len,
             };
@@ -107,6 +123,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.session.info.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
+            }
+            if self.is_greedy() {
+                return Ok(());
             }
             self.server.stats.reads.fetch_add(1, Relaxed);
             while let Some(later) = self.execute_input() {
@@ -133,25 +152,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.session.info.mailbox.signals() != 0 && self.poll_mailbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
-        self.count_buffers();
-        if waiting > 0 {
-            self.note_waiting();
-        }
         let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
         if waiting > 0 {
             scratch.output.shrink();
         }
-        if scratch.output.len() < OUTPUT_PAUSE {
-            if waiting >= OUTPUT_PAUSE {
+        scratch.prepare_input();
+        self.count_buffers();
+        if waiting > 0 {
+            self.note_waiting();
+        }
+        let may_go_on = self.may_go_on(self.waiting());
+        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        if may_go_on {
+            if self.is_held_up {
                 return Poll::Ready(Ok(Exchange::Changed));
             }
-            scratch.prepare_input();
             if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut scratch.input) {
                 return Poll::Ready(Ok(match read? {
                     0 => Exchange::Ended,
                     len => Exchange::Read(len),
                 }));
             }
+            scratch.settle();
         }
         // Mail that comes while output waits is looked at once the client has taken that.
         let awaited = if scratch.output.is_empty() { ENDS | NUDGE | MAIL } else { ENDS | NUDGE };
@@ -220,13 +242,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Counts what waits to be executed or written as used memory.
+    /// Counts what waits to be executed or written: as used memory, and as the client's.
     fn count_buffers(&mut self) {
-        let waiting = self.scratch.as_ref().map_or(0, |scratch| scratch.input.len() + scratch.output.len());
-        if (waiting + IDLE_LEN).abs_diff(self.counted) > COUNTED_STEP {
-            self.server.store.pressure().report_outside(self.counted, waiting + IDLE_LEN);
-            self.counted = waiting + IDLE_LEN;
+        let Some(scratch) = &self.scratch else { return };
+        // Nearly always there is nothing, and was nothing.
+        let is_counted = self.counted == IDLE_LEN && self.reported == 0;
+        if is_counted && scratch.holds_nothing() && self.session.transaction.is_none() {
+            return;
         }
+        let pending = scratch.pending();
+        self.session.info.set_pending(pending);
+        let queued = self.session.transaction.as_ref().map_or(0, Transaction::memory);
+        let held = IDLE_LEN + pending.held + scratch.output.held() + queued;
+        if held.abs_diff(self.counted) > COUNTED_STEP {
+            self.server.store.pressure().report_outside(self.counted, held);
+            self.counted = held;
+        }
+        let waiting = scratch.output.len();
+        if waiting.abs_diff(self.reported) > COUNTED_STEP {
+            self.server.clients.report_backlog(self.reported, waiting);
+            self.reported = waiting;
+        }
+    }
+
+    /// Returns whether requests are executed while `waiting` bytes of replies wait.
+    fn may_go_on(&self, waiting: usize) -> bool {
+        let backlog = &self.server.clients.backlog;
+        let may_go_on = backlog.may_go_on(waiting, self.reported);
+        self.server.clients.set_held_up(&self.session.info, !may_go_on);
+        may_go_on
     }
 
     /// Returns how many bytes of replies wait to be written.
@@ -239,7 +283,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute_input(&mut self) -> Deferred {
         let mut scratch = self.scratch.take()?;
         let mut deferred = None;
+        self.is_held_up = false;
         while deferred.is_none() && !self.session.closing {
+            if !self.may_go_on(scratch.output.len()) {
+                self.is_held_up = true;
+                break;
+            }
             if scratch.next < scratch.batch.len() {
                 deferred = self.execute_batch(&mut scratch).filter(|later| !matches!(later, Later::NewTurn));
             } else if !self.decode_batch(&mut scratch) {
@@ -282,7 +331,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
         let _acting = is_restrained.then(|| turn.attend(&self.session));
         let (mut executed, mut deferred) = (0, None);
-        while executed < plan.len() && deferred.is_none() && !self.session.closing {
+        let most = self.server.clients.backlog.most(self.reported);
+        while executed < plan.len() && deferred.is_none() && !self.session.closing && output.len() < most {
             let request = batch.get(*next + executed);
             deferred = match is_restrained {
                 false => turn.execute(&mut self.session, request, plan, executed, output),
@@ -409,7 +459,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Read(len) => {
                 self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
                 self.session.info.count_bytes_in(len);
-                !self.is_over_limits()
+                !self.is_greedy() && !self.is_over_limits()
             }
         }
     }
@@ -427,22 +477,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// only noted here; the server's housekeeping looks at it.
     fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
-        let query = self.scratch.as_ref().map_or(0, |scratch| scratch.input.len());
         let hard_bytes = self.session.info.output_limit(&self.config).hard_bytes;
         if self.is_evicted() {
             self.drop_output();
             return true;
         }
         let is_slow = hard_bytes != 0 && waiting as u64 > hard_bytes;
-        let is_greedy = query > self.config.client_query_buffer_limit;
-        if is_slow || is_greedy {
-            warn!(client = self.session.info.id, query, waiting, "closing a client that exceeds its buffer limits");
-            let stats = &self.server.stats;
-            let counter = if is_slow { &stats.output_limit_disconnections } else { &stats.query_limit_disconnections };
-            counter.fetch_add(1, Relaxed);
+        if is_slow {
+            warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
+            self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
         }
-        is_slow || is_greedy
+        is_slow
+    }
+
+    /// Returns whether the client has sent more than may wait to be executed: of one argument, with the queue of its
+    /// transaction, or of one request. Asked before anything of it is executed.
+    fn is_greedy(&mut self) -> bool {
+        let Some(scratch) = &self.scratch else { return false };
+        let limit = self.config.client_query_buffer_limit;
+        let len = scratch.input.len();
+        let queued = self.session.transaction.as_ref().map_or(0, |_| self.session.info.queued_bytes());
+        if len + queued <= limit {
+            return false;
+        }
+        let query = scratch.codec.requests.unparsed_len(&scratch.input) + queued;
+        let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
+        if is_greedy {
+            warn!(client = self.session.info.id, query, "closing a client that exceeds its query buffer limit");
+            self.server.stats.query_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+        }
+        is_greedy
     }
 
     /// Counts the client's memory where that of all is limited; returns whether it is over for this one.
@@ -452,7 +518,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let info = &self.session.info;
         if let Some(scratch) = &self.scratch {
-            info.set_query_buffer(scratch.input.len(), scratch.input.capacity() - scratch.input.len());
+            info.set_pending(scratch.pending());
         }
         info.set_output_buffer(self.waiting());
         if let Some(most) = self.config.client_memory_max() {
@@ -513,6 +579,8 @@ impl<S> Drop for Connection<S> {
         self.server.observed.monitors.remove(self.session.info.id);
         self.server.clients.remove(self.session.info.id);
         self.server.store.pressure().report_outside(self.counted, 0);
+        self.server.clients.set_held_up(&self.session.info, false);
+        self.server.clients.report_backlog(self.reported, 0);
     }
 }
 

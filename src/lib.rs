@@ -52,6 +52,7 @@
 //! ```
 
 pub mod acl;
+mod backlog;
 #[cfg(feature = "binary")]
 pub mod cli;
 pub mod clients;
@@ -69,6 +70,7 @@ pub mod glob;
 pub mod handshakes;
 #[cfg(feature = "binary")]
 pub mod healthcheck;
+mod heap;
 pub mod listening;
 #[cfg(feature = "binary")]
 pub mod logging;
@@ -86,6 +88,7 @@ pub mod pubsub;
 pub mod rdb;
 #[cfg(feature = "binary")]
 pub mod redis_cli;
+mod resident;
 pub mod resp;
 pub mod scratch;
 #[cfg(feature = "lua")]

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
+use crate::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 use crate::resp::{Output, Protocol, Reply};
-use crate::store::Pressure;
+use crate::store::{Pressure, Share};
 
 /// A set of the signals below.
 pub type Signals = u8;
@@ -50,6 +51,8 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Inner {
     frames: VecDeque<Bytes>,
+    /// What the list takes, the frames themselves aside.
+    list: Share,
     /// Bytes of all frames.
     len: usize,
     protocol: Protocol,
@@ -61,7 +64,8 @@ struct Inner {
 impl Mailbox {
     /// Creates an empty mailbox; what is left in it is reported as used memory.
     pub fn new(pressure: Arc<Pressure>) -> Self {
-        Mailbox { pressure, ..Mailbox::default() }
+        let inner = Inner { list: Share::new(pressure.clone()), ..Inner::default() };
+        Mailbox { pressure, inner: Mutex::new(inner), ..Mailbox::default() }
     }
 
     /// Returns what has been signalled and not been dealt with.
@@ -95,12 +99,13 @@ impl Mailbox {
         }
         let frame = letter.in_protocol(inner.protocol, &self.pressure);
         if (inner.len + frame.len()) as u64 > most {
-            (inner.frames, inner.len) = (VecDeque::new(), 0);
+            inner.clear();
             self.raise(&mut inner, OVERFLOW);
             return false;
         }
         inner.len += frame.len();
         inner.frames.push_back(frame);
+        inner.count_list();
         self.raise(&mut inner, MAIL);
         true
     }
@@ -146,7 +151,7 @@ impl Mailbox {
             out.push_shared(frame);
         }
         if inner.frames.is_empty() {
-            inner.frames = VecDeque::new();
+            inner.clear();
             self.signals.fetch_and(!MAIL, Ordering::AcqRel);
         }
     }
@@ -157,6 +162,21 @@ impl Mailbox {
             inner.awaited = 0;
             inner.waker.iter().for_each(Waker::wake_by_ref);
         }
+    }
+}
+
+impl Inner {
+    /// A list that takes less is not counted, in bytes: it comes and goes with every message.
+    const COUNTED_MIN: usize = 4096;
+
+    fn clear(&mut self) {
+        (self.frames, self.len) = (VecDeque::new(), 0);
+        self.count_list();
+    }
+
+    fn count_list(&mut self) {
+        let len = list_len::<Bytes>(self.frames.capacity());
+        self.list.set(if len < Self::COUNTED_MIN { 0 } else { len });
     }
 }
 
@@ -179,7 +199,7 @@ impl<'a> Letter<'a> {
         let written = frame.get_or_insert_with(|| {
             let mut out = Output::new();
             write(&mut Reply::new(&mut out, protocol));
-            Bytes::from_owner(Counted::new(out.into_bytes().freeze(), pressure.clone()))
+            Bytes::from_owner(Counted::new(out.into_bytes(), pressure.clone()))
         });
         written.clone()
     }
@@ -188,25 +208,31 @@ impl<'a> Letter<'a> {
 /// Counts bytes as used memory as long as anybody keeps them.
 struct Counted {
     bytes: Bytes,
-    pressure: Arc<Pressure>,
+    _share: Share,
 }
 
 impl Counted {
-    fn new(bytes: Bytes, pressure: Arc<Pressure>) -> Self {
-        pressure.report_outside(0, bytes.len());
-        Counted { bytes, pressure }
+    /// What the allocator sets aside for the owner of shared bytes, which has a counter and a destructor besides.
+    const OWNER_LEN: usize = allocation_len(size_of::<Counted>() + 16);
+    /// From this length on a frame with room to spare is copied, in bytes.
+    const TRIMMED_MIN: usize = 1024;
+
+    fn new(written: BytesMut, pressure: Arc<Pressure>) -> Self {
+        let is_trimmed = written.len() >= Self::TRIMMED_MIN && written.capacity() > written.len();
+        let (bytes, held) = match is_trimmed {
+            true => (Bytes::copy_from_slice(&written), allocation_len(written.len())),
+            false => {
+                let held = allocation_len(written.capacity()) + SHARED_BYTES_LEN;
+                (written.freeze(), held)
+            }
+        };
+        Counted { bytes, _share: Share::of_message(pressure, held + Self::OWNER_LEN) }
     }
 }
 
 impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.pressure.report_outside(self.bytes.len(), 0);
     }
 }
 

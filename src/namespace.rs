@@ -23,6 +23,7 @@ use crate::observe::sampler::Counted;
 use crate::panics::Panics;
 use crate::pause::Pause;
 use crate::pubsub::Hub;
+use crate::resident::Resident;
 use crate::store::usage::UsageRule;
 use crate::store::{Alarm, Herald, Hold, NEVER, Pressure, Relief, Store, Totals};
 use crate::tracking::Tracking;
@@ -77,6 +78,8 @@ pub struct Namespace {
     lacks_replicas: AtomicBool,
     /// Asks the allocator what it holds, where that is known.
     pub allocator: Option<fn() -> AllocatorStats>,
+    /// What the allocator holds beyond what was asked of it.
+    resident: Resident,
 }
 
 /// What the allocator holds, in bytes.
@@ -90,6 +93,8 @@ pub struct AllocatorStats {
     pub active: usize,
     /// In pages that the operating system has provided.
     pub resident: usize,
+    /// In pages that the operating system may take back, and has not yet.
+    pub muzzy: usize,
     /// Has it give back the pages it does not use; returns whether that went well.
     pub purge: fn() -> bool,
     /// Returns what it says of itself, in its own words.
@@ -322,9 +327,10 @@ impl Namespace {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        let (hub, pressure, settings) = (Arc::<Hub>::default(), Arc::<Pressure>::default(), Settings::new(config));
+        let (pressure, settings) = (Arc::<Pressure>::default(), Settings::new(config));
+        let (hub, observed) = (Arc::new(Hub::new(&pressure)), Observed::new(threads, &pressure));
         let clients = Arc::new(Clients::new(pressure.clone()));
-        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone())));
+        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &pressure)));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
         let store = Store::new(config.databases as usize, threads, alarm, pressure, Herald::new(notifier.clone()));
         let namespace = Namespace {
@@ -341,7 +347,7 @@ impl Namespace {
             notifier,
             pause: Pause::default(),
             stats: Stats::default(),
-            observed: Observed::new(threads),
+            observed,
             sweep_wanted,
             run_id: random_hex(),
             replication_id: Mutex::new(random_hex()),
@@ -353,6 +359,7 @@ impl Namespace {
             lacks_replicas: AtomicBool::new(false),
             may_scripts_debug: AtomicBool::new(false),
             allocator: None,
+            resident: Resident::default(),
         };
         namespace.apply_settings();
         namespace
@@ -372,6 +379,9 @@ impl Namespace {
         self.store.herald().set_wanted(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         self.note_shortage(self.clock.now());
+        if let Some(most) = config.client_memory_max() {
+            self.clients.evict(most);
+        }
     }
 
     /// Returns whether commands may be refused for lack of memory or of replicas.
@@ -397,7 +407,16 @@ impl Namespace {
     pub fn relieve(&self, hold: &mut Hold<'_>, now: Now) -> Relief {
         let tenacity = self.settings.current().maxmemory_eviction_tenacity;
         let begun = self.clock.ticks();
-        let relief = self.store.relieve(hold, now, evicted_keys(tenacity));
+        let _evicting = self.store.pressure().evicting();
+        let (pressure, before) = (self.store.pressure(), self.store.pressure().held());
+        let mut relief = self.store.relieve(hold, now, evicted_keys(tenacity));
+        let evicted = usize::try_from(before - pressure.held()).unwrap_or(0);
+        self.resident.note_evicted(evicted, pressure, self.allocator);
+        if relief == Relief::None && pressure.loss() > 0 {
+            // Nobody is refused for what the allocator loses.
+            pressure.set_loss(0);
+            relief = if pressure.is_over() { Relief::None } else { Relief::Enough };
+        }
         self.note_latency(EVICTION_CYCLE, begun);
         self.stats.shortage.note(relief != Relief::Enough, now);
         if relief == Relief::Unfinished {
@@ -470,6 +489,7 @@ impl Namespace {
             turns: turns.count,
             turns_us: turns.ns.div_ceil(1000),
         };
+        self.resident.look_again(self.store.pressure(), self.allocator);
         let used = self.store.pressure().used();
         self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
     }

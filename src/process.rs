@@ -363,9 +363,22 @@ fn jemalloc_stats() -> crate::namespace::AllocatorStats {
         allocated: stats::allocated::read().unwrap_or_default(),
         active: stats::active::read().unwrap_or_default(),
         resident: stats::resident::read().unwrap_or_default(),
+        muzzy: muzzy_pages() * PAGE_LEN,
         purge: purge_jemalloc,
         report: report_jemalloc,
     }
+}
+
+/// The size of the pages that jemalloc counts, in bytes.
+#[cfg(feature = "jemalloc")]
+const PAGE_LEN: usize = 4096;
+
+/// Returns how many pages of all arenas the operating system may take back.
+#[cfg(feature = "jemalloc")]
+fn muzzy_pages() -> usize {
+    use tikv_jemalloc_ctl::{Access, AsName};
+    // 4096 stands for all arenas.
+    b"stats.arenas.4096.pmuzzy\0"[..].name().read().unwrap_or_default()
 }
 
 /// Sets the time that unused pages are kept for to none, at which they are given back, and then to what it was.

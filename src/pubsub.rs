@@ -18,8 +18,10 @@ use crate::clients::{ClientInfo, Topic};
 use crate::clock::Now;
 use crate::config::Config;
 use crate::glob;
+use crate::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len, tree_map_len};
 use crate::mailbox::Letter;
 use crate::resp::Reply;
+use crate::store::Pressure;
 
 /// Whoever has subscribed to one channel or pattern, by the number of the subscription, which grows with time.
 type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
@@ -27,11 +29,12 @@ type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
 type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
 
 /// Connects those who publish with those who listen.
-#[derive(Default)]
 pub struct Hub {
     /// The channels, patterns and shard channels that have an audience, by [`Topic`].
     topics: [Topics; 3],
     last_subscription: AtomicU64,
+    /// Where what subscriptions take is counted as used memory.
+    pressure: Arc<Pressure>,
 }
 
 #[derive(Default)]
@@ -74,6 +77,11 @@ impl Message<'_> {
 }
 
 impl Hub {
+    /// Creates one that nobody listens to.
+    pub fn new(pressure: &Arc<Pressure>) -> Self {
+        Hub { topics: Default::default(), last_subscription: AtomicU64::new(0), pressure: pressure.clone() }
+    }
+
     /// Returns whether anybody listens to channels, by name or by pattern: a quick look, to spare making a message.
     pub fn has_listeners(&self) -> bool {
         self.count(Topic::Channel) > 0 || self.count(Topic::Pattern) > 0
@@ -142,14 +150,17 @@ impl Hub {
         let number = self.last_subscription.fetch_add(1, Relaxed);
         let topics = &self.topics[topic as usize];
         let mut by_name = topics.by_name.write();
+        let before = held_for(&by_name, own, name);
         // The name is kept once, by whoever came first.
-        let name = match by_name.get_key_value(name) {
-            Some((name, _)) => name.clone(),
+        let shared = match by_name.get_key_value(name) {
+            Some((shared, _)) => shared.clone(),
             None => Bytes::copy_from_slice(name),
         };
-        by_name.entry(name.clone()).or_default().get_mut().insert(number, client.clone());
+        by_name.entry(shared.clone()).or_default().get_mut().insert(number, client.clone());
         topics.count.store(by_name.len(), Relaxed);
-        own.insert(name, number);
+        own.insert(shared, number);
+        client.add_names_len(name.len() as isize);
+        self.pressure.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(topic, own.len());
     }
 
@@ -157,16 +168,25 @@ impl Hub {
     pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: Topic, name: &[u8]) {
         let Some(own) = &mut own.0 else { return };
         let own = &mut own[topic as usize];
-        let Some(number) = own.remove(name) else { return };
         let topics = &self.topics[topic as usize];
         let mut by_name = topics.by_name.write();
+        let before = held_for(&by_name, own, name);
+        let Some(number) = own.remove(name) else { return };
+        if own.is_empty() {
+            *own = Names::default();
+        }
         if let Some(audience) = by_name.get_mut(name) {
             audience.get_mut().remove(&number);
             if audience.get_mut().is_empty() {
                 by_name.remove(name);
             }
+            if by_name.is_empty() {
+                *by_name = Names::default();
+            }
         }
         topics.count.store(by_name.len(), Relaxed);
+        client.add_names_len(-(name.len() as isize));
+        self.pressure.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(topic, own.len());
     }
 
@@ -191,6 +211,17 @@ impl Hub {
         }
         own.0 = None;
     }
+}
+
+/// Returns the bytes taken by one name and who listens to it, and by the tables that it is in.
+fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
+    let entry = |audience: &Audience| {
+        let listeners = tree_map_len::<u64, Arc<ClientInfo>>(audience.lock().len());
+        allocation_len(name.len()) + SHARED_BYTES_LEN + listeners
+    };
+    by_name.get(name).map_or(0, entry)
+        + hash_map_len::<Bytes, Audience>(by_name.capacity())
+        + hash_map_len::<Bytes, u64>(own.capacity())
 }
 
 /// Leaves a message with everybody in an audience; returns how many they are.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::acl::{Access, Acl};
 use crate::clients::{Class, ClientInfo};
 use crate::command::{Flags, Group, Registered, WHILE_LISTENING};
+use crate::heap::list_len;
 use crate::mailbox::MAIL;
 use crate::pubsub::Subscriptions;
-use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply};
+use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply, Request};
 use crate::store::{Store, View, WatchFlag};
 
 /// Holds the state of one connection.
@@ -59,6 +60,22 @@ pub struct Transaction {
     pub queue: Vec<(&'static Registered, OwnedRequest)>,
     /// Set when a command was refused, so that EXEC will refuse too.
     pub failed: bool,
+    /// Bytes taken by the requests.
+    memory: usize,
+}
+
+impl Transaction {
+    /// Queues a request.
+    pub fn push(&mut self, command: &'static Registered, request: Request<'_>) {
+        let owned = request.to_owned();
+        self.memory += owned.memory();
+        self.queue.push((command, owned));
+    }
+
+    /// Returns the bytes that the queue takes.
+    pub fn memory(&self) -> usize {
+        self.memory + list_len::<(&Registered, OwnedRequest)>(self.queue.capacity())
+    }
 }
 
 /// Remembers which keys are watched, to be able to stop.
@@ -216,6 +233,7 @@ impl Session {
         for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
         {
             for (db, key) in &watch.keys {
+                self.info.add_names_len(-(key.len() as isize));
                 view.unwatch(*db, store.key(key), &watch.flag);
             }
         }

@@ -28,7 +28,7 @@ use crate::clock::Now;
 use crate::config::Config;
 use crate::mailbox::Letter;
 use crate::resp::{Protocol, Reply};
-use crate::store::Herald;
+use crate::store::{Herald, Pressure, Share};
 use prefixes::Prefixes;
 use table::{Readers, Table};
 
@@ -49,12 +49,19 @@ struct State {
     trackers: HashMap<u64, Arc<ClientInfo>, ahash::RandomState>,
     table: Table,
     prefixes: Prefixes,
+    /// Reports what table and prefixes take.
+    share: Share,
     /// Who of those that are not to hear of their own changes executes commands right now, and on which thread: a command
     /// runs on one thread from its beginning to its end, and so does all that it changes.
     acting: Vec<(ThreadId, u64)>,
 }
 
 impl State {
+    /// Counts what is remembered as used memory.
+    fn count(&mut self) {
+        self.share.set(self.table.memory() + self.prefixes.memory());
+    }
+
     /// Returns who is executing a command on this thread, if that is known.
     fn actor(&self) -> Option<u64> {
         if self.acting.is_empty() {
@@ -108,8 +115,10 @@ impl News<'_> {
 
 impl Tracking {
     /// Creates one that knows nobody yet; whom messages are redirected to is looked for among these clients.
-    pub fn new(clients: Arc<Clients>) -> Self {
-        Tracking { clients, state: Mutex::default(), has_news: AtomicBool::new(false) }
+    /// What is remembered counts as used memory.
+    pub fn new(clients: Arc<Clients>, pressure: &Arc<Pressure>) -> Self {
+        let state = State { share: Share::new(pressure.clone()), ..State::default() };
+        Tracking { clients, state: Mutex::new(state), has_news: AtomicBool::new(false) }
     }
 
     /// Lets a client track in a mode, in which it may be already; prefixes are added to those it has.
@@ -122,6 +131,7 @@ impl Tracking {
             for prefix in if prefixes.is_empty() { all } else { prefixes } {
                 state.prefixes.join(prefix, client);
             }
+            state.count();
         }
         herald.set_tracked(true);
     }
@@ -133,7 +143,7 @@ impl Tracking {
         }
         let mut state = self.state.lock();
         if client.tracking.has(BROADCAST) {
-            state.prefixes.leave(client.id);
+            state.prefixes.leave(client);
         }
         client.tracking.set(0, 0);
         state.trackers.remove(&client.id);
@@ -141,6 +151,7 @@ impl Tracking {
             state.table = Table::default();
             herald.set_tracked(false);
         }
+        state.count();
     }
 
     /// Returns the prefixes of a client, in order.
@@ -168,11 +179,15 @@ impl Tracking {
             state.table.note(key, client.id);
         }
         self.limit(&mut state, most, usize::MAX, (config, now));
+        state.count();
     }
 
     /// Forgets up to `steps` keys as long as more than `most` are remembered; returns whether there are more. 0 is no limit.
     pub fn forget(&self, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
-        self.limit(&mut self.state.lock(), most, steps, (config, now))
+        let mut state = self.state.lock();
+        let has_more = self.limit(&mut state, most, steps, (config, now));
+        state.count();
+        has_more
     }
 
     fn limit(&self, state: &mut State, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
@@ -197,6 +212,7 @@ impl Tracking {
         }
         if let Some(readers) = state.table.take(key) {
             self.tell_readers(&state, key, &readers, state.actor(), (config, now));
+            state.count();
         }
     }
 
@@ -225,6 +241,7 @@ impl Tracking {
     pub fn invalidate_all(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
         state.table = Table::default();
+        state.count();
         for client in state.trackers.values() {
             let news = News::Everything(client.protocol());
             let write = |reply: &mut Reply<'_>| news.write(reply);

@@ -25,7 +25,7 @@ impl ClientInfo {
         let _ = write!(
             line,
             " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
-             argv-mem={argument_bytes} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
+             argv-mem={} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
              cmd={command} user={} redir={} resp={} lib-name={} lib-ver={} io-thread=0 tot-net-in={} tot-net-out={} \
              tot-cmds={}",
             names.name,
@@ -40,6 +40,7 @@ impl ClientInfo {
             self.watched.load(Relaxed),
             self.query_buffer.load(Relaxed),
             self.query_room.load(Relaxed),
+            self.arguments.load(Relaxed) + argument_bytes,
             self.queued_bytes.load(Relaxed),
             output.min(REPLY_BUFFER),
             self.memory() + argument_bytes,

@@ -534,7 +534,7 @@ pub(super) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static R
 /// Keeps a request for EXEC.
 fn queue(session: &mut Session, command: &'static Registered, request: Request<'_>, out: &mut Output) {
     let Some(transaction) = &mut session.transaction else { return };
-    transaction.queue.push((command, request.to_owned()));
+    transaction.push(command, request);
     session.info.set_queued(Some(transaction.queue.len()));
     session.info.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
     Reply::new(out, session.protocol).simple("QUEUED");

@@ -48,9 +48,10 @@ fn usage(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn stats(call: &mut Call<'_>) -> Result<()> {
-    const FIELDS: usize = 27;
+    const FIELDS: usize = 31;
     let report = MemoryReport::new(call);
     let (tables, scripts) = (table_overheads(call), call.server.script_usage());
+    let all_tables = tables.iter().map(|(_, overhead)| overhead).sum();
     call.reply.map(FIELDS + tables.len());
     let reply = &mut call.reply;
     bytes(reply, "peak.allocated", report.peak);
@@ -65,12 +66,15 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     bytes(reply, "functions.caches", scripts.libraries_bytes);
     for (db, overhead) in tables {
         reply.bulk(format!("db.{db}").as_bytes());
-        reply.map(3);
+        reply.map(2);
         bytes(reply, "overhead.hashtable.main", overhead);
         bytes(reply, "overhead.hashtable.expires", 0);
-        bytes(reply, "overhead.hashtable.slot-to-keys", 0);
     }
+    // The tables grow by a bucket at a time and are never rehashed.
+    bytes(reply, "overhead.db.hashtable.lut", all_tables);
+    bytes(reply, "overhead.db.hashtable.rehashing", 0);
     bytes(reply, "overhead.total", report.overhead());
+    bytes(reply, "db.dict.rehashing.count", 0);
     bytes(reply, "keys.count", report.keys);
     bytes(reply, "keys.bytes-per-key", report.net().checked_div(report.keys).unwrap_or(0));
     bytes(reply, "dataset.bytes", report.dataset);
@@ -79,6 +83,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     bytes(reply, "allocator.allocated", report.allocated);
     bytes(reply, "allocator.active", report.active);
     bytes(reply, "allocator.resident", report.resident);
+    bytes(reply, "allocator.muzzy", report.muzzy);
     loss(reply, "allocator-fragmentation.ratio", "allocator-fragmentation.bytes", report.active, report.allocated);
     loss(reply, "allocator-rss.ratio", "allocator-rss.bytes", report.resident, report.active);
     loss(reply, "rss-overhead.ratio", "rss-overhead.bytes", report.rss, report.resident);
@@ -86,12 +91,12 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the databases that have keys, each with the bytes of its tables.
+/// Returns the databases that have had keys, each with the bytes of its tables.
 fn table_overheads(call: &mut Call<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for db in 0..call.config.databases as usize {
         let mut view = call.view.whole_again(db);
-        if view.key_count() > 0 {
+        if view.totals().changes > 0 {
             found.push((db, view.overhead()));
         }
     }

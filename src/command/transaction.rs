@@ -192,6 +192,7 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
         if !watch.keys.contains(&watched) {
             call.view.watch(key, &watch.flag);
             watch.keys.push(watched);
+            call.session.info.add_names_len(key.bytes.len() as isize);
         }
     }
     call.session.info.set_watched(call.session.watch.keys.len());

@@ -20,7 +20,10 @@ pub use sampler::Sampler;
 pub use slow_log::SlowLog;
 pub use unknown::UnknownCommands;
 
+use std::sync::Arc;
+
 use crate::config::Config;
+use crate::store::Pressure;
 
 /// Holds what can be seen of one instance.
 pub struct Observed {
@@ -41,12 +44,12 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Creates what is seen of an instance whose commands are executed by so many threads.
-    pub fn new(threads: usize) -> Self {
+    /// Creates what is seen of an instance whose commands are executed by so many threads; what is remembered counts as used memory.
+    pub fn new(threads: usize, pressure: &Arc<Pressure>) -> Self {
         Observed {
             meters: Meters::new(threads),
             errors: ErrorCounts::default(),
-            slow_log: SlowLog::default(),
+            slow_log: SlowLog::new(pressure),
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),

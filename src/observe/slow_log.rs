@@ -1,8 +1,12 @@
 //! The slow log: the latest calls that took long, each with who called and what.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+use crate::heap::{allocation_len, list_len};
+use crate::store::{Pressure, Share};
 
 /// How many words of a call are kept; the last one then tells how many more there were.
 const WORDS_MAX: usize = 32;
@@ -19,6 +23,21 @@ pub struct SlowLog {
 struct Inner {
     entries: VecDeque<Entry>,
     next_id: i64,
+    /// Bytes taken by the entries, their list aside.
+    bytes: usize,
+    share: Share,
+}
+
+impl Inner {
+    /// Forgets the oldest entries until no more than `most` are left.
+    fn truncate(&mut self, most: usize) {
+        while self.entries.len() > most
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.bytes -= oldest.memory();
+        }
+        self.share.set(self.bytes + list_len::<Entry>(self.entries.capacity()));
+    }
 }
 
 /// Remembers one slow call.
@@ -38,7 +57,24 @@ pub struct Entry {
     pub name: String,
 }
 
+impl Entry {
+    /// Returns the bytes taken by what it points to.
+    fn memory(&self) -> usize {
+        let words: usize = self.words.iter().map(|word| allocation_len(word.capacity())).sum();
+        words
+            + list_len::<Vec<u8>>(self.words.capacity())
+            + allocation_len(self.addr.capacity())
+            + allocation_len(self.name.capacity())
+    }
+}
+
 impl SlowLog {
+    /// Creates an empty log, which counts as used memory.
+    pub fn new(pressure: &Arc<Pressure>) -> Self {
+        let inner = Inner { share: Share::new(pressure.clone()), ..Inner::default() };
+        SlowLog { inner: Mutex::new(inner) }
+    }
+
     /// Adds a call, whose number is given here, and forgets the oldest until no more than `most` are left. Where none may
     /// be kept, none gets a number.
     pub fn push(&self, entry: Entry, most: usize) {
@@ -48,27 +84,30 @@ impl SlowLog {
         let mut inner = self.inner.lock();
         let id = inner.next_id;
         inner.next_id += 1;
+        inner.bytes += entry.memory();
         inner.entries.push_front(Entry { id, ..entry });
-        inner.entries.truncate(most);
+        inner.truncate(most);
     }
 
     /// Returns up to `count` entries, the latest first, of the `most` that may be kept.
     pub fn latest(&self, count: usize, most: usize) -> Vec<Entry> {
         let mut inner = self.inner.lock();
-        inner.entries.truncate(most);
+        inner.truncate(most);
         inner.entries.iter().take(count).cloned().collect()
     }
 
     /// Returns how many entries there are, of the `most` that may be kept.
     pub fn len(&self, most: usize) -> usize {
         let mut inner = self.inner.lock();
-        inner.entries.truncate(most);
+        inner.truncate(most);
         inner.entries.len()
     }
 
     /// Forgets all entries; numbers go on.
     pub fn clear(&self) {
-        self.inner.lock().entries = VecDeque::new();
+        let mut inner = self.inner.lock();
+        (inner.entries, inner.bytes) = (VecDeque::new(), 0);
+        inner.truncate(0);
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::{error, fmt, io};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
@@ -30,9 +30,13 @@ const ARGS_MAX: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-/// How far ahead of the bytes received the buffer grows for a claimed bulk; above this it doubles. What nothing was read
-/// into yet takes addresses and no memory.
+/// An argument from this length on gets room of its own in the buffer, in bytes.
+const LARGE_BULK_LEN: usize = 32 * 1024;
+/// How far ahead of the bytes received the buffer grows for a claimed bulk, at least; above four times this it grows by a
+/// quarter. What nothing was read into yet takes addresses and no memory.
 pub(super) const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
+/// With less room than this for a large bulk the buffer grows, in bytes.
+const ROOM_MIN: usize = 16 * 1024;
 /// Lists with more capacity than this are freed, not recycled: one huge request must not stay paid for.
 const RECYCLED_SPANS_MAX: usize = 4096;
 
@@ -160,6 +164,8 @@ pub struct RequestDecoder {
     args_left: usize,
     /// The length of the argument being received, once its header has been read.
     bulk_len: Option<usize>,
+    /// Bytes of the arguments that the current multibulk request has so far.
+    args_len: usize,
     /// Arguments of the complete requests, then of the current one.
     spans: Vec<Span>,
     /// For each complete request, the end of its spans.
@@ -203,6 +209,21 @@ impl RequestDecoder {
     /// Tells whether `decode` last asked for more bytes because a request was cut short.
     pub fn is_mid_request(&self) -> bool {
         self.mid_request
+    }
+
+    /// Tells whether an argument is being received that has room of its own in the buffer: no more is to be made.
+    pub fn has_room_for_bulk(&self, src: &BytesMut) -> bool {
+        self.bulk_len.is_some_and(|len| len >= LARGE_BULK_LEN) && src.capacity() > src.len()
+    }
+
+    /// Returns how many bytes of a buffer have not been parsed, of which an argument that is being received is a part.
+    pub fn unparsed_len(&self, src: &BytesMut) -> usize {
+        src.len() - self.pos
+    }
+
+    /// Returns the bytes of the arguments of a request that is not complete, and what the list of them takes.
+    pub fn pending_args(&self) -> (usize, usize) {
+        (self.args_len, if self.args_left > 0 { self.spans.capacity() * size_of::<Span>() } else { 0 })
     }
 
     /// Tells whether nothing of a request is remembered, so that the decoder may serve another client.
@@ -302,6 +323,7 @@ impl RequestDecoder {
         self.move_to(self.pos + len + 2);
         self.bulk_len = None;
         self.args_left -= 1;
+        self.args_len = if self.args_left == 0 { 0 } else { self.args_len + len };
         Ok(true)
     }
 
@@ -419,12 +441,13 @@ impl RequestDecoder {
         self.rebase(cut);
     }
 
-    /// Makes room for the argument being received, once the room made before is full: never far beyond what has really
-    /// arrived.
+    /// Makes room for the large argument being received, once the room made before is nearly full: exactly as much as is
+    /// missing, but never far beyond what has really arrived.
     fn reserve(&self, src: &mut BytesMut) {
-        if let Some(len) = self.bulk_len.filter(|_| src.len() == src.capacity()) {
-            let missing = len.saturating_add(2) - (src.len() - self.pos);
-            src.reserve(missing.min(src.len().max(RESERVE_AHEAD_MIN)));
+        let Some(len) = self.bulk_len.filter(|len| *len >= LARGE_BULK_LEN) else { return };
+        let missing = len.saturating_add(2) - (src.len() - self.pos);
+        if src.capacity() - src.len() < missing.min(ROOM_MIN) {
+            reserve_exact(src, missing.min(RESERVE_AHEAD_MIN.max(src.len() / 4)));
         }
     }
 }
@@ -477,6 +500,13 @@ impl Decoder for RequestDecoder {
         }
         Ok(batch)
     }
+}
+
+/// Makes room for `additional` bytes and no more, where [`BytesMut::reserve`] would double the buffer.
+pub fn reserve_exact(buffer: &mut BytesMut, additional: usize) {
+    let mut own = Vec::from(std::mem::take(buffer));
+    own.reserve_exact(additional);
+    *buffer = BytesMut::from(Bytes::from(own));
 }
 
 /// Reads a header of one to three digits, as nearly all are: the number and the header's width.

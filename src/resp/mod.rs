@@ -21,7 +21,7 @@ use std::io;
 use bytes::BytesMut;
 use tokio_util::codec::{Decoder, Encoder};
 
-pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int};
+pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 pub use output::{Mark, Output, SHARED_MIN};
 pub use reply::{Protocol, Reply, format_double, format_general};

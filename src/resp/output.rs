@@ -19,6 +19,9 @@ use bytes::{Buf, Bytes, BytesMut};
 /// From this size on, in bytes, a shared value is queued as it is; below, copying is cheaper.
 pub const SHARED_MIN: usize = 16 * 1024;
 
+/// A tail of so many bytes is long.
+const SEALED_MIN: usize = 128 * 1024;
+
 /// An idle output keeps this much capacity for the next reply.
 const IDLE_CAPACITY_MAX: usize = 16 * 1024;
 
@@ -98,6 +101,11 @@ impl Output {
         self.push_chunk(bytes);
     }
 
+    /// Returns how many bytes are taken for what waits; shared ones are counted here too.
+    pub fn held(&self) -> usize {
+        if self.is_empty() { 0 } else { self.chunks_len + self.tail.capacity() }
+    }
+
     fn push_chunk(&mut self, chunk: Bytes) {
         self.chunks_len += chunk.len();
         self.chunks.push_back(chunk);
@@ -135,10 +143,16 @@ impl Output {
         self.chunks.is_empty().then_some(&*self.tail)
     }
 
-    /// Releases the memory of a large reply once all of it has been written.
+    /// Releases the memory of a large reply once all of it has been written. While a lot waits, a long tail is closed: the
+    /// replies to come would double what it takes.
     pub fn shrink(&mut self) {
         if self.is_empty() && self.tail.capacity() > IDLE_CAPACITY_MAX {
             self.tail = BytesMut::new();
+        }
+        if self.tail.len() >= SEALED_MIN {
+            let mut sealed = Vec::from(std::mem::take(&mut self.tail));
+            sealed.shrink_to_fit();
+            self.push_chunk(sealed.into());
         }
         if self.chunks.is_empty() {
             self.chunks = VecDeque::new();

@@ -15,6 +15,8 @@ use std::fmt;
 
 use bytes::BytesMut;
 
+use crate::heap::{allocation_len, list_len};
+
 /// Where one argument lies in the bytes of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -171,6 +173,11 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
+    /// Returns the bytes taken by it.
+    pub fn memory(&self) -> usize {
+        allocation_len(self.bytes.len()) + list_len::<Span>(self.spans.len())
+    }
+
     /// Borrows the request, in the form handlers take.
     pub fn as_request(&self) -> Request<'_> {
         Request { bytes: &self.bytes, spans: &self.spans }

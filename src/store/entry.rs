@@ -27,9 +27,9 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::value::{Form, SHARED_MIN, Text, Type, Value};
+use super::value::{Form, LongText, SHARED_MIN, Text, Type, Value};
 use crate::clock::Deadline;
-use bytes::{Bytes, BytesMut};
+use crate::heap::allocation_len;
 
 const HEADER: usize = 8;
 const DEADLINE: usize = TIMED as usize;
@@ -76,7 +76,7 @@ impl Entry {
     /// Creates an entry that holds a string.
     pub fn text(key: &[u8], value: &[u8], deadline: Option<Deadline>) -> Self {
         if value.len() >= SHARED_MIN {
-            return Self::boxed(key, Box::new(Value::Text(Bytes::copy_from_slice(value))), deadline);
+            return Self::boxed(key, Box::new(Value::Text(LongText::new(value))), deadline);
         }
         Self::build(key, value, deadline, 0, 0)
     }
@@ -159,7 +159,7 @@ impl Entry {
     pub fn as_text(&self) -> Option<Text<'_>> {
         match self.value() {
             None => Some(Text::Short(self.area(self.value_at(), self.header().value_len as usize))),
-            Some(Value::Text(bytes)) => Some(Text::Long(bytes)),
+            Some(Value::Text(text)) => Some(Text::Long(text.bytes())),
         }
     }
 
@@ -251,21 +251,14 @@ impl Entry {
     }
 
     fn write_range_long(&mut self, offset: usize, patch: &[u8], new_len: usize) {
-        let shared = match self.value_mut() {
-            Some(Value::Text(bytes)) => std::mem::take(bytes),
-            None => Bytes::copy_from_slice(self.area(self.value_at(), self.header().value_len as usize)),
-        };
-        // A reply may still hold the bytes; only then are they copied.
-        let mut text = shared.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-        text.resize(new_len.max(text.len()), 0);
-        text[offset..offset + patch.len()].copy_from_slice(patch);
-        match self.value_mut() {
-            Some(Value::Text(bytes)) => *bytes = text.freeze(),
-            None => {
-                let boxed = Self::boxed(self.key(), Box::new(Value::Text(text.freeze())), self.deadline());
-                *self = boxed.used_as(self.usage());
-            }
+        if let Some(Value::Text(text)) = self.value_mut() {
+            return text.write_range(offset, patch);
         }
+        let short = self.area(self.value_at(), self.header().value_len as usize);
+        let mut text = LongText::with_room(short, new_len);
+        text.write_range(offset, patch);
+        let boxed = Self::boxed(self.key(), Box::new(Value::Text(text)), self.deadline());
+        *self = boxed.used_as(self.usage());
     }
 
     /// Returns how the string came to be.
@@ -288,10 +281,11 @@ impl Entry {
         };
     }
 
-    /// Returns a copy of value and deadline under another key, as yet unused; long strings are shared.
+    /// Returns a copy of value and deadline under another key, as yet unused. It shares nothing, so that the memory of each
+    /// is its own.
     pub fn copy(&self, key: &[u8]) -> Self {
         let mut copy = match self.value() {
-            Some(value) => Self::boxed(key, Box::new(value.clone()), self.deadline()),
+            Some(Value::Text(text)) => Self::text(key, text.bytes(), self.deadline()),
             None => {
                 let value = self.area(self.value_at(), self.header().value_len as usize);
                 Self::build(key, value, self.deadline(), 0, 0)
@@ -311,7 +305,7 @@ impl Entry {
 
     /// Returns the bytes this entry takes from the allocator, boxed value included.
     pub fn memory(&self) -> usize {
-        let boxed = |Value::Text(bytes): &Value| allocation_len(size_of::<Value>()) + allocation_len(bytes.len());
+        let boxed = |Value::Text(text): &Value| allocation_len(size_of::<Value>()) + text.memory();
         allocation_len(self.size()) + self.value().map_or(0, boxed)
     }
 
@@ -410,16 +404,6 @@ impl Entry {
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, ALIGN).expect("an entry is far smaller than isize::MAX")
-    }
-}
-
-/// Returns the bytes that jemalloc sets aside for an allocation of `len`: multiples of 16 up to 128, then four sizes
-/// between a power of two and the next.
-fn allocation_len(len: usize) -> usize {
-    match len {
-        0..=8 => 8,
-        9..=128 => len.next_multiple_of(16),
-        _ => len.next_multiple_of(1 << ((len - 1).ilog2() - 2)),
     }
 }
 
@@ -534,5 +518,15 @@ mod tests {
         let reply = entry.as_text().expect("a string").to_bytes();
         entry.write_range(0, &[2]);
         assert_eq!((reply[0], text(&entry)[0]), (1, 2));
+    }
+
+    #[test]
+    fn a_string_that_grows_takes_no_more_than_its_size_class_and_counts_all_of_it() {
+        let mut entry = Entry::text(b"a", &[1; SHARED_MIN], None);
+        while text(&entry).len() < 1 << 20 {
+            entry.write_range(text(&entry).len(), &[2; 700]);
+            let (held, len) = (entry.memory(), text(&entry).len());
+            assert!(held >= allocation_len(len) && held < allocation_len(len) + 128, "{held} for {len}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub use event::{Classes, Event, Herald, Witness};
 pub use evict::{Policy, Relief};
 pub use expire::{Alarm, NEVER};
 pub use gate::Seat;
-pub use pressure::Pressure;
+pub use pressure::{Pressure, Share};
 pub use shard::{Key, Shard, Totals, WatchFlag};
 pub use value::{Form, Text};
 pub use view::{Lookups, Ttl, View};

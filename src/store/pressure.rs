@@ -7,6 +7,7 @@
 //! A shard reports by the step. Without a limit that is coarse, so that reporting costs nothing; with a limit of `l`
 //! bytes it is a millionth of `l`, so that all shards together are off by less than a ten-thousandth.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::usage::UsageRule;
@@ -26,6 +27,11 @@ pub struct Pressure {
     /// What the shards have reported. Together with `outside` it never passes the address space.
     held: AtomicUsize,
     outside: AtomicUsize,
+    /// What of `outside` does not count for eviction: messages about keys that were evicted.
+    exempt: AtomicUsize,
+    loss: AtomicUsize,
+    /// How many threads are evicting keys right now.
+    evicting: AtomicUsize,
     rule: AtomicU64,
     /// What a look-up compares the usage of a key with to see whether there is anything to note.
     stamp: AtomicU32,
@@ -44,6 +50,9 @@ impl Default for Pressure {
             step: AtomicUsize::new(STEP_MAX),
             held: AtomicUsize::new(0),
             outside: AtomicUsize::new(0),
+            exempt: AtomicUsize::new(0),
+            loss: AtomicUsize::new(0),
+            evicting: AtomicUsize::new(0),
             rule: AtomicU64::new(UsageRule::RECENCY.to_bits()),
             stamp: AtomicU32::new(NO_STAMP),
             is_coarse: AtomicBool::new(false),
@@ -58,6 +67,7 @@ impl Pressure {
         self.step.store((limit >> STEP_SHIFT).min(STEP_MAX), Relaxed);
         self.limit.store(limit, Relaxed);
         self.is_coarse.store(limit != NONE, Relaxed);
+        self.loss.store(0, Relaxed);
     }
 
     /// Returns whether the shards have to report anew because of a new limit; says so once.
@@ -74,7 +84,40 @@ impl Pressure {
     /// Returns whether more is used than may be.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.used() > self.limit.load(Relaxed)
+        self.counted_for_eviction() > self.limit.load(Relaxed)
+    }
+
+    /// Returns how many bytes are used, with those lost to fragmentation and without those that evicting keys takes.
+    #[inline]
+    fn counted_for_eviction(&self) -> usize {
+        self.used().saturating_add(self.loss()).saturating_sub(self.exempt())
+    }
+
+    /// Returns how many bytes are lost to fragmentation beyond what may be.
+    pub fn loss(&self) -> usize {
+        self.loss.load(Relaxed)
+    }
+
+    /// Sets how many bytes are lost to fragmentation beyond what may be.
+    pub fn set_loss(&self, bytes: usize) {
+        self.loss.store(bytes, Relaxed);
+    }
+
+    /// Returns how many bytes may be used, if there is a limit.
+    pub fn limit(&self) -> Option<usize> {
+        Some(self.limit.load(Relaxed)).filter(|limit| *limit != NONE)
+    }
+
+    /// Returns how many bytes do not count for eviction.
+    pub fn exempt(&self) -> usize {
+        self.exempt.load(Relaxed)
+    }
+
+    /// Takes note that keys are evicted until what is returned is dropped. Messages that are written meanwhile do not
+    /// count for eviction: if they did, more keys would be evicted on account of them, with more messages, and so on.
+    pub fn evicting(&self) -> Evicting<'_> {
+        self.evicting.fetch_add(1, Relaxed);
+        Evicting(self)
     }
 
     /// Returns how many bytes are used.
@@ -86,12 +129,12 @@ impl Pressure {
     /// Returns how many bytes the shards may hold for no more to be used than may be, if it is more now; less than none
     /// where even that is too much.
     pub(super) fn relief_goal(&self) -> Option<isize> {
-        let too_many = self.used().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
+        let too_many = self.counted_for_eviction().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
         Some(self.held().saturating_sub_unsigned(too_many))
     }
 
     /// Returns how many bytes the shards hold, as far as they have reported.
-    pub(super) fn held(&self) -> isize {
+    pub fn held(&self) -> isize {
         self.held.load(Relaxed) as isize
     }
 
@@ -142,5 +185,59 @@ impl Pressure {
     /// Takes note of a shard's bytes, instead of those it reported before.
     pub(super) fn report(&self, before: usize, bytes: usize) {
         self.held.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+}
+
+/// Lasts as long as keys are evicted.
+pub struct Evicting<'a>(&'a Pressure);
+
+impl Drop for Evicting<'_> {
+    fn drop(&mut self) {
+        self.0.evicting.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Reports what something outside of the store takes, until it is dropped.
+#[derive(Default)]
+pub struct Share {
+    pressure: Arc<Pressure>,
+    bytes: usize,
+    is_exempt: bool,
+}
+
+impl Share {
+    /// By how many bytes a share has to change to be reported.
+    const STEP: usize = 1024;
+
+    /// Creates the share of something that takes nothing yet.
+    pub fn new(pressure: Arc<Pressure>) -> Self {
+        Share { pressure, bytes: 0, is_exempt: false }
+    }
+
+    /// Creates the share of a message, which does not count for eviction if keys are evicted just now.
+    pub fn of_message(pressure: Arc<Pressure>, bytes: usize) -> Self {
+        let is_exempt = pressure.evicting.load(Relaxed) > 0;
+        pressure.report_outside(0, bytes);
+        if is_exempt {
+            pressure.exempt.fetch_add(bytes, Relaxed);
+        }
+        Share { pressure, bytes, is_exempt }
+    }
+
+    /// Takes note of what is taken now.
+    pub fn set(&mut self, bytes: usize) {
+        if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {
+            self.pressure.report_outside(self.bytes, bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.pressure.report_outside(self.bytes, 0);
+        if self.is_exempt {
+            self.pressure.exempt.fetch_sub(self.bytes, Relaxed);
+        }
     }
 }

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::entry::Entry;
 use super::event::{Event, Herald};
 use super::expire::{Alarm, DeadlineTree, NEVER};
-use super::pressure::Pressure;
+use super::pressure::{Pressure, Share};
 use super::table::{Hasher, Table};
 use super::usage::Dice;
 use super::value::Form;
 use crate::clock::{Deadline, Now};
+use crate::heap::{allocation_len, hash_map_len, list_len};
 
 /// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
@@ -52,6 +53,9 @@ pub struct Shard {
     /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
     wall_offset_ms: i64,
     watchers: HashMap<Box<[u8]>, Vec<WatchFlag>>,
+    /// Bytes taken for the watched keys: here, and by the sessions that remember what they watch.
+    watched_bytes: usize,
+    watched_share: Share,
     alarm: Arc<Alarm>,
     pressure: Arc<Pressure>,
     herald: Arc<Herald>,
@@ -112,6 +116,8 @@ impl Shard {
     /// Creates an empty shard of a database, which allocates nothing until it is used.
     pub fn new(db: usize, hasher: Hasher, alarm: Arc<Alarm>, pressure: Arc<Pressure>, herald: Arc<Herald>) -> Self {
         Shard {
+            watched_bytes: 0,
+            watched_share: Share::new(pressure.clone()),
             pressure,
             herald,
             db,
@@ -303,16 +309,34 @@ impl Shard {
     /// Raises `flag` when the key changes from now on.
     pub fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, now: Now) {
         self.get(key, now);
-        self.watchers.entry(key.bytes.into()).or_default().push(flag.clone());
+        let flags = self.watchers.entry(key.bytes.into()).or_default();
+        if flags.is_empty() {
+            self.watched_bytes += allocation_len(key.bytes.len()) + list_len::<WatchFlag>(4);
+        }
+        flags.push(flag.clone());
+        self.watched_bytes += watch_len(key.bytes);
+        self.count_watched();
+    }
+
+    fn count_watched(&mut self) {
+        let map = hash_map_len::<Box<[u8]>, Vec<WatchFlag>>(self.watchers.capacity());
+        self.watched_share.set(if self.watchers.is_empty() { 0 } else { self.watched_bytes + map });
     }
 
     /// Forgets what [`Shard::watch`] was told.
     pub fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
         if let Some(flags) = self.watchers.get_mut(key) {
+            let before = flags.len();
             flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
+            self.watched_bytes -= (before - flags.len()) * watch_len(key);
             if flags.is_empty() {
                 self.watchers.remove(key);
+                self.watched_bytes -= allocation_len(key.len()) + list_len::<WatchFlag>(4);
             }
+            if self.watchers.is_empty() {
+                self.watchers = HashMap::new();
+            }
+            self.count_watched();
         }
     }
 
@@ -573,6 +597,11 @@ fn note_use(entry: &Entry, pressure: &Pressure, dice: &mut Dice, now: Now) {
     if entry.usage() != pressure.stamp() {
         entry.set_usage(pressure.rule().used(entry.usage(), now, dice));
     }
+}
+
+/// Returns what a session takes to remember that it watches a key.
+fn watch_len(key: &[u8]) -> usize {
+    allocation_len(key.len()) + size_of::<(usize, Box<[u8]>)>()
 }
 
 #[inline]

@@ -84,6 +84,9 @@ impl Table {
     /// Returns the bytes of the buckets in use, without the entries. Less than a chunk that waits for its use is left
     /// out: 64 shards with a key each would otherwise seem to take a quarter of a megabyte.
     pub fn memory(&self) -> usize {
+        if self.len == 0 && self.buckets <= CHUNK {
+            return 0;
+        }
         (self.buckets + self.overflows) * size_of::<Bucket>()
     }
 

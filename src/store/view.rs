@@ -309,7 +309,7 @@ impl<'a> View<'a> {
             Ttl::Keep => self.deadline(key).flatten(),
         };
         let is_new = !self.exists(key); // looking at a key that has ended removes it, so that it counts as such
-        let (entry, now) = (Entry::boxed(key.bytes, Box::new(Value::Text(value)), deadline), self.now);
+        let (entry, now) = (Entry::boxed(key.bytes, Box::new(Value::Text(value.into())), deadline), self.now);
         self.shard_mut(key, |shard| shard.put(key, entry, is_new, event, now));
         self.exists(key); // and so it is when the new deadline has passed
     }

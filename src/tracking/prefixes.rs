@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clients::ClientInfo;
+use crate::heap::{allocation_len, tree_map_len};
 
 /// Holds all prefixes.
 #[derive(Default)]
@@ -11,6 +12,8 @@ pub(super) struct Prefixes {
     by_name: BTreeMap<Box<[u8]>, Prefix>,
     /// How many prefixes have a length: those of a key are looked up by each length that there is, not one by one.
     lengths: BTreeMap<usize, usize>,
+    /// Bytes of the names, and of who wants to know of them.
+    held: usize,
 }
 
 /// Holds what is broadcast about the keys that begin alike.
@@ -28,22 +31,38 @@ impl Prefixes {
         self.by_name.len()
     }
 
+    /// Returns the bytes that all of it takes, the keys that wait to be broadcast aside.
+    pub(super) fn memory(&self) -> usize {
+        self.held + tree_map_len::<Box<[u8]>, Prefix>(self.by_name.len())
+    }
+
     /// Gives a client a prefix.
     pub(super) fn join(&mut self, name: &[u8], client: &Arc<ClientInfo>) {
         if !self.by_name.contains_key(name) {
             *self.lengths.entry(name.len()).or_default() += 1;
+            self.held += allocation_len(name.len());
         }
-        self.by_name.entry(name.into()).or_default().clients.insert(client.id, client.clone());
+        let clients = &mut self.by_name.entry(name.into()).or_default().clients;
+        self.held -= clients_len(clients);
+        if clients.insert(client.id, client.clone()).is_none() {
+            client.add_names_len(name_len(name));
+        }
+        self.held += clients_len(clients);
     }
 
     /// Takes all prefixes from a client.
-    pub(super) fn leave(&mut self, client: u64) {
-        let lengths = &mut self.lengths;
+    pub(super) fn leave(&mut self, client: &ClientInfo) {
+        let (lengths, held) = (&mut self.lengths, &mut self.held);
         self.by_name.retain(|name, prefix| {
-            prefix.clients.remove(&client);
+            *held -= clients_len(&prefix.clients);
+            if prefix.clients.remove(&client.id).is_some() {
+                client.add_names_len(-name_len(name));
+            }
+            *held += clients_len(&prefix.clients);
             let stays = !prefix.clients.is_empty();
             if !stays && let Some(count) = lengths.get_mut(&name.len()) {
                 *count -= 1;
+                *held -= allocation_len(name.len());
             }
             stays
         });
@@ -72,6 +91,16 @@ impl Prefixes {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Prefix> {
         self.by_name.values_mut()
     }
+}
+
+/// Returns what a prefix counts with for each client that has it: its name, and its place among all prefixes.
+fn name_len(name: &[u8]) -> isize {
+    const PLACE_LEN: usize = 256;
+    (allocation_len(name.len()) + PLACE_LEN) as isize
+}
+
+fn clients_len(clients: &BTreeMap<u64, Arc<ClientInfo>>) -> usize {
+    tree_map_len::<u64, Arc<ClientInfo>>(clients.len())
 }
 
 /// Says which prefix overlaps with which.

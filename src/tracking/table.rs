@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::heap::{allocation_len, hash_map_len, list_len};
 use crate::store::usage::Dice;
 
 /// The numbers of the clients that have read a key, in order.
@@ -17,6 +18,8 @@ pub(super) struct Table {
     items: usize,
     /// Bytes of all keys.
     bytes: usize,
+    /// Bytes that keys and long lists of readers take.
+    held: usize,
     dice: Dice,
 }
 
@@ -28,7 +31,7 @@ impl Default for Table {
     fn default() -> Self {
         let places = HashMap::<_, _, ahash::RandomState>::default();
         let dice = Dice::new(places.hasher().hash_one("dice"));
-        Table { places, entries: Vec::new(), items: 0, bytes: 0, dice }
+        Table { places, entries: Vec::new(), items: 0, bytes: 0, held: 0, dice }
     }
 }
 
@@ -49,6 +52,12 @@ impl Table {
         self.items
     }
 
+    /// Returns the bytes that all of it takes.
+    pub(super) fn memory(&self) -> usize {
+        let entries = list_len::<(Arc<[u8]>, Readers)>(self.entries.capacity());
+        self.held + hash_map_len::<Arc<[u8]>, usize>(self.places.capacity()) + entries
+    }
+
     /// Notes that a client has read a key.
     pub(super) fn note(&mut self, key: &[u8], client: u64) {
         let Some(&place) = self.places.get(key) else {
@@ -56,11 +65,14 @@ impl Table {
             self.places.insert(owned.clone(), self.entries.len());
             self.entries.push((owned, SmallVec::from_slice(&[client])));
             (self.items, self.bytes) = (self.items + 1, self.bytes + key.len());
+            self.held += key_len(key);
             return;
         };
         let readers = &mut self.entries[place].1;
         if let Err(at) = readers.binary_search(&client) {
+            let before = spilled_len(readers);
             readers.insert(at, client);
+            self.held = self.held - before + spilled_len(readers);
             self.items += 1;
         }
     }
@@ -87,8 +99,19 @@ impl Table {
             self.places.insert(moved.clone(), place);
         }
         (self.items, self.bytes) = (self.items - readers.len(), self.bytes - key.len());
+        self.held -= key_len(&key) + spilled_len(&readers);
         (key, readers)
     }
+}
+
+/// Returns what a shared key takes: two counters and its bytes.
+fn key_len(key: &[u8]) -> usize {
+    allocation_len(2 * size_of::<usize>() + key.len())
+}
+
+/// Returns what readers take that are too many to lie in the entry.
+fn spilled_len(readers: &Readers) -> usize {
+    if readers.spilled() { list_len::<u64>(readers.capacity()) } else { 0 }
 }
 
 #[cfg(test)]
@@ -110,7 +133,7 @@ mod tests {
             let expected = (!taken.contains(&number)).then_some(if number % 7 == 3 { 1 } else { 2 });
             assert_eq!(table.take(&number.to_le_bytes()).map(|readers| readers.len()), expected, "{number}");
         }
-        assert_eq!((table.len(), table.items(), table.bytes), (0, 0, 0));
+        assert_eq!((table.len(), table.items(), table.bytes, table.held), (0, 0, 0, 0));
         assert!(table.take_any().is_none());
     }
 

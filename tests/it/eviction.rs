@@ -39,7 +39,8 @@ fn the_limit_holds_whatever_the_policy() {
                 assert!(client.pipeline(&sets).iter().all(|reply| reply == "+OK"), "{policy}");
                 let used = used(&mut client);
                 assert!(used < limit + 4096, "{policy}: {used} of {limit}");
-                assert!(used > limit - 40_000 || round == 0, "{policy}: {used} of {limit} is too little");
+                // A value more than needed, and what made room for the part of a request that has arrived.
+                assert!(used > limit - 56_000 || round == 0, "{policy}: {used} of {limit} is too little");
             }
         }
         assert!(evicted(&mut client) > 500, "{policy}");
@@ -272,22 +273,31 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
 }
 
 #[test]
-fn messages_about_keys_that_go_for_want_of_memory_do_not_make_more_of_them_go() {
-    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
-    let mut client = server.client();
-    let mut listeners: Vec<Client> = (0..10).map(|_| server.client3()).collect();
-    for listener in &mut listeners {
-        assert_eq!(listener.call("CLIENT TRACKING ON BCAST"), "+OK");
+fn messages_about_keys_that_are_evicted_do_not_make_more_of_them_go() {
+    for options in ["BCAST", ""] {
+        let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
+        let mut client = server.client();
+        let mut listeners: Vec<Client> = (0..10).map(|_| server.client3()).collect();
+        for listener in &mut listeners {
+            assert_eq!(listener.call(format!("CLIENT TRACKING ON {options}").trim_end()), "+OK");
+        }
+        for number in 0..300 {
+            let key = format!("{number}{}", "x".repeat(1_000));
+            assert_eq!(client.call(&format!("SET {key} x")), "+OK");
+            listeners.iter_mut().filter(|_| options.is_empty()).for_each(|listener| {
+                assert_eq!(listener.call(&format!("GET {key}")), "$1 x");
+            });
+        }
+        // What waits to be written counts as well, so the limit is set when nothing does.
+        for listener in listeners.iter_mut().filter(|_| !options.is_empty()) {
+            (0..300).for_each(|_| assert!(listener.reply().starts_with(">2 $10 invalidate")));
+        }
+        let limit = used(&mut client) - 40_000;
+        assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
+        wait_until(|| evicted(&mut client) >= 10);
+        for _ in 0..100 {
+            assert_eq!(client.call("PING"), "+PONG");
+        }
+        assert!(evicted(&mut client) <= 50, "{} were evicted", evicted(&mut client));
     }
-    for number in 0..300 {
-        assert_eq!(client.call(&format!("SET {number}{} x", "x".repeat(1_000))), "+OK");
-    }
-    // What waits to be written counts as well, so the limit is set when nothing does.
-    for listener in &mut listeners {
-        (0..300).for_each(|_| assert!(listener.reply().starts_with(">2 $10 invalidate")));
-    }
-    let limit = used(&mut client) - 40_000;
-    assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
-    wait_until(|| evicted(&mut client) >= 10);
-    assert!(client.int("DBSIZE") >= 200, "{} are left", client.int("DBSIZE"));
 }

@@ -25,6 +25,7 @@ mod keys;
 mod limits;
 mod linearizable;
 mod lock_pattern;
+mod memory;
 mod migrate;
 mod monitor;
 mod notifications;

@@ -360,7 +360,7 @@ fn the_server_says_what_it_is() {
     }
     assert_eq!(client.call("DEBUG CONFIG-REWRITE-FORCE-ALL"), "-ERR The server is running without a config file");
     assert_eq!(client.call("LOLWUT VERSION x"), "-ERR value is not an integer or out of range");
-    assert!(client.call("MEMORY STATS").starts_with("*54 $14 peak.allocated :"));
+    assert!(client.call("MEMORY STATS").starts_with("*62 $14 peak.allocated :"));
     assert!(client.call("MEMORY DOCTOR").contains("next to nothing"));
     assert!(client.call("MEMORY MALLOC-STATS").contains("Stats not supported"));
 }

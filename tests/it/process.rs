@@ -57,7 +57,7 @@ impl Process {
     }
 
     /// Returns where it listens, after it has said so.
-    fn known_addr(&self) -> SocketAddr {
+    pub(crate) fn known_addr(&self) -> SocketAddr {
         self.known_addr.expect("it was asked before")
     }
 

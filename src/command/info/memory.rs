@@ -17,6 +17,7 @@ pub(in crate::command) struct MemoryReport {
     pub(in crate::command) allocated: usize,
     pub(in crate::command) active: usize,
     pub(in crate::command) resident: usize,
+    pub(in crate::command) muzzy: usize,
     /// What waits to be written to clients.
     pub(in crate::command) clients: usize,
     /// The allocator's name and version.
@@ -41,6 +42,7 @@ impl MemoryReport {
             allocated: allocator.map_or(used, |allocator| allocator.allocated),
             active: allocator.map_or(used, |allocator| allocator.active),
             resident: allocator.map_or(used, |allocator| allocator.resident),
+            muzzy: allocator.map_or(0, |allocator| allocator.muzzy),
             clients: call.server.clients.all().iter().map(|client| client.memory()).sum(),
             // The version ends where jemalloc adds the commit it was built from.
             allocator: allocator.map_or("libc".into(), |allocator| {
@@ -99,12 +101,13 @@ pub(super) fn memory(text: &mut String, call: &mut Call<'_>) {
     field(text, "allocator_allocated", report.allocated);
     field(text, "allocator_active", report.active);
     field(text, "allocator_resident", report.resident);
+    field(text, "allocator_muzzy", report.muzzy);
     with_human(text, "total_system_memory", system);
     scripts(text, &call.server.script_usage());
     with_human(text, "maxmemory", config.maxmemory as usize);
     field(text, "maxmemory_policy", config.maxmemory_policy.as_str());
     fragmentation(text, &report);
-    field(text, "mem_not_counted_for_evict", 0);
+    field(text, "mem_not_counted_for_evict", call.server.store.pressure().exempt());
     field(text, "mem_replication_backlog", 0);
     field(text, "mem_total_replication_buffers", 0);
     field(text, "mem_clients_slaves", 0);

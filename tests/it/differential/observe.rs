@@ -16,6 +16,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("clients", "pubsub_clients", "from Redis 7.4"),
     ("clients", "watching_clients", "from Redis 7.4"),
     ("clients", "total_watched_keys", "from Redis 7.4"),
+    ("memory", "allocator_muzzy", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("threads", "io_thread_0", "from Redis 8.0"),
     ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),

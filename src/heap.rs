@@ -1,0 +1,70 @@
+//! What things take on the heap, in bytes: pure arithmetic, because asking the allocator costs more than most commands.
+//!
+//! The size classes are jemalloc's, the binary's allocator. With another one the figures are estimates.
+
+/// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have room to spare.
+pub const SHARED_BYTES_LEN: usize = 32;
+
+/// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a power of
+/// two and the next.
+#[inline]
+pub const fn allocation_len(len: usize) -> usize {
+    match len {
+        0..=8 => 8,
+        9..=128 => len.next_multiple_of(16),
+        _ => len.next_multiple_of(1 << ((len - 1).ilog2() - 2)),
+    }
+}
+
+/// Returns the bytes of a list with room for `capacity` elements.
+pub const fn list_len<T>(capacity: usize) -> usize {
+    if capacity == 0 { 0 } else { allocation_len(capacity * size_of::<T>()) }
+}
+
+/// Returns the bytes of a hash map's table that has room for `capacity` entries: an eighth of the buckets stays free, and
+/// each has a byte of control data beside its entry.
+pub const fn hash_map_len<K, V>(capacity: usize) -> usize {
+    const GROUP: usize = 16;
+    let buckets = match capacity {
+        0 => return 0,
+        1..=3 => 4,
+        4..=7 => 8,
+        _ => (capacity * 8).div_ceil(7).next_power_of_two(),
+    };
+    allocation_len((buckets * size_of::<(K, V)>()).next_multiple_of(GROUP) + buckets + GROUP)
+}
+
+/// Returns the bytes of the nodes of an ordered map with `count` entries, which are three quarters full in the mean.
+pub const fn tree_map_len<K, V>(count: usize) -> usize {
+    const SLOTS: usize = 11;
+    let node = allocation_len(SLOTS * size_of::<(K, V)>() + 16);
+    match count {
+        0 => 0,
+        1..=SLOTS => node,
+        _ => (count * 4).div_ceil(SLOTS * 3) * node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_to_four_classes_for_each_doubling() {
+        let classes = [(0, 8), (8, 8), (9, 16), (128, 128), (129, 160), (160, 160), (161, 192), (257, 320)];
+        let large = [(16_384, 16_384), (16_385, 20_480), (17_000, 20_480), (1_000_001, 1_048_576), (1 << 20, 1 << 20)];
+        for (len, class) in classes.into_iter().chain(large) {
+            assert_eq!(allocation_len(len), class, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_hash_map_has_room_for_what_it_says() {
+        let mut map = std::collections::HashMap::<u64, u64>::new();
+        for number in 0..10_000 {
+            map.insert(number, number);
+            let (len, entries) = (hash_map_len::<u64, u64>(map.capacity()), map.capacity() * 16);
+            assert!(len > entries && (len < entries * 3 / 2 || number < 16), "{len} for {}", map.capacity());
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! That `used_memory` is what the allocator holds, whatever the content, and that clients cannot take more together than
+//! they may. The binary is asked, because it knows its allocator.
+
+use std::io::Write;
+
+use crate::harness::{Client, TestServer, encode, wait_until};
+use crate::process::Process;
+
+/// What the server counts, and what its allocator holds, in bytes.
+fn figures(client: &mut Client) -> (f64, f64) {
+    let info = client.call("INFO memory");
+    let figure = |name: &str| {
+        let value = info.split(' ').find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.and_then(|digits| digits.parse().ok()).expect("a number")
+    };
+    (figure("used_memory"), figure("allocator_allocated"))
+}
+
+/// Asserts that what was added since `before` is counted to within five per cent, once all of it has arrived.
+fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
+    const ENOUGH: f64 = 15e6;
+    let mut last = (0.0, 0.0);
+    for _ in 0..200 {
+        let (used, held) = figures(client);
+        last = (used - before.0, held - before.1);
+        if last.1 > ENOUGH && (last.0 / last.1 - 1.0).abs() < 0.05 {
+            return;
+        }
+    }
+    panic!("{what}: counted {} of {} bytes", last.0, last.1);
+}
+
+/// Waits until the server has read so many bytes more than it had.
+fn wait_for_input(client: &mut Client, before: usize, more: usize) {
+    wait_until(|| input_len(client) >= before + more);
+}
+
+fn input_len(client: &mut Client) -> usize {
+    client.info("total_net_input_bytes").parse().expect("a number")
+}
+
+/// Returns a field of the line that CLIENT LIST has for the client with a name.
+fn field_of(client: &mut Client, name: &str, field: &str) -> usize {
+    let list = client.call("CLIENT LIST");
+    let (_, line) = list.split_once(&format!(" name={name} ")).unwrap_or_else(|| panic!("no {name} in {list}"));
+    let value = line.split(' ').find_map(|word| word.strip_prefix(field)?.strip_prefix('='));
+    value.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no {field} in {line}"))
+}
+
+fn run(client: &mut Client, commands: impl Iterator<Item = String>) {
+    let commands: Vec<String> = commands.collect();
+    for portion in commands.chunks(500) {
+        assert!(client.pipeline(portion).iter().all(|reply| !reply.starts_with('-')));
+    }
+}
+
+#[test]
+fn strings_that_grew_and_shrank_count_with_all_that_they_hold() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    run(&mut client, (0..2000).map(|n| format!("SET warm:{n} 1")));
+    let before = figures(&mut client);
+    run(&mut client, (0..700).map(|n| format!("SET k:{n} {}", "x".repeat(17_000 + n * 20))));
+    run(&mut client, (0..700).map(|n| format!("APPEND k:{n} {}", "x".repeat(100 + n * 17))));
+    expect_counted("long strings that grew", &mut client, before);
+    run(&mut client, (0..700).map(|n| format!("SETRANGE k:{n} 60000 x")));
+    run(&mut client, (0..700).map(|n| format!("COPY k:{n} copy:{n}")));
+    expect_counted("strings that were copied", &mut client, before);
+    run(&mut client, (0..700).map(|n| format!("SET k:{n} {}", "x".repeat(n))));
+    expect_counted("strings that shrank", &mut client, before);
+    run(&mut client, (0..60_000).map(|n| format!("APPEND s:{n} {}", "x".repeat(n % 200))));
+    run(&mut client, (0..60_000).map(|n| format!("APPEND s:{n} {}", "x".repeat(n % 90))));
+    expect_counted("short strings that grew", &mut client, before);
+}
+
+#[test]
+fn a_limit_on_memory_holds_for_strings_that_grow() {
+    const LIMIT: f64 = 30.0 * 1024.0 * 1024.0;
+    let mut process = Process::start(&["--maxmemory", "30mb", "--maxmemory-policy", "allkeys-random"]);
+    let mut client = process.client();
+    for round in 0..6 {
+        run(&mut client, (0..400).map(|n| format!("SET k:{round}:{n} {}", "x".repeat(17_000 + n * 100))));
+        run(&mut client, (0..400).map(|n| format!("APPEND k:{round}:{n} {}", "x".repeat(10 + n * 10))));
+        let (_, held) = figures(&mut client);
+        assert!(held < LIMIT * 1.05, "{held} bytes are held");
+    }
+}
+
+#[test]
+fn subscriptions_and_messages_that_wait_count_as_used_memory() {
+    let mut process = Process::start(&["--client-output-buffer-limit", "pubsub 0 0 0"]);
+    let (mut client, mut listener) = (process.client(), Client::connect(process.known_addr()));
+    let before = figures(&mut client);
+    run(&mut listener, (0..40_000).map(|n| format!("SUBSCRIBE {n}:{}", "c".repeat(200))));
+    expect_counted("subscriptions", &mut client, before);
+    run(&mut listener, (0..40_000).map(|n| format!("UNSUBSCRIBE {n}:{}", "c".repeat(200))));
+    let before = figures(&mut client);
+    run(&mut listener, (0..20_000).map(|n| format!("PSUBSCRIBE {n}:{}*", "c".repeat(600))));
+    expect_counted("patterns", &mut client, before);
+    drop(listener);
+    wait_until(|| client.info("pubsub_patterns") == "0");
+
+    let mut deaf = Client::connect(process.known_addr());
+    deaf.call("SUBSCRIBE news");
+    let before = figures(&mut client);
+    run(&mut client, (0..300).map(|n| format!("PUBLISH news {}", "m".repeat(100_000 + n))));
+    expect_counted("long messages", &mut client, before);
+    run(&mut client, (0..200_000).map(|n| format!("PUBLISH news {n}")));
+    expect_counted("short messages", &mut client, before);
+}
+
+#[test]
+fn what_is_tracked_counts_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, mut tracker) = (process.client(), Client::connect(process.known_addr()));
+    let mut others: Vec<Client> = (0..5).map(|_| Client::connect(process.known_addr())).collect();
+    for tracker in others.iter_mut().chain([&mut tracker]) {
+        tracker.call("HELLO 3");
+        assert_eq!(tracker.call("CLIENT TRACKING ON"), "+OK");
+    }
+    let before = figures(&mut client);
+    run(&mut tracker, (0..100_000).map(|n| format!("GET key:{n}:{}", "k".repeat(n % 200))));
+    expect_counted("keys that were read", &mut client, before);
+    for other in &mut others {
+        run(other, (0..100_000).map(|n| format!("GET key:{n}:{}", "k".repeat(n % 200))));
+    }
+    expect_counted("keys that many have read", &mut client, before);
+    client.expect(&[("FLUSHALL", "+OK")]);
+
+    let mut broadcast = Client::connect(process.known_addr());
+    broadcast.call("HELLO 3");
+    let before = figures(&mut client);
+    let prefixes: Vec<String> = (10_000..40_000).map(|n| format!("PREFIX {n}:{}", "p".repeat(500))).collect();
+    let words = format!("CLIENT TRACKING ON BCAST {}", prefixes.join(" "));
+    assert_eq!(broadcast.call(&words), "+OK");
+    expect_counted("prefixes", &mut client, before);
+}
+
+#[test]
+fn requests_that_are_not_complete_count_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    let started = [
+        ("one long argument", [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$40000000\r\n"[..], &vec![b'x'; 25_000_000]].concat()),
+        ("many short arguments", [&b"*1000001\r\n"[..], &b"$3\r\nkey\r\n".repeat(900_000)].concat()),
+        ("many of 20 KB", [&b"*3000\r\n"[..], &[&b"$20000\r\n"[..], &[b'x'; 20_002]].concat().repeat(1500)].concat()),
+    ];
+    for (what, bytes) in started {
+        let (before, input) = (figures(&mut client), input_len(&mut client));
+        let mut sender = Client::connect(addr);
+        sender.send(&bytes);
+        wait_for_input(&mut client, input, bytes.len());
+        expect_counted(what, &mut client, before);
+        drop(sender);
+        wait_until(|| client.info("connected_clients") == "1");
+    }
+    let before = figures(&mut client);
+    let mut queueing = Client::connect(addr);
+    queueing.call("MULTI");
+    run(&mut queueing, (0..30_000).map(|n| format!("SET k:{n} {}", "x".repeat(n % 1000))));
+    expect_counted("a queue of MULTI", &mut client, before);
+    queueing.call("DISCARD");
+    let before = figures(&mut client);
+    run(&mut queueing, (0..4_000).map(|n| format!("WATCH {n}:{}", "w".repeat(3_000))));
+    expect_counted("watched keys", &mut client, before);
+}
+
+#[test]
+fn replies_that_wait_and_the_slow_log_count_as_used_memory() {
+    let mut process = Process::start(&["--slowlog-max-len", "100000"]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    run(&mut client, (0..1).map(|_| format!("SET k {}", "x".repeat(5_000))));
+    let before = figures(&mut client);
+    let deaf = Client::connect(addr);
+    let mut writer = deaf.writer();
+    writer.write_all(&encode(&["GET", "k"]).repeat(12_000)).expect("the server reads");
+    wait_until(|| figures(&mut client).1 - before.1 > 30e6);
+    expect_counted("replies", &mut client, before);
+    drop((deaf, writer));
+    wait_until(|| client.info("connected_clients") == "1");
+
+    client.expect(&[("CONFIG SET slowlog-log-slower-than 0", "+OK")]);
+    let before = figures(&mut client);
+    let words = vec!["w".repeat(100); 20].join(" ");
+    run(&mut client, (0..8_000).map(|n| format!("ECHO {n} {words}")).map(|line| line.replacen("ECHO", "EXISTS", 1)));
+    expect_counted("the slow log", &mut client, before);
+    client.expect(&[("SLOWLOG RESET", "+OK")]);
+}
+
+#[test]
+fn what_a_client_has_half_sent_is_shown_and_takes_hardly_more_than_it_is() {
+    let server = TestServer::start();
+    let (mut client, mut sender) = (server.client(), server.client());
+    sender.call("CLIENT SETNAME sender");
+    let before: usize = client.info("used_memory").parse().expect("a number");
+    sender.send(b"*3\r\n$3\r\nSET\r\n$1\r\nm\r\n$20000000\r\n");
+    sender.send(&vec![b'x'; 10_000_000]);
+    wait_until(|| field_of(&mut client, "sender", "qbuf") == 10_000_000);
+    assert_eq!(field_of(&mut client, "sender", "argv-mem"), 4);
+    let total = field_of(&mut client, "sender", "tot-mem");
+    assert!((10_000_000..13_500_000).contains(&total), "{total} for 10 MB");
+    let used = client.info("used_memory").parse::<usize>().expect("a number") - before;
+    assert!((10_000_000..13_500_000).contains(&used), "{used} counted for 10 MB");
+    sender.send(&vec![b'x'; 9_999_999]);
+    wait_until(|| field_of(&mut client, "sender", "qbuf") == 19_999_999);
+    let total = field_of(&mut client, "sender", "tot-mem");
+    assert!((20_000_000..21_100_000).contains(&total), "{total} for 20 MB");
+    // A limit that comes later finds it.
+    client.expect(&[("CONFIG SET maxmemory-clients 5mb", "+OK")]);
+    assert_eq!(sender.read_to_end(), b"");
+    client.expect(&[("EXISTS m", ":0")]);
+    assert_eq!(client.info("evicted_clients"), "1");
+}
+
+#[test]
+fn an_announced_argument_does_not_take_what_has_not_arrived() {
+    let server = TestServer::start();
+    let (mut client, mut sender) = (server.client(), server.client());
+    sender.call("CLIENT SETNAME sender");
+    sender.send(b"*3\r\n$3\r\nSET\r\n$1\r\nm\r\n$500000000\r\nx");
+    wait_until(|| field_of(&mut client, "sender", "qbuf") == 1);
+    let total = field_of(&mut client, "sender", "tot-mem");
+    assert!(total < 1_500_000, "{total} for one byte of 500 MB");
+}
+
+#[test]
+fn the_limit_on_what_waits_to_be_executed_is_exact_and_asked_before() {
+    const LIMIT: usize = 1 << 20;
+    let server = TestServer::start_with(&[("client-query-buffer-limit", "1mb")]);
+    for (len, is_taken) in [(LIMIT - 2, true), (LIMIT - 1, false), (LIMIT, false), (LIMIT + 9_000, false)] {
+        let mut client = server.client();
+        let mut writer = client.writer();
+        let _ = writer.write_all(&encode(&["SET", &format!("k:{len}"), &"x".repeat(len)]));
+        client.shut_write();
+        assert_eq!(client.read_to_end(), if is_taken { &b"+OK\r\n"[..] } else { b"" }, "{len}");
+        assert_eq!(server.client().int(&format!("EXISTS k:{len}")), i64::from(is_taken));
+    }
+    let mut client = server.client();
+    // The limit is one argument's, not the request's, but the queue of a transaction waits, too.
+    let value = "x".repeat(600_000);
+    assert_eq!(client.call_args(&["MSET", "a", &value, "b", &value]), "+OK");
+    client.expect(&[("MULTI", "+OK")]);
+    assert_eq!(client.call_args(&["SET", "c", &value]), "+QUEUED");
+    let _ = client.writer().write_all(&encode(&["SET", "d", &value]));
+    assert_eq!(client.read_to_end(), b"");
+    let mut client = server.client();
+    client.expect(&[("EXISTS a b c d", ":2")]);
+    assert_eq!(client.info("client_query_buffer_limit_disconnections"), "4");
+}
+
+#[test]
+fn prefixes_and_names_count_as_the_memory_of_the_client_that_has_them_remembered() {
+    let server = TestServer::start_with(&[("maxmemory-clients", "2mb")]);
+    let mut client = server.client();
+    let name = "n".repeat(1000);
+    let track = |n: usize| {
+        let prefixes: Vec<String> = (0..100).map(|at| format!("PREFIX {n:03}:{at:03}:{name}")).collect();
+        format!("CLIENT TRACKING ON BCAST {}", prefixes.join(" "))
+    };
+    let requests: [&dyn Fn(usize) -> String; 3] =
+        [&track, &|n| format!("SUBSCRIBE {n}:{name}"), &|n| format!("WATCH {n}:{name}")];
+    for (evicted, request) in requests.into_iter().enumerate() {
+        let mut hog = server.client3();
+        // Each request is small, and its reply is read.
+        let is_closed = (0..4000).any(|n| {
+            let words = request(n);
+            let sent = hog.writer().write_all(&encode(&words.split(' ').collect::<Vec<_>>()));
+            sent.is_err() || hog.read_raw().is_none()
+        });
+        assert!(is_closed);
+        assert_eq!(client.info("evicted_clients"), (evicted + 1).to_string());
+    }
+}
+
+#[test]
+fn clients_that_read_nothing_share_one_limit_and_go_on_when_others_leave() {
+    const VALUE_LEN: usize = 4 << 20;
+    const LIMIT: usize = 512 << 20;
+    let server = TestServer::start();
+    let mut client = server.client();
+    assert_eq!(client.call_args(&[&b"SET"[..], b"k", &vec![b'x'; VALUE_LEN]]), "+OK");
+    let mut deaf: Vec<Client> = (0..3)
+        .map(|n| {
+            let mut deaf = server.client();
+            deaf.call(&format!("CLIENT SETNAME deaf:{n}"));
+            deaf.send(&encode(&["GET", "k"]).repeat(200));
+            deaf
+        })
+        .collect();
+    let waiting = |client: &mut Client, n: usize| field_of(client, &format!("deaf:{n}"), "omem");
+    // Each takes half of what the others have left.
+    wait_until(|| (0..3).map(|n| waiting(&mut client, n)).sum::<usize>() > LIMIT * 3 / 4 - 8 * VALUE_LEN);
+    let sum: usize = (0..3).map(|n| waiting(&mut client, n)).sum();
+    assert!(sum <= LIMIT + 3 * VALUE_LEN, "{sum} bytes wait");
+    assert_eq!(client.call("PING"), "+PONG");
+    let last = waiting(&mut client, 2);
+    assert!(last < LIMIT / 3, "{last} bytes wait for the last");
+    drop(deaf.drain(..2));
+    wait_until(|| waiting(&mut client, 2) > LIMIT / 2 - 8 * VALUE_LEN);
+}
