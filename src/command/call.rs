@@ -200,9 +200,10 @@ fn nested(
     let (db, protocol) = (session.db, session.protocol);
     let mut hashes = Hashes::new();
     command.hash_keys(request, &server.store, &mut hashes);
-    run(&mut Call {
+    let is_silent = session.info.is_silent();
+    let mut call = Call {
         args: Args::new(request, command.name_words, &hashes),
-        view: view.whole_again(db).silent(session.info.is_silent()),
+        view: view.whole_again(db),
         reply: Reply::new(out, protocol),
         session,
         server,
@@ -211,5 +212,9 @@ fn nested(
         gauge,
         read_at: 0, // a nested call asks the clock
         deferred: None,
-    });
+    };
+    if is_silent {
+        call.view.set_silent();
+    }
+    run(&mut call);
 }

@@ -397,14 +397,10 @@ impl<'n> Turn<'n> {
             self.hold = None;
             return self.turn_away(session, request, Some(command), &busy(self.server), out);
         }
-        let mut view = hold.view(session.db, hashes, self.now).silent(self.is_silent);
-        if view.has_waited() {
-            (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
-            view.set_now(self.now);
-        }
-        run(&mut Call {
+        // Built where it stays: a view is long, and to move it costs more than a look-up.
+        let mut call = Call {
             args: Args::new(request, command.name_words, hashes),
-            view,
+            view: hold.view(session.db, hashes, self.now),
             reply: Reply::new(out, session.protocol),
             session: &mut *session,
             server,
@@ -413,7 +409,17 @@ impl<'n> Turn<'n> {
             gauge: &self.gauge,
             read_at: self.read_at,
             deferred: (!is_exclusive).then_some(&mut *deferred),
-        });
+        };
+        if self.is_silent {
+            call.view.set_silent();
+        }
+        if call.view.has_waited() {
+            (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
+            call.read_at = self.read_at;
+            call.view.set_now(self.now);
+        }
+        run(&mut call);
+        drop(call);
         if is_special {
             self.follow_limit(); // it may have been CONFIG SET
         }

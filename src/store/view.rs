@@ -115,11 +115,9 @@ impl<'a> View<'a> {
         View { access: Access::Closed, now, is_silent: false, lookups: Lookups::default(), has_waited: false }
     }
 
-    /// Returns the view with look-ups that do not count as uses of keys, or that do.
-    #[inline]
-    pub fn silent(mut self, is_silent: bool) -> Self {
-        self.is_silent = is_silent;
-        self
+    /// Makes look-ups not count as uses of keys.
+    pub fn set_silent(&mut self) {
+        self.is_silent = true;
     }
 
     /// Returns whether nothing can be seen through it.
