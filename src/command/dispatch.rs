@@ -391,35 +391,37 @@ impl<'n> Turn<'n> {
         }
         self.take_gate(|store| store.hold(1));
         let Some(hold) = &mut self.hold else { return };
-        let is_refused = matches!(hold, Hold::Refused);
+        let (is_refused, is_shared) = (matches!(hold, Hold::Refused), matches!(hold, Hold::Shared(_)));
         // Few commands are served while a script runs for too long, and none that touches a key.
         if is_refused && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.hold = None;
             return self.turn_away(session, request, Some(command), &busy(self.server), out);
         }
-        // Built where it stays: a view is long, and to move it costs more than a look-up.
-        let mut call = Call {
-            args: Args::new(request, command.name_words, hashes),
-            view: hold.view(session.db, hashes, self.now),
-            reply: Reply::new(out, session.protocol),
-            session: &mut *session,
-            server,
-            config,
-            command,
-            gauge: &self.gauge,
-            read_at: self.read_at,
-            deferred: (!is_exclusive).then_some(&mut *deferred),
-        };
-        if self.is_silent {
-            call.view.set_silent();
+        {
+            // Built and dropped where it stays: a view is long, and to move it costs as much as a look-up.
+            let mut call = Call {
+                args: Args::new(request, command.name_words, hashes),
+                view: hold.view(session.db, hashes, self.now),
+                reply: Reply::new(out, session.protocol),
+                session: &mut *session,
+                server,
+                config,
+                command,
+                gauge: &self.gauge,
+                read_at: self.read_at,
+                deferred: (!is_exclusive).then_some(&mut *deferred),
+            };
+            if self.is_silent {
+                call.view.set_silent();
+            }
+            // A shard may have been waited for; where one thread executes everything, or holds the gate alone, it was not.
+            if is_shared && server.clock.ticks() >= self.stale_at {
+                (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
+                call.read_at = self.read_at;
+                call.view.set_now(self.now);
+            }
+            run(&mut call);
         }
-        if call.view.has_waited() {
-            (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
-            call.read_at = self.read_at;
-            call.view.set_now(self.now);
-        }
-        run(&mut call);
-        drop(call);
         if is_special {
             self.follow_limit(); // it may have been CONFIG SET
         }

@@ -4,7 +4,7 @@
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::entry::Entry;
@@ -23,7 +23,6 @@ pub struct View<'a> {
     /// Whether a look-up does not count as a use of the key.
     is_silent: bool,
     lookups: Lookups,
-    has_waited: bool,
 }
 
 /// Counts the keys that were to be read: those that were there in the lower half, those that were not in the upper.
@@ -78,41 +77,28 @@ pub enum Ttl {
 impl<'a> View<'a> {
     #[inline]
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], now: Now) -> Self {
-        let mut has_waited = false;
-        let mut lock = |shard: &'a Mutex<Shard>| {
-            shard.try_lock().unwrap_or_else(|| {
-                has_waited = true;
-                shard.lock()
-            })
-        };
         let access = match hashes {
             [] => Access::Gate(databases, db),
-            [hash] => Access::One(lock(&databases.0[db].shards()[shard_of(*hash)])),
+            [hash] => Access::One(databases.0[db].shards()[shard_of(*hash)].lock()),
             _ => {
                 let shards = databases.0[db].shards();
                 let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
-                Access::Few(indexes.into_iter().map(|index| (index, lock(&shards[index]))).collect())
+                Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
             }
         };
-        View { access, now, is_silent: false, lookups: Lookups::default(), has_waited }
+        View { access, now, is_silent: false, lookups: Lookups::default() }
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, now: Now) -> Self {
-        View {
-            access: Access::Whole(databases, db),
-            now,
-            is_silent: false,
-            lookups: Lookups::default(),
-            has_waited: false,
-        }
+        View { access: Access::Whole(databases, db), now, is_silent: false, lookups: Lookups::default() }
     }
 
     /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
     #[cold]
     pub(super) fn closed(now: Now) -> Self {
-        View { access: Access::Closed, now, is_silent: false, lookups: Lookups::default(), has_waited: false }
+        View { access: Access::Closed, now, is_silent: false, lookups: Lookups::default() }
     }
 
     /// Makes look-ups not count as uses of keys.
@@ -136,12 +122,6 @@ impl<'a> View<'a> {
     /// Returns the time of this call.
     pub fn now(&self) -> Now {
         self.now
-    }
-
-    /// Returns whether another thread was to be waited for, so that the time of this call is out of date.
-    #[inline]
-    pub fn has_waited(&self) -> bool {
-        self.has_waited
     }
 
     /// Sets the time of this call.
