@@ -81,7 +81,10 @@ impl Builder {
     /// # Errors
     /// When a line names no setting, or has a bad value; the error quotes it.
     pub fn settings(self, lines: &str) -> Result<Self, LoadError> {
-        Ok(self.config(load(None, None, format!("port 0\nbind 127.0.0.1\n{lines}").as_bytes())?))
+        let lines = lines.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let options: String =
+            ["port 0", "bind 127.0.0.1"].into_iter().chain(lines).flat_map(|line| [line, "\n"]).collect();
+        Ok(self.config(load(None, None, options.as_bytes())?))
     }
 
     /// Replaces all settings, also where to listen, which by default is port 6379 of every interface: see

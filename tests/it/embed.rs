@@ -156,7 +156,8 @@ fn a_server_on_the_systems_clock_refuses_to_be_advanced() {
 
 #[test]
 fn settings_are_given_as_lines_of_a_config_file_and_leave_it_on_a_free_loopback_port() {
-    let builder = Server::builder().settings("maxmemory 10mb\nrequirepass p@ss:word\n").expect("valid settings");
+    let builder =
+        Server::builder().settings("# a comment\nmaxmemory 10mb\n\nrequirepass p@ss:word\n").expect("valid settings");
     let server = builder.start_blocking().expect("a free port");
     assert!(server.addr().ip().is_loopback() && !matches!(server.addr().port(), 0 | 6379));
     assert_eq!(server.url(), format!("redis://:p%40ss%3Aword@{}", server.addr()));
@@ -245,8 +246,9 @@ fn an_address_of_another_machine_is_refused_unless_it_may_be_missing() {
 
 #[test]
 fn bad_settings_are_errors_and_not_panics() {
-    let load =
-        |text: &str| keylatch::config::load(None, None, text.as_bytes()).map(drop).map_err(|error| error.to_string());
+    let load = |text: &str| {
+        keylatch::config::load(None, Some(text.as_bytes()), b"").map(drop).map_err(|error| error.to_string())
+    };
     assert!(load("port 70000").expect_err("too large").contains("argument must be between 0 and 65535 inclusive"));
     assert!(load("nosuch 1").expect_err("unknown").contains("Bad directive or wrong number of arguments"));
     assert!(load("timeout \"1").expect_err("unbalanced").contains("Unbalanced quotes"));

@@ -78,7 +78,7 @@ fn the_housekeeping_goes_on_after_a_panic() {
 fn a_server_that_is_dropped_in_an_asynchronous_context_takes_its_thread_along() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let server = Server::builder().start().await.expect("a free port");
+        let server = Server::builder().clock(Clock::manual()).start().await.expect("a free port");
         // Blocks the only thread of the caller's runtime, which the server does not need.
         let mut client = crate::harness::Client::connect(server.addr());
         client.expect(&[("SET k v PX 60000", "+OK")]);
