@@ -575,7 +575,7 @@ impl Clients {
         }
     }
 
-    /// Takes note of what waits for a client, see [`Backlog::report`], and has those that are held up look again.
+    /// Takes note of what waits for a client, see `Backlog::report`, and has those that are held up look again.
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
             let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));

@@ -3,7 +3,7 @@
 //! Generic over the stream, so that TCP, Unix sockets and whatever comes later share every line.
 //! While replies wait for a slow reader the connection goes on reading, as Redis does, because many
 //! clients send a whole pipeline before they read; how much may wait is bounded by
-//! `client-output-buffer-limit` and, above that, by what waits for all clients ([`Backlog`](crate::backlog)).
+//! `client-output-buffer-limit` and, above that, by what waits for all clients (`Backlog`).
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
