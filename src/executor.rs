@@ -287,3 +287,65 @@ where
         tokio::time::sleep(RESTART_PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::worker;
+
+    /// How long a test waits for what must come.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn tasks_are_polled_in_the_order_in_which_they_were_woken_while_another_kept_the_thread_busy() {
+        let runtime = worker::runtime(0).expect("a thread");
+        let executor = Executor::new(runtime.handle().clone(), Arc::default());
+        let (order, polled) = channel();
+        let wakers: Vec<_> = (0..40)
+            .map(|number| {
+                let (order, (registered, waker)) = (order.clone(), channel());
+                let mut is_first = true;
+                executor.spawn(poll_fn(move |cx| match std::mem::take(&mut is_first) {
+                    true => {
+                        registered.send(cx.waker().clone()).expect("the test waits for it");
+                        Poll::Pending
+                    }
+                    false => Poll::Ready(order.send(number).expect("the test waits for it")),
+                }));
+                waker.recv_timeout(PATIENCE).expect("it is polled")
+            })
+            .collect();
+        let ((busy, is_busy), (go_on, may_go_on)) = (channel(), channel::<()>());
+        executor.spawn(async move {
+            busy.send(()).expect("the test waits for it");
+            let _ = may_go_on.recv_timeout(PATIENCE);
+        });
+        is_busy.recv_timeout(PATIENCE).expect("it is polled");
+        let expected: Vec<usize> = (0..40).map(|number| number * 7 % 40).collect();
+        expected.iter().for_each(|&number| wakers[number].wake_by_ref());
+        go_on.send(()).expect("it waits for that");
+        let served: Vec<usize> = (0..40).map(|_| polled.recv_timeout(PATIENCE).expect("it is polled")).collect();
+        assert_eq!(served, expected);
+        runtime.shutdown_background();
+    }
+
+    #[test]
+    fn another_thread_polls_the_others_once_a_task_has_handed_over() {
+        let runtime = worker::runtime(0).expect("a thread");
+        let executor = Executor::new(runtime.handle().clone(), Arc::default());
+        let ((done, is_done), (go_on, may_go_on)) = (channel(), channel::<()>());
+        let last = done.clone();
+        executor.spawn(async move {
+            hand_over();
+            let _ = may_go_on.recv_timeout(PATIENCE);
+            last.send("the one that handed over").expect("the test waits for it");
+        });
+        executor.spawn(async move { done.send("another").expect("the test waits for it") });
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok("another"));
+        go_on.send(()).expect("it waits for that");
+        assert_eq!(is_done.recv_timeout(PATIENCE), Ok("the one that handed over"));
+        runtime.shutdown_background();
+    }
+}

@@ -59,17 +59,17 @@ impl TestServer {
 
     /// Starts a server as whoever embeds the library does: on a thread of its own, on a manual clock.
     pub fn start_embedded() -> Self {
-        let server = Server::builder().clock(Clock::manual()).start_blocking().expect("a server on a free port");
-        TestServer { server, _workers: Vec::new() }
+        Self::start_with_workers(Server::builder().clock(Clock::manual()), 0)
     }
 
-    /// Starts a server whose connections are served by this many worker threads, as the binary's are.
+    /// Starts a server whose connections are served by this many worker threads, as the binary's are; with none, it runs on
+    /// a thread of its own.
     pub fn start_with_workers(builder: keylatch::Builder, count: usize) -> Self {
         let workers: Vec<Runtime> =
             (0..count).map(|number| keylatch::worker::runtime(number).expect("a worker thread")).collect();
         let handles = workers.iter().map(|worker| worker.handle().clone()).collect();
-        let _inside = workers[0].enter();
-        let server = builder.workers(handles).start_blocking().expect("a server on a free port");
+        let _inside = workers.first().map(Runtime::enter);
+        let server = builder.workers(handles).start_blocking().expect("a server that listens");
         TestServer { server, _workers: workers }
     }
 
