@@ -312,7 +312,10 @@ mod tests {
                         registered.send(cx.waker().clone()).expect("the test waits for it");
                         Poll::Pending
                     }
-                    false => Poll::Ready(order.send(number).expect("the test waits for it")),
+                    false => {
+                        order.send(number).expect("the test waits for it");
+                        Poll::Ready(())
+                    }
                 }));
                 waker.recv_timeout(PATIENCE).expect("it is polled")
             })

@@ -66,8 +66,10 @@ fn many_clients_at_once_do_not_get_past_the_limit() {
                 });
             }
         });
+        // What the clients had sent and not been given back yet counts until they are seen to be gone.
+        wait_until(|| used(&mut client) < limit + 4096);
         let used = used(&mut client);
-        assert!(used < limit + 4096 && used > limit / 2, "{policy}: {used} of {limit}");
+        assert!(used > limit / 2, "{policy}: {used} of {limit}");
     }
 }
 
