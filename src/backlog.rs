@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const LIMIT: usize = 512 * 1024 * 1024;
 /// How many may wait for a client whatever the others do, in bytes.
 const FLOOR: usize = 64 * 1024;
-/// Clients that are held up look again whenever the sum has fallen by so many bytes.
+/// Clients whose requests wait for that check again each time the sum has fallen by this many bytes.
 const RETRY_STEP: usize = 1024 * 1024;
 
 /// Sums up the replies that wait.

@@ -202,7 +202,7 @@ impl ClientInfo {
         self.queued_bytes.load(Relaxed)
     }
 
-    /// Notes that others remember names for it that are so many bytes longer together, or shorter.
+    /// Adds to the length of the names that others keep for it, such as prefixes and channels; negative when they go.
     pub fn add_names_len(&self, growth: isize) {
         self.names_len.fetch_add(growth as usize, Relaxed);
     }

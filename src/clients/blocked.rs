@@ -23,7 +23,7 @@ pub enum Unblocked {
     WithError,
 }
 
-/// The states of a client, as far as being blocked goes.
+/// The states of a client between running and blocked.
 pub(super) mod state {
     pub const FREE: u8 = 0;
     pub const PAUSED: u8 = 1;
