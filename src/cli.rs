@@ -14,10 +14,9 @@ use std::{error, fmt};
 
 use clap::Parser;
 
-use crate::command::connection::REDIS_VERSION;
 use crate::config::{
-    Config, Environment, LoadError, Setting, load_with, options_text, read_environment, setting_help, settings_help,
-    system_text,
+    Config, Environment, LoadError, REDIS_VERSION, Setting, load_with, options_text, read_environment, setting_help,
+    settings_help, system_text,
 };
 use crate::healthcheck::Question;
 

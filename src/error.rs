@@ -1,12 +1,14 @@
 //! Every error a client can be told, with its text, once.
 //!
 //! The text is what goes on the wire between `-` and the line end: an upper-case prefix that clients
-//! match on, then a sentence for people. Wording is Redis' own wherever Redis has the error.
+//! match on, then a sentence for people. Wording is Redis' own wherever Redis has the error, and Valkey's where a handler
+//! was told to choose that ([`Dialect`]).
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::acl::{Denial, until_nul};
+use crate::config::Dialect;
 
 /// Names the result of a command handler.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -88,6 +90,8 @@ pub enum Error {
     NotInMulti,
     /// The client listens to channels in RESP2, where little else is possible; holds the command's full name.
     NotWhileListening(String),
+    /// A client that listens to nothing gives channels up, which Valkey refuses; holds the command's name.
+    NotSubscribed(&'static str),
     /// CLIENT UNBLOCK ended the wait.
     Unblocked,
     /// A client name has bytes outside `!`..`~`.
@@ -133,7 +137,7 @@ pub enum Error {
     /// A stranger's address met protected mode.
     ProtectedMode,
     /// A script has been running for too long; holds whether it is a `SCRIPT` or a `FUNCTION` that can be killed.
-    Busy(&'static str),
+    Busy(Dialect, &'static str),
     /// SCRIPT KILL or FUNCTION KILL found nothing to kill.
     NotBusy,
     /// The script to be killed has written already.
@@ -173,7 +177,6 @@ you sure your configuration is correct?";
 const LISTENING_ONLY: &str = "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
 context";
 
-const BUSY: &str = "Redis is busy running a script. You can only call";
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either \
 wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
 
@@ -276,6 +279,7 @@ impl fmt::Display for Error {
             Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
             Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
             Error::NotInMulti => "ERR Command not allowed inside a transaction",
+            Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
             Error::SetInfoValue(attribute) => {
@@ -296,7 +300,7 @@ impl fmt::Display for Error {
             Error::MaxClients => "ERR max number of clients reached",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::NoAclFile => NO_ACL_FILE,
-            Error::Busy(kind) => return write!(f, "BUSY {BUSY} {kind} KILL or SHUTDOWN NOSAVE."),
+            Error::Busy(dialect, kind) => return f.write_str(&busy(*dialect, kind)),
             Error::NotBusy => "NOTBUSY No scripts in execution right now.",
             Error::Unkillable => UNKILLABLE,
             Error::TargetUnknown => "IOERR error or timeout connecting to the client",
@@ -308,6 +312,12 @@ impl fmt::Display for Error {
         };
         f.write_str(text)
     }
+}
+
+/// Says that a script or function has been running for too long.
+fn busy(dialect: Dialect, kind: &str) -> String {
+    let name = dialect.title();
+    format!("BUSY {name} is busy running a script. You can only call {kind} KILL or SHUTDOWN NOSAVE.")
 }
 
 /// Says what the gate refuses a user.

@@ -376,6 +376,8 @@ impl Namespace {
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.pressure().set_limit(config.maxmemory);
         self.lacks_replicas.store(config.lacks_replicas(), Relaxed);
+        #[cfg(feature = "lua")]
+        self.scripts.control.set_dialect(config.dialect());
         self.store.herald().set_wanted(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         self.note_shortage(self.clock.now());

@@ -16,6 +16,7 @@ use super::{
     ACCESS, Arg, Args, Call, Command, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer,
     key, one_of, string, token,
 };
+use crate::config::Dialect;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::{Event, Form, Text, Ttl};
@@ -131,6 +132,7 @@ fn bitcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let stretch = match call.args.left() {
         0 => Stretch::WHOLE,
+        1 if call.config.dialect() == Dialect::Valkey => Stretch { start: call.args.int()?, ..Stretch::WHOLE },
         2 | 3 => {
             let (start, end) = (call.args.int()?, call.args.int()?);
             Stretch { start, end: Some(end), unit: Unit::read(call.args.next_word())? }

@@ -14,9 +14,6 @@ use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::session::Replies;
 
-/// The Redis version that clients may rely on; see LOCKS in the project's documentation of deviations.
-pub const REDIS_VERSION: &str = "8.4.0";
-
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 
 /// Declares the commands of this file.
@@ -163,9 +160,10 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
 fn introduce_server(call: &mut Call<'_>) {
     let id = call.session.info.id as i64;
     let version = if call.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let dialect = call.config.dialect();
     let reply = &mut call.reply;
     reply.map(7);
-    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+    for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -490,7 +490,7 @@ pub(super) fn busy(server: &Namespace) -> Error {
     #[cfg(not(feature = "lua"))]
     return {
         let _ = server;
-        Error::Busy("SCRIPT")
+        Error::Busy(Default::default(), "SCRIPT")
     };
 }
 

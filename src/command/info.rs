@@ -11,9 +11,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Call;
-use super::connection::REDIS_VERSION;
 use crate::clients::Class;
-use crate::config::{Config, Setting};
+use crate::config::{Config, Dialect, REDIS_VERSION, Setting};
 use crate::store::Totals;
 
 pub(super) use memory::{MemoryReport, difference, ratio};
@@ -87,10 +86,15 @@ fn server(text: &mut String, call: &mut Call<'_>) {
     let (wall_us, tcp_port) = (server.clock.wall_us(), server.tcp_port.load(Relaxed));
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string()).unwrap_or_default();
     field(text, "redis_version", REDIS_VERSION);
+    let dialect = call.config.dialect();
+    if dialect == Dialect::Valkey {
+        field(text, "server_name", dialect.name());
+        field(text, "valkey_version", dialect.version());
+    }
     field(text, "redis_git_sha1", "00000000");
     field(text, "redis_git_dirty", 0);
     field(text, "redis_build_id", 0);
-    field(text, "redis_mode", "standalone");
+    field(text, dialect.choose("redis_mode", "server_mode"), "standalone");
     field(text, "keylatch_version", env!("CARGO_PKG_VERSION"));
     field(text, "os", operating_system());
     field(text, "arch_bits", usize::BITS);

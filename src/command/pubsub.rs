@@ -7,7 +7,8 @@ use super::{
     Arg, Call, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, WHILE_LISTENING, block,
     channel, channel_pattern, pattern, shard_channel, string,
 };
-use crate::clients::Topic;
+use crate::clients::{Class, Topic};
+use crate::config::Dialect;
 use crate::error::{Error, Result};
 use crate::pubsub::Message;
 
@@ -119,7 +120,10 @@ fn join(call: &mut Call<'_>, word: &str, topic: Topic) -> Result<()> {
 }
 
 /// Gives up every channel named, or all, and confirms each; where there is none, that.
-fn part(call: &mut Call<'_>, word: &str, topic: Topic) -> Result<()> {
+fn part(call: &mut Call<'_>, word: &'static str, topic: Topic) -> Result<()> {
+    if call.config.dialect() == Dialect::Valkey && call.session.info.class() != Class::Subscriber {
+        return Err(Error::NotSubscribed(word));
+    }
     if call.args.left() == 0 {
         let names = call.session.subscriptions.names(topic);
         for name in &names {

@@ -272,13 +272,20 @@ fn may_debug(server: &Namespace, command: &Registered) -> bool {
 impl Caller<'_, '_> {
     /// Finds out whether the command whose words were filled in may be called from this script.
     fn check(&mut self, command: Option<&'static Registered>) -> std::result::Result<(), Cow<'static, str>> {
-        let request = self.scratch.words.as_request();
+        let (request, dialect) = (self.scratch.words.as_request(), self.call.config.dialect());
         let (Some(command), Some(request)) = (command, request) else {
-            return Err("Unknown Redis command called from script".into());
+            return Err(dialect
+                .choose("Unknown Redis command called from script", "Unknown command called from script")
+                .into());
         };
         let flags = command.command.flags;
         if !command.accepts(request.len()) {
-            return Err("Wrong number of args calling Redis command from script".into());
+            return Err(dialect
+                .choose(
+                    "Wrong number of args calling Redis command from script",
+                    "Wrong number of args calling command from script",
+                )
+                .into());
         }
         if flags & NO_SCRIPT != 0 && !may_debug(self.call.server, command) {
             return Err("This Redis command is not allowed from script".into());

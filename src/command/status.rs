@@ -1,11 +1,11 @@
 //! What the server is: its role, its modules, its last snapshot, and a picture.
 
 use super::args::is_word;
-use super::connection::REDIS_VERSION;
 use super::{
     ADMIN, Arg, Call, Command, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer,
     string,
 };
+use crate::config::REDIS_VERSION;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 

@@ -12,6 +12,7 @@ use super::{
     ACCESS, ALLOW_BUSY, AT_ONCE, Arg, Args, Call, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_SCRIPT, RO,
     STALE, acl, block, key, one_of, string,
 };
+use crate::config::Dialect;
 use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::session::Transaction;
@@ -65,12 +66,24 @@ const FLAGS: super::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
 
 fn multi(call: &mut Call<'_>) -> Result<()> {
     if call.session.transaction.is_some() {
-        return Err(Error::NestedMulti);
+        return Err(not_in_multi(call, Error::NestedMulti));
     }
     call.session.transaction = Some(Transaction::default());
     call.session.info.set_queued(Some(0));
     call.reply.ok();
     Ok(())
+}
+
+/// Refuses MULTI or WATCH inside a transaction. To Valkey they are commands that must not be queued, so that this discards
+/// the transaction.
+fn not_in_multi(call: &mut Call<'_>, error: Error) -> Error {
+    match call.config.dialect() {
+        Dialect::Redis => error,
+        Dialect::Valkey => {
+            call.session.fail_transaction();
+            Error::NotInMulti
+        }
+    }
 }
 
 fn exec(call: &mut Call<'_>) -> Result<()> {
@@ -183,7 +196,7 @@ fn discard(call: &mut Call<'_>) -> Result<()> {
 
 fn watch(call: &mut Call<'_>) -> Result<()> {
     if call.session.transaction.is_some() {
-        return Err(Error::WatchInsideMulti);
+        return Err(not_in_multi(call, Error::WatchInsideMulti));
     }
     while call.args.left() > 0 {
         let key = call.args.key()?;

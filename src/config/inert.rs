@@ -70,7 +70,6 @@ pub(super) const INERT: &[Setting] = {
         S::inert(GENERAL, "hide-user-data-from-log", Switch, "no", Runtime, &["Would keep what users store out of the log."]).since("8.0"),
         S::inert(GENERAL, "log-format", Choice(&["legacy", "logfmt"]), "legacy", Runtime, &["Would choose the form of log lines."]).hidden(),
         S::inert(GENERAL, "log-timestamp-format", Choice(&["legacy", "iso8601", "milliseconds"]), "legacy", Runtime, &["Would choose the form of times in the log."]).hidden(),
-        S::inert(GENERAL, "extended-redis-compatibility", Switch, "no", Runtime, &["Would make Valkey call itself Redis."]).hidden(),
         S::inert(GENERAL, "locale-collate", Text, "", Runtime, &["Would choose how SORT compares text."]).since("7.2"),
         S::inert(GENERAL, "availability-zone", Bytes, "", Runtime, &["Would tell clients where the server runs."]).hidden(),
         S::inert(GENERAL, "debug-context", Text, "", Runtime, &["Would be shown in crash reports."]).hidden(),

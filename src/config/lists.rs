@@ -127,6 +127,8 @@ pub(super) fn percentiles(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     Ok(shown.join(" ").into())
 }
 
+pub(super) const BAD_PRIMARY_PORT: &str = "Invalid master port";
+
 pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let (host, port) = match words {
         [host, port] => (host, port),
@@ -137,7 +139,7 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         return Ok(Vec::new());
     }
-    let port = parse_c_integer(port, 10).filter(|port| (0..=65535).contains(port)).ok_or("Invalid master port")?;
+    let port = parse_c_integer(port, 10).filter(|port| (0..=65535).contains(port)).ok_or(BAD_PRIMARY_PORT)?;
     // A host without a name is none, and could not be read again.
     if until_nul(host).is_empty() {
         return Ok(Vec::new());

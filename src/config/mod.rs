@@ -7,6 +7,7 @@
 //!
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one as it was.
 
+mod dialect;
 mod environment;
 mod example;
 mod field;
@@ -23,6 +24,7 @@ mod warnings;
 
 use std::fmt;
 
+pub use dialect::{Dialect, REDIS_VERSION, VALKEY_VERSION};
 pub use environment::{Environment, read_environment};
 pub use example::{example_file, setting_help, settings_help};
 pub use field::{
@@ -39,6 +41,8 @@ pub use text::{parse_memory, quote, split_words};
 pub use warnings::start_warnings;
 
 use crate::glob;
+
+const VALKEY_BAD_PRIMARY_PORT: &str = "Invalid primary port";
 
 /// A limit on the memory of clients below this, in bytes, would leave no way to talk to the server.
 const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
@@ -141,7 +145,14 @@ impl Config {
 
     /// Gives one setting a new value, in its words.
     fn change(&mut self, setting: &Setting, words: &[Vec<u8>], origin: Origin) -> Result<(), String> {
-        let canonical = setting.kind.canonical(words, &setting.get(self), origin)?;
+        let canonical = setting.kind.canonical(words, &setting.get(self), origin).map_err(|reason| {
+            // The only reason that Valkey words in its own way.
+            if reason == lists::BAD_PRIMARY_PORT {
+                self.dialect().choose(reason, VALKEY_BAD_PRIMARY_PORT.into())
+            } else {
+                reason
+            }
+        })?;
         setting.store(self, canonical);
         Ok(())
     }

@@ -271,6 +271,9 @@ honoured! {
         /// Runs the server in the background, unless a supervisor has started it. The process that was started ends when
         /// the server is ready, or with status 1 and the reason when it cannot start.
         "daemonize" daemonize: bool = "no", Kind::Switch, Start, Honoured;
+        /// Answers exactly as Redis. With `no`, answers as Valkey where that has other names and error messages, as in HELLO
+        /// and INFO. Valkey's own default is `no`.
+        "extended-redis-compatibility" !hidden extended_redis_compatibility: bool = "yes", Kind::Switch, Runtime, Honoured;
         /// Looks this many times a second at what clients take together. keylatch expires keys exactly and needs no timer
         /// for that.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Honoured;

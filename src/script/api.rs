@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlua::{Lua, MultiValue, Result, Table, Value};
+use mlua::{IntoLua, Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use tracing::{debug, info, trace, warn};
@@ -10,7 +10,7 @@ use tracing::{debug, info, trace, warn};
 use super::arguments::{Arguments, number_of, truncate};
 use super::control::Control;
 use super::{HOST, convert, raise, vm};
-use crate::command::connection::REDIS_VERSION;
+use crate::config::{Dialect, REDIS_VERSION};
 use crate::resp::{Protocol, RequestBuffer, format_double};
 
 /// How many instructions a command counts as: it may take long, so the clock is looked at after a few.
@@ -55,6 +55,21 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     Ok(table)
 }
 
+/// Returns what Valkey's table has besides, while Valkey's names are used: the `__index` of the table.
+pub(super) fn valkey_field(lua: &Lua, (_, name): (Value, Value)) -> Result<Value> {
+    let dialect = raise::dialect(lua);
+    let Value::String(name) = name else { return Ok(Value::Nil) };
+    if dialect == Dialect::Redis {
+        return Ok(Value::Nil);
+    }
+    match &*name.as_bytes() {
+        b"SERVER_NAME" => dialect.name().into_lua(lua),
+        b"VALKEY_VERSION" => dialect.version().into_lua(lua),
+        b"VALKEY_VERSION_NUM" => version_number(dialect.version()).into_lua(lua),
+        _ => Ok(Value::Nil),
+    }
+}
+
 /// Packs a version as Redis does: a byte for each of major, minor and patch.
 fn version_number(version: &str) -> u32 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or_default())
@@ -74,7 +89,7 @@ fn call(lua: &Lua, words: MultiValue, raises: bool) -> Result<Value> {
         false => convert::error_table(lua, message.as_bytes()),
     };
     HOST.with(|host| {
-        if let Err(complaint) = fill(host.words(), &words) {
+        if let Err(complaint) = fill(lua, host.words(), &words) {
             return refuse(complaint);
         }
         vm::without_limit(lua, || match host.call() {
@@ -87,10 +102,13 @@ fn call(lua: &Lua, words: MultiValue, raises: bool) -> Result<Value> {
 }
 
 /// Puts the arguments of a call into a request.
-fn fill(request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<(), &'static str> {
+fn fill(lua: &Lua, request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<(), &'static str> {
     request.clear();
     if words.is_empty() {
-        return Err("Please specify at least one argument for this redis lib call");
+        return Err(raise::dialect(lua).choose(
+            "Please specify at least one argument for this redis lib call",
+            "Please specify at least one argument for this call",
+        ));
     }
     for word in words {
         match word {
@@ -99,7 +117,12 @@ fn fill(request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<
             // As C's printf does, which tells NaN by its sign.
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
             Value::Number(number) => request.push(format_double(*number).as_bytes()),
-            _ => return Err("Lua redis lib command arguments must be strings or integers"),
+            _ => {
+                return Err(raise::dialect(lua).choose(
+                    "Lua redis lib command arguments must be strings or integers",
+                    "Command arguments must be strings or integers",
+                ));
+            }
         }
     }
     Ok(())
@@ -147,7 +170,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 fn log(lua: &Lua, args: MultiValue) -> Result<()> {
     if args.len() < 2 {
-        return Err(raise::reply("redis.log() requires two arguments or more."));
+        return Err(raise::reply_on_api(lua, "redis.log() requires two arguments or more."));
     }
     let Some(level) = args.front().and_then(|level| number_of(lua, level)) else {
         return Err(raise::reply("First argument must be a number (log level)."));
@@ -178,7 +201,7 @@ fn set_resp(lua: &Lua, args: MultiValue) -> Result<()> {
         (1, Some(2)) => Protocol::Resp2,
         (1, Some(3)) => Protocol::Resp3,
         (1, _) => return Err(raise::reply("RESP version must be 2 or 3.")),
-        _ => return Err(raise::reply("redis.setresp() requires one argument.")),
+        _ => return Err(raise::reply_on_api(lua, "redis.setresp() requires one argument.")),
     };
     HOST.with(|host| host.set_protocol(protocol));
     Ok(())
@@ -190,7 +213,7 @@ fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
         return Err(outside("redis.set_repl"));
     }
     if args.len() != 1 {
-        return Err(raise::reply("redis.set_repl() requires two arguments."));
+        return Err(raise::reply_on_api(lua, "redis.set_repl() requires two arguments."));
     }
     let flags = args.front().and_then(|flags| number_of(lua, flags)).map_or(0, truncate);
     match flags & !3 {
@@ -199,13 +222,13 @@ fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
     }
 }
 
-fn acl_check_cmd(_: &Lua, words: MultiValue) -> Result<bool> {
+fn acl_check_cmd(lua: &Lua, words: MultiValue) -> Result<bool> {
     if !HOST.is_set() {
         return Err(outside("redis.acl_check_cmd"));
     }
     HOST.with(|host| {
-        fill(host.words(), &words).map_err(raise::reply)?;
-        host.may_call().ok_or_else(|| raise::reply("Invalid command passed to redis.acl_check_cmd()"))
+        fill(lua, host.words(), &words).map_err(raise::reply)?;
+        host.may_call().ok_or_else(|| raise::reply_on_api(lua, "Invalid command passed to redis.acl_check_cmd()"))
     })
 }
 

@@ -11,7 +11,7 @@
 //! (`lua_work` of the crate keylatch-lua), JSON, MessagePack, hashing and commands in Rust (`Control::spend`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use mlua::{HookTriggers, Lua, VmState};
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tracing::warn;
 
 use super::{HOST, raise};
 use crate::clock::Clock;
+use crate::config::Dialect;
 use crate::error::Error;
 use crate::executor::hand_over;
 use crate::store::Seat;
@@ -40,6 +41,12 @@ const KILLED: u8 = 1 << 4;
 /// A library is being loaded.
 const LOADING: u8 = 1 << 5;
 
+/// What a killed script is told, of whatever kind it is.
+const KILLED_IN_REDIS: &str = "Script killed by user with SCRIPT KILL...";
+/// The same for a script and for a function.
+const KILLED_IN_VALKEY: [&str; 2] =
+    ["Script killed by user with SCRIPT KILL.", "Script killed by user with FUNCTION KILL."];
+
 /// Knows the running script.
 pub struct Control {
     clock: Clock,
@@ -52,7 +59,9 @@ pub struct Control {
     /// How many instructions native functions stand for that have not been accounted for yet.
     spent: AtomicU32,
     /// Set once the server stops: no script may go on.
-    is_over: std::sync::atomic::AtomicBool,
+    is_over: AtomicBool,
+    /// Whether scripts are told of errors in Valkey's words.
+    is_valkey: AtomicBool,
     /// Filled in when the script turns busy.
     busy: Mutex<Option<Running>>,
 }
@@ -78,9 +87,20 @@ impl Control {
             started_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
             spent: AtomicU32::new(0),
-            is_over: Default::default(),
+            is_over: AtomicBool::new(false),
+            is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
         }
+    }
+
+    /// Chooses the words in which scripts are told of errors.
+    pub fn set_dialect(&self, dialect: Dialect) {
+        self.is_valkey.store(dialect == Dialect::Valkey, Relaxed);
+    }
+
+    /// Returns in whose words scripts are told of errors.
+    pub(super) fn dialect(&self) -> Dialect {
+        if self.is_valkey.load(Relaxed) { Dialect::Valkey } else { Dialect::Redis }
     }
 
     /// Notes that a script or a function starts; it turns busy after so many milliseconds, or never for 0.
@@ -115,7 +135,7 @@ impl Control {
 
     /// Returns what clients are told while a script runs for too long.
     pub fn busy_error(&self) -> Error {
-        Error::Busy(if self.state.load(Relaxed) & FUNCTION != 0 { "FUNCTION" } else { "SCRIPT" })
+        Error::Busy(self.dialect(), if self.state.load(Relaxed) & FUNCTION != 0 { "FUNCTION" } else { "SCRIPT" })
     }
 
     /// Returns the function that has been running for too long, if there is one.
@@ -200,7 +220,10 @@ impl Control {
         }
         if self.state.load(Relaxed) & KILLED != 0 || self.is_over.load(Relaxed) {
             self.state.fetch_or(KILLED, Relaxed);
-            return self.stop(lua, "Script killed by user with SCRIPT KILL...");
+            return self.stop(
+                lua,
+                self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]),
+            );
         }
         Ok(VmState::Continue)
     }

@@ -233,7 +233,7 @@ fn run_library(vm: &Vm, name: &[u8], text: &[u8], code: &[u8]) -> Result<Library
 /// The function `redis.register_function`.
 pub(super) fn register(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     let Some(registrations) = lua.app_data_ref::<Registrations>() else {
-        return Err(raise::reply("redis.register_function can only be called on FUNCTION LOAD command"));
+        return Err(raise::reply_on_api(lua, "redis.register_function can only be called on FUNCTION LOAD command"));
     };
     let args = Arguments::new(lua, args);
     let registered = match args.len() {
@@ -241,7 +241,7 @@ pub(super) fn register(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
         2 => positional(lua, &args),
         _ => Err("wrong number of arguments to redis.register_function"),
     };
-    let registered = registered.map_err(raise::reply)?;
+    let registered = registered.map_err(|complaint| raise::reply_on_api(lua, complaint))?;
     let mut functions = registrations.0.lock();
     if !is_name(&registered.name) {
         return Err(raise::reply(NAME_RULE));

@@ -283,6 +283,7 @@ else
   end
 end
 
+raw_setmetatable(real.redis, { __index = native.valkey_field })
 for name, value in raw_pairs(real) do
   if type(value) == "table" and value ~= real then
     real[name] = protect(value)

@@ -5,8 +5,12 @@
 //! place in the script as C's `luaL_error` makes it, or a table with the field `err`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use mlua::{Error, Lua, Result, Value};
+
+use super::control::Control;
+use crate::config::Dialect;
 
 /// The name of the prelude's chunk, as debug information shows it.
 pub(super) const PRELUDE_NAME: &str = "=sandbox";
@@ -51,6 +55,19 @@ pub(super) fn plain(message: impl Into<Vec<u8>>) -> Error {
 /// Makes an error table, as `redis.call` raises it, from an error line or a message without code.
 pub(super) fn reply(line: impl Into<Vec<u8>>) -> Error {
     Error::external(Raised::Reply(line.into()))
+}
+
+/// Returns in whose words scripts are told of errors.
+pub(super) fn dialect(lua: &Lua) -> Dialect {
+    lua.app_data_ref::<Arc<Control>>().map_or(Dialect::Redis, |control| control.dialect())
+}
+
+/// Makes an error table whose message names a function of the table `redis`, which is `server` to Valkey.
+pub(super) fn reply_on_api(lua: &Lua, message: &str) -> Error {
+    match dialect(lua) {
+        Dialect::Redis => reply(message),
+        Dialect::Valkey => reply(message.replace("redis.", "server.")),
+    }
 }
 
 /// Makes an error table of an error that the statistics know already.

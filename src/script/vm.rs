@@ -74,6 +74,7 @@ impl Vm {
 
     fn make(kind: Kind, control: Arc<Control>) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS, LuaOptions::new())?;
+        lua.set_app_data(control.clone()); // for errors, which are worded as it says
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE_NAME).set_mode(ChunkMode::Text);
         let api: Table =
             prelude.into_function()?.call((natives(&lua, kind, &control)?, lua.globals(), kind == Kind::Eval))?;
@@ -282,6 +283,7 @@ fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table>
     )?;
     natives.set("argument_error", lua.create_function(argument_error)?)?;
     natives.set("redis", api::table(lua, control)?)?;
+    natives.set("valkey_field", lua.create_function(api::valkey_field)?)?;
     if kind == Kind::Functions {
         natives.set("register_function", lua.create_function(super::functions::register)?)?;
     }

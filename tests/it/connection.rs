@@ -44,7 +44,7 @@ fn hello_introduces_the_server_in_the_protocol_it_chooses() {
         format!(
             "$6 server $5 redis $7 version $5 {} $5 proto :{proto} $2 id :1 $4 mode $10 standalone $4 role $6 master \
              $7 modules *0",
-            keylatch::command::connection::REDIS_VERSION
+            keylatch::config::REDIS_VERSION
         )
     };
     assert_eq!(client.call("HELLO"), format!("*14 {}", facts(2)));

@@ -13,6 +13,7 @@ mod connection;
 mod corpus;
 mod daemon;
 mod deployment;
+mod dialect;
 mod differential;
 mod dump;
 mod embed;

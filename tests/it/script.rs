@@ -118,6 +118,23 @@ fn a_function_is_busy_and_killed_as_a_function() {
 }
 
 #[test]
+fn what_is_busy_is_named_and_killed_in_valkeys_words_where_they_are_asked_for() {
+    let server = TestServer::start_on_workers(1);
+    assert_eq!(server.client().call("CONFIG SET extended-redis-compatibility no"), "+OK");
+    let library = "#!lua name=lib\nserver.register_function('forever', function() while true do end end)";
+    assert_eq!(server.client().call_args(&["FUNCTION", "LOAD", library]), "$3 lib");
+    for (kind, call) in [("FUNCTION", &["FCALL", "forever", "0"][..]), ("SCRIPT", &FOREVER)] {
+        let mut busy = occupy(&server, call);
+        let mut other = server.client();
+        let told = format!("-BUSY Valkey is busy running a script. You can only call {kind} KILL or SHUTDOWN NOSAVE.");
+        assert_eq!(other.call("GET k"), told);
+        assert_eq!(other.call(&format!("{kind} KILL")), "+OK");
+        let reply = busy.reply();
+        assert!(reply.starts_with(&format!("-ERR Script killed by user with {kind} KILL. script: ")), "{reply}");
+    }
+}
+
+#[test]
 fn transactions_and_watches_live_through_a_busy_script() {
     let server = TestServer::start_on_workers(1);
     let (mut queueing, mut watching, mut dropped) = (server.client(), server.client(), server.client());
