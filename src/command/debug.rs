@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::panics::Site;
 use crate::resp::{Protocol, parse_int};
 use crate::session::Session;
-use crate::store::{Event, Shard, Ttl};
+use crate::store::{Event, Shard, Ttl, usage};
 
 /// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
 pub const COMMANDS: &[Command] =
@@ -317,10 +317,12 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.server.store.key(name);
-    let (form, text) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
+    let (form, text, usage) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
+    let idle_s = if call.server.store.pressure().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
+    let lru = usage::second(usage);
     let (encoding, len) = super::object::encoding_and_length(form, &text);
     let line = format!(
-        "Value at:{:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:0 lru_seconds_idle:0",
+        "Value at:{:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{lru} lru_seconds_idle:{idle_s}",
         key.hash >> 16
     );
     call.reply.simple(&line);

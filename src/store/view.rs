@@ -190,15 +190,16 @@ impl<'a> View<'a> {
         text_of(self.entry(key))
     }
 
-    /// Returns the string of a key and how that came to be, even of one whose time is over and that was not removed yet.
+    /// Returns the string of a key, how that came to be and how the key was used, even of one whose time is over and that
+    /// was not removed yet.
     ///
     /// # Errors
     /// As of [`View::string`].
-    pub fn leftover(&mut self, key: Key<'_>) -> Result<Option<(Form, Vec<u8>)>> {
+    pub fn leftover(&mut self, key: Key<'_>) -> Result<Option<(Form, Vec<u8>, u32)>> {
         self.shard_mut(key, |shard| {
             let entry = shard.leftover(key);
             let text = text_of(entry)?.map(|text| text.as_slice().to_vec());
-            Ok(entry.map(Entry::form).zip(text))
+            Ok(entry.zip(text).map(|(entry, text)| (entry.form(), text, entry.usage())))
         })
     }
 

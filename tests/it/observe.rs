@@ -513,3 +513,19 @@ fn a_server_that_nobody_asks_for_anything_still_counts_the_rounds_of_its_own_wor
     crate::harness::wait_until(|| number(&mut client, "stats", "instantaneous_eventloop_duration_usec") > 0);
     assert!(number(&mut client, "stats", "eventloop_cycles") > 0);
 }
+
+#[test]
+fn debug_object_tells_when_a_key_was_last_used() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let mut seen = |words: &str| -> (u64, u64) {
+        client.call(words);
+        let line = client.call("DEBUG OBJECT k");
+        let field = |name: &str| line.split(' ').find_map(|part| part.strip_prefix(name)?.parse().ok()).expect(name);
+        (field("lru:"), field("lru_seconds_idle:"))
+    };
+    let (set, _) = seen("SET k v");
+    server.advance_ms(5_000);
+    assert_eq!(seen("PING"), (set, 5));
+    assert_eq!(seen("GET k"), (set + 5, 0));
+}
