@@ -283,7 +283,7 @@ impl ClientInfo {
     /// client that already has more waiting than its class may is cut off instead.
     pub fn post(&self, letter: &mut Letter<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
-        let most = if limit.hard_bytes == 0 { WAITING_MAX } else { limit.hard_bytes };
+        let most = limit.hard().unwrap_or(WAITING_MAX);
         let is_delivered = self.mailbox.post(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
         if limit.soft_bytes != 0 && is_delivered {
             self.note_soft_limit(limit, now);
@@ -301,7 +301,7 @@ impl ClientInfo {
 
     /// Notes whether more waits than the soft limit allows, and cuts the client off when it has done so for too long.
     pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
-        self.set_over_soft_limit(limit.soft_bytes != 0 && self.waiting() as u64 > limit.soft_bytes, now);
+        self.set_over_soft_limit(limit.is_over_soft(self.waiting() as u64), now);
         if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
             self.mailbox.signal(OVERFLOW);
         }

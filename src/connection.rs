@@ -477,18 +477,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// only noted here; the server's housekeeping looks at it.
     fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
-        let hard_bytes = self.session.info.output_limit(&self.config).hard_bytes;
+        // First, because no other client is to be evicted for what this one takes.
+        if self.session.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
+            warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
+            self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+            return true;
+        }
         if self.is_evicted() {
             self.drop_output();
             return true;
         }
-        let is_slow = hard_bytes != 0 && waiting as u64 > hard_bytes;
-        if is_slow {
-            warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
-            self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
-            self.drop_output();
-        }
-        is_slow
+        false
     }
 
     /// Returns whether the client has sent more than may wait to be executed: of one argument, with the queue of its

@@ -26,6 +26,21 @@ pub struct OutputLimit {
     pub soft_seconds: u32,
 }
 
+/// How many bytes may wait for a client whatever its limits are: Redis does not count the buffer that every client has.
+const UNLIMITED_OUTPUT: u64 = 16 * 1024;
+
+impl OutputLimit {
+    /// Returns how many bytes may wait at most, if that is limited.
+    pub fn hard(self) -> Option<u64> {
+        (self.hard_bytes != 0).then(|| self.hard_bytes.saturating_add(UNLIMITED_OUTPUT))
+    }
+
+    /// Returns whether so many bytes are more than may wait for long.
+    pub fn is_over_soft(self, waiting: u64) -> bool {
+        self.soft_bytes != 0 && waiting > self.soft_bytes.saturating_add(UNLIMITED_OUTPUT)
+    }
+}
+
 /// Limits the bytes that all clients take together; 0 bytes mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMemory {

@@ -81,6 +81,36 @@ fn replies_within_the_output_limit_are_kept_for_a_slow_reader() {
 }
 
 #[test]
+fn the_first_16_kib_of_output_are_not_limited() {
+    let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 10 0 0")]);
+    let mut client = server.client();
+    assert!(client.call("INFO everything").len() > 1_000);
+    client.call(&format!("SET short {}", "x".repeat(16_000)));
+    assert!(client.call("GET short").starts_with("$16000 "));
+    client.call(&format!("SET long {}", "x".repeat(17_000)));
+    client.send(&encode(&["GET", "long"]));
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(server.client().info("client_output_buffer_limit_disconnections"), "1");
+}
+
+#[test]
+fn nobody_is_evicted_for_output_that_its_own_client_may_not_have() {
+    let limits = [("client-output-buffer-limit", "normal 1mb 0 0"), ("maxmemory-clients", "3mb")];
+    let server = TestServer::start_with(&limits);
+    let (mut other, mut waiting, mut greedy) = (server.client(), server.client(), server.client());
+    other.call("SETRANGE k 1500000 x");
+    // Half a request, the larger part of what all may take together.
+    waiting.call("CLIENT SETNAME waiting");
+    waiting.send(format!("*1\r\n$2000000\r\n{}", "v".repeat(1_800_000)).as_bytes());
+    wait_until(|| other.call("CLIENT LIST").contains(" qbuf=1800000 "));
+    greedy.send(&encode(&["GET", "k"]));
+    assert_eq!(greedy.read_to_end(), b"");
+    assert_eq!(other.info("evicted_clients"), "0");
+    assert_eq!(other.info("client_output_buffer_limit_disconnections"), "1");
+    assert!(other.call("CLIENT LIST").contains(" name=waiting "));
+}
+
+#[test]
 fn the_soft_output_limit_counts_from_when_it_was_first_exceeded() {
     let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 0 100000 10")]);
     let mut other = server.client();
