@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// How many bytes of replies may wait for all clients together.
 const LIMIT: usize = 512 * 1024 * 1024;
 /// How many may wait for a client whatever the others do, in bytes.
-const FLOOR: usize = 64 * 1024;
+pub const SHARE_MIN: usize = 64 * 1024;
 /// Clients whose requests wait for that check again each time the sum has fallen by this many bytes.
 const RETRY_STEP: usize = 1024 * 1024;
 
@@ -31,15 +31,14 @@ impl Backlog {
     }
 
     /// Returns whether a client for which `waiting` bytes wait, of which `reported` are reported, may go on.
-    #[inline]
     pub fn may_go_on(&self, waiting: usize, reported: usize) -> bool {
-        waiting < FLOOR || waiting < self.most(reported)
+        waiting < self.most(reported)
     }
 
     /// Returns how many bytes may wait for a client of which `reported` are reported.
-    pub fn most(&self, reported: usize) -> usize {
+    fn most(&self, reported: usize) -> usize {
         let of_others = self.waiting.load(Relaxed).saturating_sub(reported);
-        (LIMIT.saturating_sub(of_others) / 2).max(FLOOR)
+        (LIMIT.saturating_sub(of_others) / 2).max(SHARE_MIN)
     }
 
     /// Takes note that a client is held up, or no more.
@@ -76,7 +75,7 @@ mod tests {
 
     #[test]
     fn one_client_gets_half_and_many_share_it_all() {
-        for (clients, share) in [(1, LIMIT / 2), (3, LIMIT / 4), (20, LIMIT / 21), (20_000, FLOOR)] {
+        for (clients, share) in [(1, LIMIT / 2), (3, LIMIT / 4), (20, LIMIT / 21), (20_000, SHARE_MIN)] {
             let filled = filled(clients);
             assert!(filled >= share && filled <= share + 32 * 1024, "{filled} for each of {clients}");
         }

@@ -28,14 +28,15 @@ const US_PER_MS: u64 = 1000;
 pub struct Now {
     /// Microseconds since the clock was made; never goes back.
     mono_us: u64,
-    /// Milliseconds since 1970, as the operating system believes.
-    pub wall_ms: i64,
+    /// What must be added to the monotonic milliseconds to get those of the wall clock.
+    wall_offset_ms: i64,
 }
 
 impl Now {
     /// Creates a reading of two times in milliseconds.
     pub fn at_ms(mono_ms: u64, wall_ms: i64) -> Self {
-        Now { mono_us: mono_ms.saturating_mul(US_PER_MS), wall_ms }
+        let mono_us = mono_ms.saturating_mul(US_PER_MS);
+        Now { mono_us, wall_offset_ms: wall_ms.wrapping_sub_unsigned(mono_us / US_PER_MS) }
     }
 
     /// Returns the whole milliseconds since the clock was made.
@@ -45,18 +46,22 @@ impl Now {
 
     /// Returns the first millisecond since the clock was made that has not passed in part.
     fn next_mono_ms(self) -> u64 {
-        self.mono_us.div_ceil(US_PER_MS)
+        self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS
     }
 
     /// Returns the reading that both clocks would give so many microseconds later.
     pub fn later_by_us(self, us: u64) -> Self {
-        let later = Now { mono_us: self.mono_us.saturating_add(us), ..self };
-        Now { wall_ms: self.wall_ms.saturating_add_unsigned(later.mono_ms() - self.mono_ms()), ..later }
+        Now { mono_us: self.mono_us.saturating_add(us), ..self }
+    }
+
+    /// Returns the milliseconds since 1970, as the operating system believes.
+    pub fn wall_ms(self) -> i64 {
+        self.wall_offset_ms.wrapping_add_unsigned(self.mono_ms())
     }
 
     /// Returns what must be added to monotonic time to get wall time, in milliseconds.
     pub fn wall_offset_ms(self) -> i64 {
-        self.wall_ms.wrapping_sub_unsigned(self.mono_ms())
+        self.wall_offset_ms
     }
 }
 
@@ -111,10 +116,11 @@ impl Clock {
     /// Reads both clocks once.
     pub fn now(&self) -> Now {
         match &*self.0 {
-            Source::Manual { mono_us, wall_us } => Now {
-                mono_us: mono_us.load(Ordering::Relaxed),
-                wall_ms: wall_us.load(Ordering::Relaxed).div_euclid(1000),
-            },
+            Source::Manual { mono_us, wall_us } => {
+                let mono_us = mono_us.load(Ordering::Relaxed);
+                let wall_ms = wall_us.load(Ordering::Relaxed).div_euclid(1000);
+                Now { mono_us, wall_offset_ms: wall_ms.wrapping_sub_unsigned(mono_us / US_PER_MS) }
+            }
             Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
                 let mono_us = (elapsed + *lead).as_micros() as u64;
@@ -129,7 +135,7 @@ impl Clock {
                     }
                     counter.calibrate(elapsed);
                 }
-                Now { mono_us, wall_ms: offset.wrapping_add_unsigned(mono_ms) }
+                Now { mono_us, wall_offset_ms: offset }
             }
         }
     }
@@ -310,7 +316,7 @@ impl Deadline {
     #[inline]
     pub fn is_due(self, now: Now) -> bool {
         let at_ms = self.0 >> 1;
-        if self.is_wall() { at_ms as i64 <= now.wall_ms } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
+        if self.is_wall() { at_ms as i64 <= now.wall_ms() } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
     }
 
     /// Returns the milliseconds left, zero or less when the deadline has come. What [`Deadline::after`] has rounded up is
@@ -318,7 +324,7 @@ impl Deadline {
     pub fn remaining_ms(self, now: Now) -> i64 {
         let at_ms = (self.0 >> 1) as i64;
         match self.is_wall() {
-            true => at_ms.saturating_sub(now.wall_ms),
+            true => at_ms.saturating_sub(now.wall_ms()),
             false => at_ms.saturating_sub_unsigned(now.next_mono_ms()),
         }
     }
@@ -358,7 +364,7 @@ mod tests {
     fn a_relative_deadline_ignores_a_jump_of_the_wall_clock() {
         let clock = Clock::manual();
         let deadline = Deadline::after(clock.now(), 1000);
-        clock.set_wall_ms(clock.now().wall_ms + 3_600_000);
+        clock.set_wall_ms(clock.now().wall_ms() + 3_600_000);
         assert!(!deadline.is_due(clock.now()));
         clock.advance(Duration::from_millis(1000));
         assert!(deadline.is_due(clock.now()));
@@ -367,7 +373,7 @@ mod tests {
     #[test]
     fn an_absolute_deadline_follows_the_wall_clock() {
         let clock = Clock::manual();
-        let at = clock.now().wall_ms + 1000;
+        let at = clock.now().wall_ms() + 1000;
         let deadline = Deadline::at_wall_ms(at);
         assert_eq!(deadline.wall_ms(clock.now()), at);
         clock.set_wall_ms(at);

@@ -46,7 +46,15 @@ impl Scratch {
 
     /// Makes room for the next read; what a large request left behind is given back. A small buffer doubles, a large one
     /// grows by a quarter, and for a large argument the decoder has made room already.
+    #[inline]
     pub fn prepare_input(&mut self) {
+        match self.input.is_empty() && self.input.capacity() <= INPUT_KEEP_MAX {
+            true => self.input.reserve(READ_LEN),
+            false => self.prepare_used_input(),
+        }
+    }
+
+    fn prepare_used_input(&mut self) {
         let len = self.input.len();
         if self.codec.requests.has_room_for_bulk(&self.input) {
             return;

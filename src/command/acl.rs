@@ -264,7 +264,7 @@ fn log(call: &mut Call<'_>) -> Result<()> {
     }
     let count = word.map_or(Some(LOG_SHOWN), parse_int).ok_or(Error::NotInteger)?;
     let shown = log.entries().take(usize::try_from(count).unwrap_or(0));
-    let now_ms = call.view.now().wall_ms;
+    let now_ms = call.view.now().wall_ms();
     call.reply.array(shown.len());
     shown.for_each(|entry| show_entry(&mut call.reply, entry, now_ms));
     Ok(())
@@ -387,6 +387,6 @@ fn note(server: &Namespace, config: &Config, session: &Session, why: (Reason, Co
     };
     counter.fetch_add(1, Relaxed);
     let now = server.clock.now();
-    let entry = Entry::new(why, object, user, now.wall_ms, session.info.line(now, 0));
+    let entry = Entry::new(why, object, user, now.wall_ms(), session.info.line(now, 0));
     server.acl.log.lock().note(entry, config.acllog_max_len);
 }

@@ -84,7 +84,7 @@ impl Call<'_> {
     pub fn present(&self) -> Now {
         match self.is_nested() {
             true => self.server.clock.now(),
-            false => self.now().later_by_us(self.gauge.ns_since(self.read_at).div_ceil(1000)),
+            false => self.now().later_by_us(self.gauge.ns_since(self.read_at).saturating_add(999) / 1000),
         }
     }
 

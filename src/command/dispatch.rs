@@ -107,11 +107,11 @@ impl<'n> Turn<'n> {
     #[inline]
     fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> Hold<'n>) {
         if self.hold.is_none() {
-            let hold = take(&self.server.store);
-            if hold.has_waited() {
+            // Made where it stays: a hold is long, and to move it costs as much as to take it.
+            let has_waited = self.hold.get_or_insert_with(|| take(&self.server.store)).has_waited();
+            if has_waited {
                 self.read_time();
             }
-            self.hold = Some(hold);
         }
     }
 
@@ -152,8 +152,8 @@ impl<'n> Turn<'n> {
         }
     }
 
-    /// Carries out, queues or refuses request `index` of a plan. Returns what is left to do of a long command, which
-    /// the caller finishes with [`Turn::resume`] before the next request.
+    /// Carries out, queues or refuses request `index` of a plan. What is left to do of a long command is put into
+    /// `deferred`; the caller finishes it with [`Turn::resume`] before the next request.
     #[inline]
     pub fn execute(
         &mut self,
@@ -162,30 +162,27 @@ impl<'n> Turn<'n> {
         plan: &Plan,
         index: usize,
         out: &mut Output,
-    ) -> Deferred {
-        let mut deferred = None;
+        deferred: &mut Deferred,
+    ) {
         match plan.steps[index].command {
             Some(command) if is_admitted(session, command, request) => {
                 if self.is_limited
                     && let Some(error) = self.limit_reached(session, command, request)
                 {
-                    self.turn_away(session, request, Some(command), &error, out);
-                    return None;
+                    return self.turn_away(session, request, Some(command), &error, out);
                 }
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
                     if self.server.store.seat().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
-                        self.turn_away(session, request, Some(command), &busy(self.server), out);
-                        return None;
+                        return self.turn_away(session, request, Some(command), &busy(self.server), out);
                     }
                     queue(session, command, request, out);
                 } else {
-                    self.call(session, command, request, plan.hashes_of(index), out, &mut deferred);
+                    self.call(session, command, request, plan.hashes_of(index), out, deferred);
                 }
             }
             command => self.refuse_request(session, request, command, out),
         }
-        deferred
     }
 
     /// Pays attention to what few clients need: that its calls do not count as uses of keys, and, for one that tracks keys,
@@ -207,21 +204,21 @@ impl<'n> Turn<'n> {
         plan: &Plan,
         index: usize,
         out: &mut Output,
-    ) -> Deferred {
+        deferred: &mut Deferred,
+    ) {
         if self.is_limited && self.server.store.pressure().is_over() && session.is_pushed_to() {
             self.relieve();
             session.take_pushes(out); // of keys that go before the command is even looked at
         }
-        let deferred = self.execute_watched(session, request, plan, index, out);
+        self.execute_watched(session, request, plan, index, out, deferred);
         if matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Move(_) | Later::Pause)) {
-            return deferred;
+            return;
         }
         let is_about_client = plan.steps[index].command.is_some_and(|command| command.name.starts_with("client"));
         if session.transaction.is_none() && !is_about_client {
             session.info.tracking.lower(CACHING);
         }
         session.take_pushes(out); // of its own doings, which belong right behind the reply
-        deferred
     }
 
     fn execute_watched(
@@ -231,26 +228,27 @@ impl<'n> Turn<'n> {
         plan: &Plan,
         index: usize,
         out: &mut Output,
-    ) -> Deferred {
+        deferred: &mut Deferred,
+    ) {
         let before = out.mark();
         let command = plan.steps[index].command;
         let admitted = command.filter(|command| is_admitted(session, command, request));
         if let Some(command) = admitted.filter(|command| session.allows(command)) {
             if self.is_held_back(session, command, request) {
                 session.last_command = Some(command);
-                return Some(Later::Pause);
+                *deferred = Some(Later::Pause);
+                return;
             }
             session.replies.begin_request();
-            let deferred = self.execute(session, request, plan, index, out);
+            self.execute(session, request, plan, index, out, deferred);
             if !matches!(deferred, Some(Later::Slices(_) | Later::Wait(_) | Later::Move(_))) {
                 session.replies.end_request(out, before, Some(command));
             }
-            return deferred;
+            return;
         }
         session.replies.begin_request();
         self.refuse_request(session, request, command, out);
         session.replies.end_request(out, before, None);
-        None
     }
 
     /// Returns whether CLIENT PAUSE holds a request back.
@@ -381,7 +379,6 @@ impl<'n> Turn<'n> {
     ) {
         let (server, config) = (self.server, self.config);
         let is_exclusive = command.command.flags & EXCLUSIVE != 0;
-        let is_special = command.command.flags & (EXCLUSIVE | ADMIN) != 0;
         if self.gauge.begin() >= self.stale_at {
             self.read_time();
         }
@@ -391,9 +388,9 @@ impl<'n> Turn<'n> {
         }
         self.take_gate(|store| store.hold(1));
         let Some(hold) = &mut self.hold else { return };
-        let (is_refused, is_shared) = (matches!(hold, Hold::Refused), matches!(hold, Hold::Shared(_)));
+        let is_shared = matches!(hold, Hold::Shared(_));
         // Few commands are served while a script runs for too long, and none that touches a key.
-        if is_refused && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
+        if matches!(hold, Hold::Refused) && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.hold = None;
             return self.turn_away(session, request, Some(command), &busy(self.server), out);
         }
@@ -422,21 +419,26 @@ impl<'n> Turn<'n> {
             }
             run(&mut call);
         }
-        if is_special {
-            self.follow_limit(); // it may have been CONFIG SET
+        if command.command.flags & (EXCLUSIVE | ADMIN) != 0 {
+            self.follow_up(session, is_exclusive, deferred);
         }
-        if is_exclusive {
-            self.read_time();
+    }
+
+    /// Does what is to be done after a call of the few commands that hold the store alone or change settings.
+    fn follow_up(&mut self, session: &mut Session, is_exclusive: bool, deferred: &mut Deferred) {
+        self.follow_limit(); // it may have been CONFIG SET
+        if !is_exclusive {
+            return;
         }
-        if is_exclusive && !server.store.is_alone() || is_refused {
-            self.hold = None; // others have waited long enough, or the script has ended by now
+        self.read_time();
+        if !self.server.store.is_alone() {
+            self.hold = None; // others have waited long enough
         }
-        if is_exclusive && std::mem::take(&mut session.turn_is_over) {
+        if std::mem::take(&mut session.turn_is_over) {
             *deferred = Some(Later::NewTurn);
         }
     }
 
-    #[cold]
     fn follow_limit(&mut self) {
         let pressure = self.server.store.pressure();
         self.is_limited = self.server.is_limited();

@@ -88,10 +88,10 @@ impl Options {
     /// Returns when a key ends, if ever, that has so many milliseconds, or ends then; `None` when that has passed.
     fn life(&self, ttl_ms: i64, now: Now) -> Option<Option<Deadline>> {
         // Redis adds without looking: a time beyond all times lies in the past.
-        let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms) };
+        let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms()) };
         match ttl_ms {
             0 => Some(None),
-            _ if end_ms <= now.wall_ms => None,
+            _ if end_ms <= now.wall_ms() => None,
             _ if self.is_absolute => Some(Some(Deadline::at_wall_ms(ttl_ms))),
             _ => Some(Some(Deadline::after(now, ttl_ms.unsigned_abs()))),
         }

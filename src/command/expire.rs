@@ -140,7 +140,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
         Some(current) => condition.allows(end_ms, current.map(|deadline| deadline.wall_ms(now))),
     };
     if allowed {
-        if end_ms <= now.wall_ms {
+        if end_ms <= now.wall_ms() {
             call.view.remove(key);
         } else {
             let deadline = match since {
@@ -164,7 +164,7 @@ fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Con
 fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i64, i64)> {
     let span_ms = number.checked_mul(unit_ms)?;
     let end_ms = match since {
-        Since::Now => span_ms.checked_add(now.wall_ms)?,
+        Since::Now => span_ms.checked_add(now.wall_ms())?,
         Since::Epoch => span_ms,
     };
     Some((span_ms, end_ms))

@@ -172,7 +172,7 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "current_save_keys_total", 0);
     field(text, "rdb_changes_since_last_save", all_totals(call).changes);
     field(text, "rdb_bgsave_in_progress", 0);
-    field(text, "rdb_last_save_time", call.server.started.wall_ms.div_euclid(1000));
+    field(text, "rdb_last_save_time", call.server.started.wall_ms().div_euclid(1000));
     field(text, "rdb_last_bgsave_status", "ok");
     field(text, "rdb_last_bgsave_time_sec", -1);
     field(text, "rdb_current_bgsave_time_sec", -1);

@@ -66,7 +66,7 @@ pub(super) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
         return Err(Error::other("timeout is negative"));
     }
     // Redis adds the time of day, which must not overflow.
-    if ms > i64::MAX - now.wall_ms {
+    if ms > i64::MAX - now.wall_ms() {
         return Err(Error::other("timeout is out of range"));
     }
     Ok(if ms > 0 { now.mono_ms() + ms as u64 } else { NEVER })

@@ -154,7 +154,7 @@ impl Output {
             sealed.shrink_to_fit();
             self.push_chunk(sealed.into());
         }
-        if self.chunks.is_empty() {
+        if self.chunks.is_empty() && self.chunks.capacity() > 0 {
             self.chunks = VecDeque::new();
         }
     }

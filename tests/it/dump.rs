@@ -39,7 +39,7 @@ fn a_restored_key_ends_when_it_was_told_to() {
     client.call("SET k v");
     let payload = dump(&mut client, "k");
     assert_eq!(restore(&mut client, "relative", "1000", &payload, ""), "+OK");
-    let wall_ms = server.server().namespace().clock.now().wall_ms;
+    let wall_ms = server.server().namespace().clock.now().wall_ms();
     assert_eq!(restore(&mut client, "absolute", &(wall_ms + 1000).to_string(), &payload, "ABSTTL"), "+OK");
     client.expect(&[("PTTL relative", ":1000"), ("PTTL absolute", ":1000")]);
     // Somebody sets the date: only the absolute time comes nearer.

@@ -335,7 +335,7 @@ fn a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lock_with_a_time_to_live
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     let server = TestServer::start();
     let mut client = server.client();
-    let wall_ms = server.server().namespace().clock.now().wall_ms;
+    let wall_ms = server.server().namespace().clock.now().wall_ms();
     for jump_ms in [DAY_MS, -DAY_MS] {
         client.expect(&[("SET lock.foo me NX PX 3000", "+OK"), ("SET lock.bar me NX EX 3", "+OK")]);
         server.server().set_wall_ms(wall_ms + jump_ms);

@@ -187,7 +187,7 @@ fn walks_do_not_show_keys_that_have_ended() {
     assert_eq!(scan_all(&mut client, "", |_| {}), ["stays"]);
     client.expect(&[("KEYS *", "*1 $5 stays")]);
     // An absolute deadline that the wall clock has passed without a sweep is invisible too.
-    let wall_ms = server.server().namespace().clock.now().wall_ms;
+    let wall_ms = server.server().namespace().clock.now().wall_ms();
     client.call(&format!("SET dated v PXAT {}", wall_ms + 1000));
     server.server().namespace().clock.set_wall_ms(wall_ms + 2000);
     assert_eq!(scan_all(&mut client, "", |_| {}), ["stays"]);

@@ -83,7 +83,9 @@ impl Expiry<'_> {
             return Ok(Deadline::at_wall_ms(time_ms));
         }
         // Redis counts from 1970 throughout, and refuses what that makes too large; here there would be room.
-        now.wall_ms.checked_add(time_ms).ok_or(Error::InvalidExpire(command))?;
+        if time_ms > i64::MAX / 2 {
+            now.wall_ms().checked_add(time_ms).ok_or(Error::InvalidExpire(command))?;
+        }
         Ok(Deadline::after(now, time_ms.unsigned_abs()))
     }
 }
