@@ -4,6 +4,8 @@
 //! cargo bench --bench versus [-- [--quick] [--only SECTION[,SECTION]] [--rounds N]]
 //! ```
 //!
+//! Section `earlier` compares with another build of keylatch, whose binary the variable `KEYLATCH_EARLIER` names.
+//!
 //! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
 //! the PATH, and a null server that answers `+OK` to anything shows what is left to gain. Every server has its defaults,
 //! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables go into BENCHMARKS.md

@@ -62,6 +62,7 @@ pub struct Line {
 fn colour(server: Kind) -> RGBColor {
     match server {
         Kind::Keylatch => RGBColor(0, 114, 178),
+        Kind::Earlier => RGBColor(86, 180, 233),
         Kind::Redis => RGBColor(213, 94, 0),
         Kind::Null => RGBColor(120, 120, 120),
         Kind::Valkey => RGBColor(0, 158, 115),

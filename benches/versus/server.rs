@@ -29,6 +29,8 @@ pub enum Protocol {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Keylatch,
+    /// Another build of keylatch, to compare this one with.
+    Earlier,
     Redis,
     Null,
     Valkey,
@@ -36,14 +38,18 @@ pub enum Kind {
     Memcached,
 }
 
+/// Names the binary that is [`Kind::Earlier`].
+const EARLIER: &str = "KEYLATCH_EARLIER";
+
 impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Keylatch, Kind::Redis, Kind::Null, Kind::Valkey, Kind::Pogocache, Kind::Memcached];
+    pub const ALL: [Kind; 7] =
+        [Kind::Keylatch, Kind::Earlier, Kind::Redis, Kind::Null, Kind::Valkey, Kind::Pogocache, Kind::Memcached];
 
     /// Returns the name in tables, plots and figures.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Keylatch => "keylatch",
+            Kind::Earlier => "earlier",
             Kind::Redis => "redis",
             Kind::Null => "null",
             Kind::Valkey => "valkey",
@@ -75,7 +81,7 @@ impl Kind {
     /// Returns the program to look for on the PATH, for those that this project does not build.
     fn program(self) -> Option<&'static str> {
         match self {
-            Kind::Keylatch | Kind::Null => None,
+            Kind::Keylatch | Kind::Earlier | Kind::Null => None,
             Kind::Redis => Some("redis-server"),
             Kind::Valkey => Some("valkey-server"),
             Kind::Pogocache => Some("pogocache"),
@@ -87,7 +93,7 @@ impl Kind {
     fn options(self, port: u16) -> Vec<String> {
         let port = port.to_string();
         let options: &[&str] = match self {
-            Kind::Keylatch => &["--port", &port, "--bind", "127.0.0.1"],
+            Kind::Keylatch | Kind::Earlier => &["--port", &port, "--bind", "127.0.0.1"],
             Kind::Redis | Kind::Valkey => &["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
             Kind::Null => &[&port],
             Kind::Pogocache => &["-h", "127.0.0.1", "-p", &port],
@@ -116,6 +122,7 @@ impl Peer {
         for kind in Kind::ALL {
             let program = match (kind, kind.program()) {
                 (Kind::Null, _) => Some(build_null_server()?),
+                (Kind::Earlier, _) => std::env::var_os(EARLIER).map(PathBuf::from),
                 (_, None) => Some(PathBuf::from(env!("CARGO_BIN_EXE_keylatch"))),
                 (_, Some(name)) => on_path(name),
             };
@@ -250,15 +257,17 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// Asks a program for its version: the first word of its answer that begins with a digit.
+/// Asks a program for its version: the first word of its answer that begins with a digit; of keylatch the last one, because
+/// the first is that of the Redis it stands for.
 fn version(kind: Kind, program: &Path) -> String {
     let options: &[&OsStr] = if kind == Kind::Null { return String::new() } else { &[OsStr::new("--version")] };
     let Ok(output) = Command::new(program).args(options).output() else { return String::new() };
     let text = String::from_utf8_lossy(&output.stdout);
-    let words = text.split([' ', '=', '\n']);
-    words
-        .map(|word| word.trim_start_matches('v'))
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-        .unwrap_or_default()
-        .to_owned()
+    let words = text.split([' ', '=', '\n']).map(|word| word.trim_start_matches('v'));
+    let mut numbers = words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let number = match kind {
+        Kind::Keylatch | Kind::Earlier => numbers.next_back(),
+        _ => numbers.next(),
+    };
+    number.unwrap_or_default().to_owned()
 }

@@ -40,6 +40,58 @@ pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
     })
 }
 
+/// The workloads that an earlier build is compared by.
+const COMPARED: [&str; 2] = ["SET", "GET"];
+
+pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
+    let servers = context.start(|kind| matches!(kind, Kind::Keylatch | Kind::Earlier))?;
+    let [now, earlier] = &servers[..] else {
+        println!("nothing to compare with: no variable names the binary of an earlier build");
+        return Ok(());
+    };
+    let head = [
+        "test",
+        "P",
+        "req/s earlier",
+        "req/s",
+        "x",
+        "CPU us/req earlier",
+        "CPU us/req",
+        "x",
+        "p99 ms earlier",
+        "p99 ms",
+    ];
+    let mut table = Table::new(&head);
+    for workload in COMMANDS.iter().filter(|workload| COMPARED.contains(&workload.name)) {
+        for &depth in workload.depths {
+            println!("{} P={depth}", workload.name);
+            let samples = interleaved(&[now, earlier], context.effort.rounds, |server| {
+                fill(server, &SET, 0..KEYS, VALUE_LEN)?;
+                redis_benchmark::load(server, workload, depth, 50_000 * depth.min(12))
+            })?;
+            let (now, earlier) = (Sample::median(&samples[0]), Sample::median(&samples[1]));
+            table.row([
+                workload.name.to_owned(),
+                depth.to_string(),
+                format!("{:.0}", earlier.per_second),
+                format!("{:.0}", now.per_second),
+                ratio(now.per_second, earlier.per_second),
+                number(earlier.cpu_us),
+                number(now.cpu_us),
+                ratio(now.cpu_us, earlier.cpu_us),
+                number(earlier.p99_ms),
+                number(now.p99_ms),
+            ]);
+        }
+    }
+    let how = format!(
+        "this build beside an earlier one, by `redis-benchmark`, {CLIENTS} clients, {KEYS} keys, values of {VALUE_LEN} bytes, \
+         each row the median of {} interleaved rounds.",
+        context.effort.rounds
+    );
+    context.publish(section, &how, &table.markdown())
+}
+
 fn table(
     context: &mut Context,
     section: &str,

@@ -30,6 +30,7 @@ pub struct Section {
 pub const SECTIONS: &[Section] = &[
     Section { name: "redis-benchmark", about: "commands, loaded by redis-benchmark", run: commands::redis_benchmark },
     Section { name: "commands", about: "commands, loaded by our generator", run: commands::own },
+    Section { name: "earlier", about: "this build beside an earlier one", run: commands::earlier },
     Section { name: "depth", about: "cost against pipeline depth", run: curves::depth },
     Section { name: "keys", about: "cost against the number of keys", run: keys::cost },
     Section { name: "memory", about: "bytes per key against the number of keys", run: keys::memory },
