@@ -3,6 +3,9 @@
 //! It is a drop-in for string workloads, a test double for CI and a lock server for small
 //! deployments. This crate is the server as a library; the binary is a thin caller.
 //!
+//! Public are [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. All other modules are there for the project's own
+//! binary, tests and benchmarks: the documentation leaves them out, and they may change with every version.
+//!
 //! # Data flow
 //!
 //! ```text
@@ -51,58 +54,92 @@
 //! # }
 //! ```
 
+#[doc(hidden)]
 pub mod acl;
 mod backlog;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
 pub mod clients;
 pub mod clock;
+#[doc(hidden)]
 pub mod command;
 pub mod config;
+#[doc(hidden)]
 pub mod connection;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod daemon;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod dial;
+#[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
 pub mod executor;
+#[doc(hidden)]
 pub mod glob;
+#[doc(hidden)]
 pub mod handshakes;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod healthcheck;
 mod heap;
+#[doc(hidden)]
 pub mod listening;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod logging;
+#[doc(hidden)]
 pub mod mailbox;
+#[doc(hidden)]
 pub mod namespace;
+#[doc(hidden)]
 pub mod notify;
+#[doc(hidden)]
 pub mod observe;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod oom;
+#[doc(hidden)]
 pub mod panics;
+#[doc(hidden)]
 pub mod pause;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod process;
+#[doc(hidden)]
 pub mod pubsub;
+#[doc(hidden)]
 pub mod rdb;
 #[cfg(feature = "binary")]
+#[doc(hidden)]
 pub mod redis_cli;
 mod resident;
 pub mod resp;
+#[doc(hidden)]
 pub mod scratch;
 #[cfg(feature = "lua")]
+#[doc(hidden)]
 pub mod script;
 pub mod server;
+#[doc(hidden)]
 pub mod session;
+#[doc(hidden)]
 pub mod shutdown;
+#[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
 pub mod timer;
 #[cfg(feature = "tls")]
+#[doc(hidden)]
 pub mod tls;
+#[doc(hidden)]
 pub mod tracking;
 #[cfg(not(feature = "tls"))]
 mod without_tls;
+#[doc(hidden)]
 pub mod worker;
 
 pub use clock::Clock;

@@ -277,6 +277,7 @@ impl Server {
     }
 
     /// Returns everything the server owns, for inspection.
+    #[doc(hidden)]
     pub fn namespace(&self) -> &Namespace {
         &self.shared.namespace
     }
