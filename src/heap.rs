@@ -5,6 +5,9 @@
 /// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have room to spare.
 pub const SHARED_BYTES_LEN: usize = 32;
 
+/// The two counters in front of what is shared by [`std::sync::Arc`].
+pub const COUNTED_LEN: usize = 16;
+
 /// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a power of
 /// two and the next.
 #[inline]

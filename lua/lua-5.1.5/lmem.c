@@ -71,12 +71,25 @@ void *luaM_toobig (lua_State *L) {
 
 
 /*
+** keylatch: the bytes that allocators set aside for a block: multiples of 16,
+** from 128 on four sizes for each doubling. Asking for all of them, what the
+** host counts is what is held. The collector counts what is needed.
+*/
+static size_t heldsize (size_t size) {
+  size_t unit = 16;
+  if (size >= MAX_SIZET/2) return size;  /* refused anyway */
+  while (unit * 8 < size) unit <<= 1;
+  return (size + unit - 1) & ~(unit - 1);
+}
+
+
+/*
 ** generic allocation routine.
 */
 void *luaM_realloc_ (lua_State *L, void *block, size_t osize, size_t nsize) {
   global_State *g = G(L);
   lua_assert((osize == 0) == (block == NULL));
-  block = (*g->frealloc)(g->ud, block, osize, nsize);
+  block = (*g->frealloc)(g->ud, block, heldsize(osize), heldsize(nsize));
   if (block == NULL && nsize > 0)
     luaD_throw(L, LUA_ERRMEM);
   lua_assert((nsize == 0) == (block == NULL));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::api::hex;
 use super::shebang::{self, Flags};
 use super::vm::Vm;
+use crate::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
 
 /// The name of a script: its SHA1 in lower-case hexadecimal.
 pub type Sha = [u8; 40];
@@ -35,8 +36,8 @@ pub struct Cache {
     uses: u64,
     /// The highest number in use: numbers of evicted scripts are used again.
     numbers: usize,
-    /// Bytes of all texts.
-    text_bytes: usize,
+    /// Bytes of all scripts: texts, names and what is noted of each.
+    script_bytes: usize,
     /// How many scripts were evicted since anybody asked.
     evicted: u64,
 }
@@ -63,6 +64,13 @@ pub struct Script {
     pub number: usize,
     /// What its first line says.
     pub flags: Flags,
+}
+
+impl Script {
+    fn memory(&self) -> usize {
+        let texts = allocation_len(self.name.len()) + allocation_len(self.text.len());
+        allocation_len(COUNTED_LEN + size_of::<Script>()) + texts
+    }
 }
 
 /// Returns the name of a script's text.
@@ -116,9 +124,9 @@ impl Cache {
             Origin::Eval => self.make_recent(sha),
         };
         vm.define(number, function);
-        self.text_bytes += text.len();
         let name = String::from_utf8_lossy(&sha).into_owned();
         let script = Arc::new(Script { name, text: text.into(), number, flags });
+        self.script_bytes += script.memory();
         self.by_sha.insert(sha, Cached { script: script.clone(), recent });
         Ok(script)
     }
@@ -138,7 +146,7 @@ impl Cache {
             && let Some(evicted) = self.by_sha.remove(&oldest.sha)
         {
             self.recent[at] = recent;
-            self.text_bytes -= evicted.script.text.len();
+            self.script_bytes -= evicted.script.memory();
             self.evicted += 1;
             return (evicted.script.number, Some(at));
         }
@@ -165,10 +173,10 @@ impl Cache {
         self.by_sha.is_empty()
     }
 
-    /// Returns how many bytes the cache takes: the texts and what is noted of each.
+    /// Returns how many bytes the cache takes.
     pub fn bytes(&self) -> usize {
-        const EACH: usize = size_of::<(Sha, Cached)>() + size_of::<Script>() + size_of::<Sha>();
-        self.text_bytes + self.by_sha.len() * EACH + self.recent.capacity() * size_of::<Recent>()
+        let tables = hash_map_len::<Sha, Cached>(self.by_sha.capacity()) + list_len::<Recent>(self.recent.capacity());
+        self.script_bytes + tables
     }
 
     /// Returns how many scripts were evicted since this was called before.

@@ -9,6 +9,7 @@ use super::arguments::Arguments;
 use super::raise;
 use super::shebang::{self, Flags};
 use super::vm::Vm;
+use crate::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len, tree_map_len};
 
 /// What names may consist of.
 const NAME_RULE: &str =
@@ -22,8 +23,8 @@ pub struct Libraries {
     functions: HashMap<Vec<u8>, Entry>,
     /// How many functions were ever linked; the next one's number in the interpreter.
     linked: usize,
-    /// Bytes of all texts.
-    code_bytes: usize,
+    /// Bytes of all libraries: texts, names and what is noted of each function.
+    library_bytes: usize,
 }
 
 /// Holds one library.
@@ -88,10 +89,10 @@ impl Libraries {
         self.functions.len()
     }
 
-    /// Returns how many bytes the libraries take: their texts and what is noted of each function.
+    /// Returns how many bytes the libraries take.
     pub fn bytes(&self) -> usize {
-        const EACH: usize = size_of::<(Vec<u8>, Entry)>() + size_of::<Registered>();
-        self.code_bytes + self.by_name.len() * size_of::<(Vec<u8>, Library)>() + self.functions.len() * EACH
+        let functions = hash_map_len::<Vec<u8>, Entry>(self.functions.capacity());
+        self.library_bytes + tree_map_len::<Vec<u8>, Library>(self.by_name.len()) + functions
     }
 
     /// Loads a library and returns its name.
@@ -121,7 +122,7 @@ impl Libraries {
     /// Removes a library; returns whether there was one.
     pub fn delete(&mut self, vm: &Vm, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
-        self.code_bytes -= library.code.len();
+        self.library_bytes -= library.memory();
         for function in &library.functions {
             if let Some(entry) = self.functions.remove(&function.name.to_ascii_lowercase()) {
                 vm.forget(entry.number);
@@ -186,7 +187,7 @@ impl Libraries {
             let entry = Entry { name, number: self.linked, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
         }
-        self.code_bytes += library.code.len();
+        self.library_bytes += library.memory();
         self.by_name.insert(library.name.clone(), library);
     }
 }
@@ -194,6 +195,18 @@ impl Libraries {
 impl Library {
     fn has(&self, function: &[u8]) -> bool {
         self.functions.iter().any(|known| known.name.eq_ignore_ascii_case(function))
+    }
+
+    /// Returns the bytes of its texts, and of its functions with their entries among those of all libraries. Names stand
+    /// in the maps, too.
+    fn memory(&self) -> usize {
+        let function = |function: &Registered| {
+            let (name, description) = (function.name.len(), function.description.as_ref().map_or(0, Vec::len));
+            2 * allocation_len(name) + allocation_len(COUNTED_LEN + name) + allocation_len(description)
+        };
+        let functions = list_len::<Registered>(self.functions.capacity());
+        let texts = 2 * allocation_len(self.name.len()) + allocation_len(self.code.len());
+        texts + functions + self.functions.iter().map(function).sum::<usize>()
     }
 }
 
