@@ -97,6 +97,8 @@ pub struct AllocatorStats {
     pub muzzy: usize,
     /// Has it give back the pages it does not use; returns whether that went well.
     pub purge: fn() -> bool,
+    /// Does something without the calling thread's cache of places that it has freed.
+    pub without_cache: fn(&mut dyn FnMut()),
     /// Returns what it says of itself, in its own words.
     pub report: fn() -> String,
 }
@@ -414,6 +416,7 @@ impl Namespace {
         let mut relief = self.store.relieve(hold, now, evicted_keys(tenacity));
         let evicted = usize::try_from(before - pressure.held()).unwrap_or(0);
         self.resident.note_evicted(evicted, pressure, self.allocator);
+        self.resident.compact(pressure, || self.store.compact(hold));
         if relief == Relief::None && pressure.loss() > 0 {
             // Nobody is refused for what the allocator loses.
             pressure.set_loss(0);

@@ -20,6 +20,7 @@ use crate::config::{SetError, Supervisor, start_warnings, system_text};
 use crate::daemon::{self, Side};
 use crate::listening::{ListenError, has_plain_port, takes_free_port};
 use crate::logging::Log;
+use crate::namespace::Settings;
 use crate::oom::OomAdjustment;
 use crate::shutdown::shut_down;
 use crate::{Config, Server, worker};
@@ -59,7 +60,7 @@ impl From<io::Error> for Failure {
 /// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. Says, once it is ready on a port that was
 /// free to choose, which one, by a line of JSON. Must be called before the process has a second thread.
 pub fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
-    if !config.daemonize || is_supervised(config.supervised) {
+    if !config.daemonize || config.supervised.in_charge().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
         let served = serve_process(config, config_file, ready);
         return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);
@@ -89,17 +90,6 @@ fn fail(failure: &Failure, console: Console) -> ExitCode {
         (console.complain)(&failure.cause.to_string());
     }
     ExitCode::FAILURE
-}
-
-/// Returns whether a supervisor has started the process and wants it in the foreground, as Redis finds it out.
-fn is_supervised(supervisor: Supervisor) -> bool {
-    let is_set = |variable: &str| std::env::var_os(variable).is_some();
-    match supervisor {
-        Supervisor::No => false,
-        Supervisor::Systemd => is_set("NOTIFY_SOCKET"),
-        Supervisor::Upstart => is_set("UPSTART_JOB"),
-        Supervisor::Auto => is_set("NOTIFY_SOCKET") || is_set("UPSTART_JOB"),
-    }
 }
 
 /// jemalloc's threads, which give memory back, stay behind in the process that has forked.
@@ -203,23 +193,30 @@ fn files_for_clients(clients: u32) -> u32 {
     u32::try_from(raised.saturating_sub(RESERVED_FILES)).unwrap_or(clients).max(1)
 }
 
-/// Does what a change of settings means to the process.
-fn follow_settings(log: &Log, oom: &OomAdjustment, old: &Config, new: &Config) -> Result<(), SetError> {
+/// Does what a change of settings means to the process, each step by itself: those before one that is refused are undone.
+fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
     let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
-    if old.dir != new.dir {
-        std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause)))?;
-    }
-    if old.maxclients != new.maxclients {
-        let enough = files_for_clients(new.maxclients);
-        if enough != new.maxclients {
-            let reason = "The operating system is not able to handle the specified number of clients, try with";
-            return Err(refused("maxclients", format!("{reason} {enough}")));
+    settings.on_change(move |old, new| match old.dir == new.dir {
+        true => Ok(()),
+        false => std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause))),
+    });
+    settings.on_change(move |old, new| {
+        if old.maxclients != new.maxclients {
+            let enough = files_for_clients(new.maxclients);
+            if enough != new.maxclients {
+                let reason = "The operating system is not able to handle the specified number of clients, try with";
+                return Err(refused("maxclients", format!("{reason} {enough}")));
+            }
         }
-    }
-    if old.loglevel != new.loglevel {
-        log.set_level(new.loglevel);
-    }
-    oom.follow(old, new)
+        Ok(())
+    });
+    settings.on_change(move |old, new| {
+        if old.loglevel != new.loglevel {
+            log.set_level(new.loglevel);
+        }
+        Ok(())
+    });
+    settings.on_change(move |old, new| oom.follow(old, new));
 }
 
 fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
@@ -236,7 +233,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         let oom = OomAdjustment::default();
         // A refusal is logged, and no reason not to start.
         let _ = oom.apply(&server.namespace().settings.current());
-        server.namespace().settings.on_change(move |old, new| follow_settings(&log, &oom, old, new));
+        follow_settings(&server.namespace().settings, log, oom);
         info!("Server initialized");
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
@@ -365,6 +362,7 @@ fn jemalloc_stats() -> crate::namespace::AllocatorStats {
         resident: stats::resident::read().unwrap_or_default(),
         muzzy: muzzy_pages() * PAGE_LEN,
         purge: purge_jemalloc,
+        without_cache: without_thread_cache,
         report: report_jemalloc,
     }
 }
@@ -395,6 +393,19 @@ fn purge_jemalloc() -> bool {
         is_purged &= set(0).and_then(|()| set(kept_ms)).is_ok();
     }
     is_purged
+}
+
+/// Does something while this thread has no cache of places that it has freed. Places are then taken where the allocator fills
+/// its pages, and given back there.
+#[cfg(feature = "jemalloc")]
+fn without_thread_cache(act: &mut dyn FnMut()) {
+    use tikv_jemalloc_ctl::{Access, AsName};
+    let set = |is_enabled: bool| b"thread.tcache.enabled\0"[..].name().write(is_enabled);
+    let is_switched = set(false).is_ok();
+    act();
+    if is_switched && set(true).is_err() {
+        warn!("failed to switch the allocator's cache on again");
+    }
 }
 
 #[cfg(feature = "jemalloc")]

@@ -3,6 +3,7 @@
 //! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`],
 //! which the session keeps up to date.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
@@ -83,8 +84,8 @@ impl Transaction {
 pub struct Watch {
     /// Raised by the store when one of the keys changes.
     pub flag: WatchFlag,
-    /// The keys, each with its database.
-    pub keys: Vec<(usize, Box<[u8]>)>,
+    /// The keys, each with its database: in order, so that each of many is found quickly.
+    pub keys: BTreeSet<(usize, Box<[u8]>)>,
 }
 
 /// Says whether replies are written; CLIENT REPLY changes it. What is pushed is written in any case.

@@ -202,9 +202,8 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
         let key = call.args.key()?;
         let watch = &mut call.session.watch;
         let watched = (call.session.db, Box::from(key.bytes));
-        if !watch.keys.contains(&watched) {
+        if watch.keys.insert(watched) {
             call.view.watch(key, &watch.flag);
-            watch.keys.push(watched);
             call.session.info.add_names_len(key.bytes.len() as isize);
         }
     }

@@ -184,6 +184,23 @@ choice_fields! {
     }
 }
 
+impl Supervisor {
+    /// Returns the name of the supervisor that has started the process, as the environment tells: `systemd` or `upstart`.
+    pub fn in_charge(self) -> Option<&'static str> {
+        let find = |names: &[(&'static str, &str)]| {
+            names.iter().find(|(_, variable)| std::env::var_os(variable).is_some()).map(|(name, _)| *name)
+        };
+        const UPSTART: (&str, &str) = ("upstart", "UPSTART_JOB");
+        const SYSTEMD: (&str, &str) = ("systemd", "NOTIFY_SOCKET");
+        match self {
+            Supervisor::No => None,
+            Supervisor::Systemd => find(&[SYSTEMD]),
+            Supervisor::Upstart => find(&[UPSTART]),
+            Supervisor::Auto => find(&[UPSTART, SYSTEMD]),
+        }
+    }
+}
+
 impl Allowance {
     /// Decides about a client that is on this machine, or is not.
     pub fn allows(self, is_local: bool) -> bool {

@@ -303,10 +303,24 @@ impl Entry {
         renamed.used_as(self.usage())
     }
 
+    /// Moves to where the allocator has room now. Returns the place that it has left, which holds nothing of it any more.
+    pub fn relocate(&mut self) -> Self {
+        let Header { kind, slack, value_len, .. } = *self.header();
+        let value = self.area(self.value_at(), value_len as usize);
+        let moved = Self::build(self.key(), value, self.deadline(), kind, slack as usize).used_as(self.usage());
+        self.header_mut().kind &= !BOXED; // the box, if any, has moved
+        std::mem::replace(self, moved)
+    }
+
     /// Returns the bytes this entry takes from the allocator, boxed value included.
     pub fn memory(&self) -> usize {
         let boxed = |Value::Text(text): &Value| allocation_len(size_of::<Value>()) + text.memory();
         allocation_len(self.size()) + self.value().map_or(0, boxed)
+    }
+
+    /// Returns the bytes of the allocation with the key.
+    pub fn own_memory(&self) -> usize {
+        allocation_len(self.size())
     }
 
     /// Returns where the entry lies, for prefetching and nothing else.

@@ -6,7 +6,8 @@
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
 //!   commands, a long batch does so too ([`Store::hold`]).
-//! - Who frees memory ([`Store::relieve`]) takes the evictor between the gate and a shard.
+//! - Who frees memory ([`Store::relieve`]) takes the evictor between the gate and a shard, and who moves entries
+//!   ([`Store::compact`]) the cursor.
 //! - Nothing else takes two locks, and nothing awaits while it holds one.
 //!
 //! Invariant: a key is read and changed only through a [`View`].
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Now;
 
+mod compact;
 pub mod entry;
 pub mod event;
 pub mod evict;
@@ -71,6 +73,8 @@ pub struct Store {
     pressure: Arc<Pressure>,
     herald: Arc<Herald>,
     evictor: Mutex<Evictor>,
+    /// Where the entries are that move next.
+    compacting: Mutex<compact::Cursor>,
     /// How many threads execute commands.
     threads: usize,
 }
@@ -138,7 +142,8 @@ impl Store {
         };
         let databases = Databases((0..databases).map(database).collect());
         let evictor = Mutex::new(Evictor::new(hasher.clone()));
-        Store { gate: Gate::new(databases), hasher, alarm, pressure, herald, evictor, threads }
+        let compacting = Mutex::default();
+        Store { gate: Gate::new(databases), hasher, alarm, pressure, herald, evictor, compacting, threads }
     }
 
     /// Returns who has it told what happens to keys.

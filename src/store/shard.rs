@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::compact::Moved;
 use super::entry::Entry;
 use super::event::{Event, Herald};
 use super::expire::{Alarm, DeadlineTree, NEVER};
@@ -17,7 +18,7 @@ use super::table::{Hasher, Table};
 use super::usage::Dice;
 use super::value::Form;
 use crate::clock::{Deadline, Now};
-use crate::heap::{allocation_len, hash_map_len, list_len};
+use crate::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
 
 /// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
@@ -493,6 +494,19 @@ impl Shard {
         true
     }
 
+    /// Moves entries from a bucket on until that is enough; see [`Store::compact`](super::Store::compact). Returns the bucket
+    /// to go on with, unless that was the last.
+    pub fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
+        for bucket in first..self.table.buckets() {
+            if moved.is_enough() {
+                return Some(bucket);
+            }
+            let growth = self.table.move_entries(bucket, moved);
+            self.resized(growth);
+        }
+        None
+    }
+
     /// Takes note of every change of a key, whatever made it.
     #[inline]
     fn changed(&mut self, key: &[u8], event: Event) {
@@ -602,7 +616,8 @@ fn note_use(entry: &Entry, pressure: &Pressure, dice: &mut Dice, now: Now) {
 
 /// Returns what a session takes to remember that it watches a key.
 fn watch_len(key: &[u8]) -> usize {
-    allocation_len(key.len()) + size_of::<(usize, Box<[u8]>)>()
+    const MANY: usize = 1000;
+    allocation_len(key.len()) + tree_map_len::<(usize, Box<[u8]>), ()>(MANY) / MANY
 }
 
 #[inline]

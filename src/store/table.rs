@@ -18,6 +18,7 @@
 
 use ahash::RandomState;
 
+use super::compact::Moved;
 use super::entry::Entry;
 
 /// How many positions a scan of one table has; a cursor is below this.
@@ -192,6 +193,24 @@ impl Table {
         while let Some(current) = bucket {
             current.slots.iter().flatten().for_each(&mut visit);
             bucket = current.overflow.as_deref();
+        }
+    }
+
+    /// Moves the entries of a bucket to where the allocator has room now. Returns how many bytes
+    /// more they take then.
+    pub fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
+        let (mut bucket, mut growth) = (self.bucket_mut(bucket), 0);
+        loop {
+            for entry in bucket.slots.iter_mut().flatten() {
+                let left = entry.relocate();
+                moved.bytes += left.own_memory();
+                growth += entry.own_memory() as isize - left.own_memory() as isize;
+                moved.left.push(left);
+            }
+            match &mut bucket.overflow {
+                Some(next) => bucket = next,
+                None => return growth,
+            }
         }
     }
 

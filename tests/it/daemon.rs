@@ -144,7 +144,12 @@ fn a_server_that_a_supervisor_has_started_stays_in_the_foreground() {
     let mut command = daemonized();
     command.env("NOTIFY_SOCKET", &socket).args(["--supervised", "auto", "--port", "0", "--bind", "127.0.0.1"]);
     // The address is read from the child itself, whose process id it tells.
-    Process::run(&mut command).client().expect(&[("PING", "+PONG")]);
+    let mut process = Process::run(&mut command);
+    assert_eq!(process.client().info("process_supervised"), "systemd");
+    let mut command = Command::new(binary());
+    command.env_remove("NOTIFY_SOCKET").args(["--supervised", "systemd", "--port", "0", "--bind", "127.0.0.1"]);
+    let mut process = Process::run(&mut command);
+    assert_eq!(process.client().info("process_supervised"), "no", "nobody named a socket");
 }
 
 #[test]

@@ -142,6 +142,7 @@ fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
     command.env("NOTIFY_SOCKET", &path).args(["--supervised", "systemd", "--port", "0", "--bind", "127.0.0.1"]);
     let mut process = Process::run(&mut command);
     assert_eq!(receive(), "READY=1\n");
+    assert_eq!(process.client().info("process_supervised"), "systemd");
     process.signal("TERM");
     assert_eq!(receive(), "STOPPING=1\n");
     assert!(process.wait().success());

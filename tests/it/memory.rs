@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use crate::harness::{Client, TestServer, encode, wait_until};
+use crate::harness::{Client, Dice, TestServer, encode, wait_until};
 use crate::process::Process;
 
 /// What the server counts, and what its allocator holds, in bytes.
@@ -87,6 +87,24 @@ fn a_limit_on_memory_holds_for_strings_that_grow() {
 }
 
 #[test]
+fn values_of_other_sizes_find_the_memory_that_evicted_ones_have_left() {
+    const LIMIT: usize = 40 << 20;
+    let mut process = Process::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-random"]);
+    let (mut client, mut dice) = (process.client(), Dice::new(3));
+    let value = "x".repeat(4000);
+    for (least, most) in [(10, 100), (250, 1000), (2000, 4000)] {
+        let count = LIMIT / (60 + (least + most) / 2);
+        let mut len = || least + dice.roll((most - least) as u64) as usize;
+        run(&mut client, (0..count).map(|n| format!("SET k:{most}:{} {}", n * 7919 % (4 * count), &value[..len()])));
+    }
+    // Without moving entries together, two thirds of the keys would have to make up for pages that are partly empty.
+    let (used, _) = figures(&mut client);
+    assert!(used > LIMIT as f64 * 0.8, "only {used} bytes are used");
+    let active: f64 = client.info("allocator_active").parse().expect("a number");
+    assert!(active < LIMIT as f64 * 1.3, "{active} bytes of pages");
+}
+
+#[test]
 fn subscriptions_and_messages_that_wait_count_as_used_memory() {
     let mut process = Process::start(&["--client-output-buffer-limit", "pubsub 0 0 0"]);
     let (mut client, mut listener) = (process.client(), Client::connect(process.known_addr()));
@@ -163,6 +181,46 @@ fn requests_that_are_not_complete_count_as_used_memory() {
     let before = figures(&mut client);
     run(&mut queueing, (0..4_000).map(|n| format!("WATCH {n}:{}", "w".repeat(3_000))));
     expect_counted("watched keys", &mut client, before);
+}
+
+#[test]
+fn scripts_and_functions_count_with_all_that_they_hold() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.expect(&[("EVAL return(1) 0", ":1")]);
+    let script =
+        |n: usize| format!("local key = KEYS[1] or 'key:{n}' if redis.call('GET', key) == ARGV[1] then return {n} end");
+    let library = |n: usize, more: &str| {
+        format!("#!lua name=l{n}\n{more}\nredis.register_function('f{n}', function(keys, args) return t and {n} end)")
+    };
+    let filler = |len: usize| "x".repeat(len);
+    let mut load = |what: &str, count: usize, words: &[&str], text: &dyn Fn(usize) -> String| {
+        let before = figures(&mut client);
+        for first in (0..count).step_by(500) {
+            let texts: Vec<String> = (first..(first + 500).min(count)).map(text).collect();
+            let requests: Vec<Vec<&str>> = texts
+                .iter()
+                .map(|text| words.iter().map(|word| if *word == "TEXT" { text } else { *word }).collect())
+                .collect();
+            client.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
+            requests.iter().for_each(|_| {
+                let reply = client.reply();
+                assert!(!reply.starts_with('-'), "{reply}");
+            });
+        }
+        expect_counted(what, &mut client, before);
+    };
+    load("short scripts", 30_000, &["SCRIPT", "LOAD", "TEXT"], &|n| format!("return {n}"));
+    load("scripts", 25_000, &["SCRIPT", "LOAD", "TEXT"], &script);
+    load("long scripts", 3_000, &["SCRIPT", "LOAD", "TEXT"], &|n| format!("return '{}'", filler(n * 3)));
+    load("scripts that were run", 500, &["EVAL", "TEXT", "0"], &|n| format!("return '{}'", filler(20_000 + n * 50)));
+    load("libraries", 16_000, &["FUNCTION", "LOAD", "TEXT"], &|n| library(n, "local t = {}"));
+    load("libraries with tables", 20, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
+        library(n, "local t = {} for i = 1, 10000 do t[i] = {i, 'value:' .. i} end")
+    });
+    load("libraries with names", 80, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
+        library(n, "local t = {} for i = 1, 5000 do t['key:' .. i .. ':' .. #t] = 'value:' .. i end")
+    });
 }
 
 #[test]

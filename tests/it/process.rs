@@ -503,6 +503,12 @@ fn the_directory_and_the_level_of_the_log_change_while_it_runs() {
     let refused = client.call("CONFIG SET loglevel warning maxclients 4000000000");
     assert!(refused.contains("'maxclients') - The operating system is not able to handle"), "{refused}");
     client.expect(&[("CONFIG GET loglevel", "*2 $8 loglevel $5 debug")]);
+    // What was done before one setting is refused is undone.
+    let refused = client.call("CONFIG SET dir / maxclients 4000000000");
+    assert!(refused.contains("'maxclients')"), "{refused}");
+    assert_eq!(std::fs::read_link(format!("/proc/{}/cwd", process.child.id())).expect("Linux"), path);
+    client
+        .expect(&[("CONFIG GET dir", &format!("*2 $3 dir ${} {}", path.display().to_string().len(), path.display()))]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one, or none.
 
-use crate::harness::{TestServer, wait_until};
+use crate::harness::{Client, TestServer, wait_until};
 
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
 const EXEC_SYNTAX: &str = "-EXECABORT Transaction discarded because of: invalid check condition syntax";
@@ -107,6 +107,29 @@ fn an_aborted_exec_drops_the_watches_too() {
     client.expect(&[("EXEC", ABORTED)]);
     server.client().expect(&[("SET k v", OK)]);
     client.expect(&[("MULTI", OK), ("GET k", QUEUED), ("EXEC", "*1 $1 v")]);
+}
+
+#[test]
+fn a_client_may_watch_very_many_keys_and_each_counts_once() {
+    const KEYS: usize = 200_000;
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let keys: Vec<String> = (0..KEYS).map(|n| format!("key:{n}")).collect();
+    let watch: Vec<&str> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    let watching = |client: &mut Client| {
+        let line = client.call("CLIENT INFO");
+        let (_, watching) = line.split_once(" watch=").expect("the field");
+        watching.split(' ').next().expect("a number").to_owned()
+    };
+    for _ in 0..2 {
+        assert_eq!(client.call_args(&watch), OK);
+        assert_eq!(watching(&mut client), KEYS.to_string());
+    }
+    client.expect(&[("UNWATCH", OK)]);
+    assert_eq!((watching(&mut client), client.info("watching_clients")), ("0".into(), "0".into()));
+    assert_eq!(client.call_args(&watch), OK);
+    other.expect(&[("SET key:199999 v", OK)]);
+    client.expect(&[("MULTI", OK), ("EXEC", "*-1")]);
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! Moving entries together, where evicting has left pages of the allocator partly empty.
+//!
+//! The allocator fills its oldest pages first. So an entry that is allocated anew usually moves to a fuller page, and what
+//! it leaves behind becomes empty in the end. Old places are freed many at a time: the allocator hands out first what a
+//! thread has freed last, and a single entry would only change places with the one before.
+
+use super::entry::Entry;
+use super::{Hold, SHARDS, Store};
+
+/// How many entries move at a time, or how many bytes of them: a quarter of a millisecond's work.
+const ENTRIES_MAX: usize = 512;
+const BYTES_MAX: usize = 1 << 20;
+
+/// Where the entries are that move next.
+#[derive(Default)]
+pub struct Cursor {
+    db: usize,
+    shard: usize,
+    bucket: usize,
+}
+
+/// Collects what moves at a time.
+#[derive(Default)]
+pub struct Moved {
+    /// The places that entries have left.
+    pub left: Vec<Entry>,
+    /// Bytes that were copied.
+    pub bytes: usize,
+}
+
+impl Moved {
+    /// Returns whether that is enough for now.
+    pub fn is_enough(&self) -> bool {
+        self.left.len() >= ENTRIES_MAX || self.bytes >= BYTES_MAX
+    }
+}
+
+impl Store {
+    /// Moves some entries, going round the store. Returns how many bytes were copied.
+    pub fn compact(&self, hold: &mut Hold<'_>) -> usize {
+        let mut cursor = self.compacting.lock();
+        let (databases, mut moved) = (hold.databases(), Moved::default());
+        for _ in 0..databases * SHARDS {
+            let Cursor { db, shard, bucket } = *cursor;
+            let next = hold.with_shard(db % databases, shard, |shard| shard.compact(bucket, &mut moved)).flatten();
+            *cursor = match next {
+                Some(bucket) => Cursor { db, shard, bucket },
+                None if shard + 1 < SHARDS => Cursor { db, shard: shard + 1, bucket: 0 },
+                None => Cursor { db: (db + 1) % databases, shard: 0, bucket: 0 },
+            };
+            if moved.is_enough() {
+                break;
+            }
+        }
+        moved.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::Now;
+    use crate::store::table::{Hasher, Table};
+
+    use super::*;
+
+    #[test]
+    fn entries_that_move_stay_what_they_are() {
+        let hasher = Hasher::new();
+        let (mut table, mut moved) = (Table::new(hasher.clone()), Moved::default());
+        let key = |number: usize| [format!("{number}:").as_bytes(), &vec![b'k'; number % 300]].concat();
+        let value = |number: usize| vec![number as u8; number * 37 % 20_000];
+        let deadline =
+            |number: usize| (number.is_multiple_of(3)).then(|| crate::clock::Deadline::after(Now::at_ms(5, 5), 1000));
+        for number in 0..3000 {
+            let mut entry = Entry::text(&key(number), &value(number), deadline(number));
+            entry.set_usage(number as u32);
+            if number.is_multiple_of(5) {
+                entry.write_range(value(number).len(), b"more");
+            }
+            table.insert(hasher.hash_one(&key(number)[..]), entry);
+        }
+        (0..table.buckets()).for_each(|bucket| {
+            table.move_entries(bucket, &mut moved);
+        });
+        assert_eq!(moved.left.len(), 3000);
+        drop(moved);
+        for number in 0..3000 {
+            let entry = table.find(hasher.hash_one(&key(number)[..]), &key(number)).expect("still there");
+            let more = if number.is_multiple_of(5) { &b"more"[..] } else { b"" };
+            assert!(entry.as_text().expect("a string").as_slice() == [&value(number), more].concat());
+            assert_eq!((entry.usage(), entry.deadline()), (number as u32, deadline(number)));
+        }
+    }
+}
