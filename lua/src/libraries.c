@@ -1,6 +1,7 @@
 /*
 ** The libraries that no script of keylatch can reach, so that neither files nor processes, shared libraries or the
-** debugger's interface are in the program at all; of `os` there is what scripts may use.
+** debugger's interface are in the program at all; of `os` there is what scripts may use. With it come the libraries that
+** scripts have beside Lua's own.
 */
 
 #include <time.h>
@@ -34,7 +35,14 @@ static int os_clock(lua_State *L) {
 
 static const luaL_Reg os_functions[] = {{"clock", os_clock}, {NULL, NULL}};
 
+int luaopen_cjson(lua_State *L);
+int luaopen_cmsgpack(lua_State *L);
+
 LUALIB_API int luaopen_os(lua_State *L) {
+  luaopen_cjson(L);
+  lua_setglobal(L, "cjson");
+  luaopen_cmsgpack(L);
+  lua_setglobal(L, "cmsgpack");
   luaL_register(L, LUA_OSLIBNAME, os_functions);
   return 1;
 }

@@ -65,11 +65,6 @@ impl<'l> Arguments<'l> {
         if self.is_nil(position) { Ok(default) } else { self.integer(position) }
     }
 
-    /// Makes a string of Lua.
-    pub(super) fn text(&self, text: &str) -> Result<Value> {
-        Ok(Value::String(self.lua.create_string(text)?))
-    }
-
     /// Complains about an argument.
     pub(super) fn complain(&self, position: usize, complaint: &str) -> mlua::Error {
         raise::argument(self.lua, position, complaint)

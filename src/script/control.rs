@@ -7,8 +7,8 @@
 //! when its own is kept (`block_in_place`). So the cost of all this for a short script is a few plain stores.
 //!
 //! A native function that may take long counts what it does as executed instructions, so that the interpreter asks in
-//! the middle of it too: matching patterns, sorting, moving items, collecting garbage and copying long strings in C
-//! (`lua_work` of the crate keylatch-lua), JSON, MessagePack, hashing and commands in Rust (`Control::spend`).
+//! the middle of it too: matching patterns, sorting, moving items, collecting garbage, copying long strings, JSON and
+//! MessagePack in C (`lua_work` of the crate keylatch-lua), hashing and commands in Rust (`Control::spend`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};

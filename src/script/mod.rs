@@ -1,7 +1,8 @@
 //! Scripts and functions in Lua: EVAL, FUNCTION and their kin.
 //!
 //! - `vm` makes an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
-//! - `api` is the table `redis`, alias `server`; `cjson`, `cmsgpack`, `struct_`, `bit` and `text` are the libraries.
+//! - `api` is the table `redis`, alias `server`; `struct_`, `bit` and `text` are libraries. `cjson` and `cmsgpack`, which go
+//!   through large tables, are written in C and come with the interpreter (`lua/src`).
 //! - `convert` translates between replies and Lua's values; `raise` makes the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions.
 //! - `collector` decides when the memory that scripts have left is collected.
@@ -18,14 +19,11 @@ mod api;
 mod arguments;
 mod bit;
 mod cache;
-mod cjson;
-mod cmsgpack;
 mod collector;
 pub mod control;
 mod convert;
 mod functions;
 mod raise;
-mod sequence;
 mod shebang;
 mod struct_;
 mod text;

@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 use super::collector::Collector;
 use super::control::Control;
 use super::convert::{self, Names, Written};
-use super::{HOST, Host, api, bit, cjson, cmsgpack, raise, struct_, text};
+use super::{HOST, Host, api, bit, raise, struct_, text};
 use crate::resp::{Protocol, Reply, Request};
 
 /// How much memory a script may take beside what is in its interpreter when it begins, in bytes. Redis sets no limit.
@@ -227,13 +227,8 @@ impl Drop for Limited<'_> {
     }
 }
 
-/// Complains when a script takes too much memory, for what goes on [`without_limit`] and asks itself.
-pub(super) fn check_limit(lua: &Lua) -> mlua::Result<()> {
-    if lua.used_memory() <= MEMORY_MAX { Ok(()) } else { Err(raise::plain("not enough memory")) }
-}
-
-/// Does something for a script without the limit of its memory: something that the size of a reply bounds, or that asks
-/// by [`check_limit`]. With the limit, mlua takes precautions that cost more than to make a value.
+/// Does something for a script without the limit of its memory: something that the size of a reply bounds. With the limit,
+/// mlua takes precautions that cost more than to make a value.
 pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
     let limit = set_limit(lua, 0);
     let result = act();
@@ -289,8 +284,6 @@ fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table>
     }
     for (name, functions) in [
         ("bit", bit::table(lua)?),
-        ("cjson", cjson::table(lua, control)?),
-        ("cmsgpack", cmsgpack::table(lua, control)?),
         ("math", api::math(lua)?),
         ("string", text::table(lua)?),
         ("struct", struct_::table(lua, control)?),

@@ -1,0 +1,55 @@
+/*
+** Text that a library of scripts is about to make. It grows outside of Lua's memory, where the collector need not know of
+** it, and `scratch_call` frees it however the function ends that fills it.
+*/
+
+#ifndef keylatch_scratch_h
+#define keylatch_scratch_h
+
+#include <stddef.h>
+#include <string.h>
+
+#include "lua.h"
+
+/* The longest text that is made, in bytes. A table may be in many places of it, so that little memory could make a text
+** that is endless. */
+#define SCRATCH_MAX ((size_t)512 << 20)
+
+typedef struct Scratch {
+  char *bytes;
+  size_t len;
+  size_t size;
+} Scratch;
+
+/* Makes room for more bytes than there is room for; raises `not enough memory`. */
+void scratch_grow (lua_State *L, Scratch *text, size_t more);
+
+/* Raises `not enough memory`, as Lua itself does: without a place in the script. */
+int scratch_too_long (lua_State *L);
+
+/*
+** Calls `act` with the arguments of the running function, and `context` behind them as a light userdata, and returns its
+** only result. `text`, which `act` knows from its context, is freed also when it raises an error.
+*/
+int scratch_call (lua_State *L, lua_CFunction act, void *context, Scratch *text);
+
+/* Raises an error from within `scratch_call`, with the place in the script where the library was called. */
+int scratch_error (lua_State *L, const char *format, ...);
+
+/* Makes room for this many more bytes; the caller bounds their number. */
+static inline void scratch_reserve (lua_State *L, Scratch *text, size_t more) {
+  if (more > text->size - text->len) scratch_grow(L, text, more);
+}
+
+static inline void scratch_byte (lua_State *L, Scratch *text, char byte) {
+  scratch_reserve(L, text, 1);
+  text->bytes[text->len++] = byte;
+}
+
+static inline void scratch_bytes (lua_State *L, Scratch *text, const char *bytes, size_t len) {
+  scratch_reserve(L, text, len);
+  memcpy(text->bytes + text->len, bytes, len);
+  text->len += len;
+}
+
+#endif
