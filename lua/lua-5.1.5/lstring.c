@@ -76,10 +76,9 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
 TString *luaS_newlstr (lua_State *L, const char *str, size_t l) {
   GCObject *o;
   unsigned int h = cast(unsigned int, l);  /* seed */
-  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */
   size_t l1;
-  luaD_charge(L, l >> 6);
-  for (l1=l; l1>=step; l1-=step)  /* compute hash */
+  luaD_charge(L, l >> 4);
+  for (l1=l; l1>=1; l1--)  /* compute hash; keylatch: of all its chars */
     h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));
   for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];
        o != NULL;

@@ -82,6 +82,7 @@ const VALUES: &str = r##"
     EVAL "return -1e300" 0
     EVAL "return function() end" 0
     EVAL "return cjson.null" 0
+    EVAL "local t, keys = {}, {} for i = 1, 9 do t[string.rep('k', 40) .. i] = i end for k in pairs(t) do keys[#keys + 1] = k end return keys" 0
     EVAL "return coroutine.create(function() end)" 0
 
     EVAL "return KEYS" 2 a b c d
