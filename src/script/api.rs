@@ -1,5 +1,6 @@
 //! The table `redis`, alias `server`: what a script may ask of the server.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use mlua::{IntoLua, Lua, MultiValue, Result, Table, Value};
@@ -29,7 +30,7 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
         let control = control.clone();
         let function = lua.create_function(move |lua, words| {
             control.spend(lua, CALL_INSTRUCTIONS)?;
-            call(lua, words, raises)
+            call(lua, words, raises, &control)
         })?;
         table.set(name, function)?;
     }
@@ -80,7 +81,7 @@ fn outside(what: &str) -> mlua::Error {
     raise::reply(format!("{what} can only be called inside a script invocation"))
 }
 
-fn call(lua: &Lua, words: MultiValue, raises: bool) -> Result<Value> {
+fn call(lua: &Lua, words: MultiValue, raises: bool, control: &Arc<Control>) -> Result<Value> {
     if !HOST.is_set() {
         return Err(outside("redis.call/pcall"));
     }
@@ -92,11 +93,16 @@ fn call(lua: &Lua, words: MultiValue, raises: bool) -> Result<Value> {
         if let Err(complaint) = fill(lua, host.words(), &words) {
             return refuse(complaint);
         }
-        vm::without_limit(lua, || match host.call() {
-            Ok(reply) if raises && reply.first() == Some(&b'-') => Err(raise::counted(reply.trim_ascii_end())),
-            Ok(reply) => convert::from_reply(lua, &reply),
-            Err(complaint) if raises => Err(raise::counted(complaint.as_bytes())),
-            Err(complaint) => convert::counted_error_table(lua, complaint.as_bytes()),
+        let answer = AssertUnwindSafe(|| {
+            let host = host;
+            host.call()
+        });
+        vm::without_limit(lua, || match catch_unwind(answer) {
+            Ok(Ok(reply)) if raises && reply.first() == Some(&b'-') => Err(raise::counted(reply.trim_ascii_end())),
+            Ok(Ok(reply)) => convert::from_reply(lua, &reply),
+            Ok(Err(complaint)) if raises => Err(raise::counted(complaint.as_bytes())),
+            Ok(Err(complaint)) => convert::counted_error_table(lua, complaint.as_bytes()),
+            Err(panic) => Err(control.end_by_panic(lua, panic)),
         })
     })
 }

@@ -10,6 +10,7 @@
 //! the middle of it too: matching patterns, sorting, moving items, collecting garbage, copying long strings, JSON and
 //! MessagePack in C (`lua_work` of the crate keylatch-lua), hashing and commands in Rust (`Control::spend`).
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -64,6 +65,8 @@ pub struct Control {
     is_valkey: AtomicBool,
     /// Filled in when the script turns busy.
     busy: Mutex<Option<Running>>,
+    /// What a command that the script has called panicked with.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// Describes a script that has run for too long.
@@ -90,6 +93,7 @@ impl Control {
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
+            panic: Mutex::new(None),
         }
     }
 
@@ -117,6 +121,19 @@ impl Control {
             *self.busy.lock() = None;
         }
         self.state.swap(0, Relaxed) & KILLED != 0
+    }
+
+    /// Ends the script because a command that it has called panicked. An error that it could catch would hide the panic;
+    /// this one it cannot, and [`Control::take_panic`] has the panic go on where the script was run.
+    #[cold]
+    pub(super) fn end_by_panic(self: &Arc<Self>, lua: &Lua, panic: Box<dyn Any + Send>) -> mlua::Error {
+        *self.panic.lock() = Some(panic);
+        self.stop(lua, "A command has panicked").err().unwrap_or_else(|| raise::reply("A command has panicked"))
+    }
+
+    /// Returns the panic that has ended the script, if one has.
+    pub(super) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.lock().take()
     }
 
     /// Notes that a library is about to be loaded.

@@ -1,5 +1,6 @@
 //! One interpreter: made, shut off from the world, and asked to run scripts.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use keylatch_lua as _; // the interpreter itself
@@ -134,12 +135,10 @@ impl Vm {
     pub fn load(&self, library: Function) -> Result<(), Vec<u8>> {
         self.control.begin_load();
         let ended = {
+            let _watched = Watched(self);
             let _limited = Limited::new(&self.lua);
             self.load.call::<(bool, Value)>(library)
         };
-        if self.control.end() {
-            self.control.watch(&self.lua);
-        }
         match ended {
             Ok((true, _)) => Ok(()),
             Ok((false, error)) => Err(loading_error(&self.lua, &error)),
@@ -148,16 +147,21 @@ impl Vm {
     }
 
     /// Runs the script or function of a number on behalf of `host`.
+    ///
+    /// # Panics
+    /// When a command panics that it calls.
     pub fn run(&self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
         let function = if self.kind == Kind::Eval { &self.run } else { &self.call };
         let memory_before = self.memory();
         self.control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
+        let watched = Watched(self);
         let ended = self.tables(script.request, script.keys).and_then(|(keys, args)| {
             let _limited = Limited::new(&self.lua);
             HOST.set(host, || function.call::<(bool, Value)>((number, keys, args)))
         });
-        if self.control.end() {
-            self.control.watch(&self.lua);
+        drop(watched);
+        if let Some(panic) = self.control.take_panic() {
+            resume_unwind(panic);
         }
         self.collector.follow(&self.lua, memory_before);
         Ended(ended)
@@ -207,6 +211,17 @@ impl Drop for Vm {
     fn drop(&mut self) {
         // Destructors must not run while a collection is under way. Only out of memory itself, which is over now.
         let _ = self.lua.gc_collect();
+    }
+}
+
+/// Notes the end of what began to run when it is dropped, however that came: by a panic, too.
+struct Watched<'v>(&'v Vm);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if self.0.control.end() {
+            self.0.control.watch(&self.0.lua);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keylatch::{Clock, Server};
 
-use crate::harness::{TestServer, wait_until};
+use crate::harness::{TestServer, encode, wait_until};
 
 fn start() -> TestServer {
     TestServer::start_on(Clock::system(), &[("enable-debug-command", "yes")])
@@ -43,6 +43,45 @@ fn a_handler_that_panics_inside_a_transaction_or_a_pipeline_leaves_the_store_usa
     other.expect(&[("SET c 1", "+OK"), ("MGET a b c", "*3 $1 1 $1 1 $1 1"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
     // A connection is closed while the panic goes up, and counted when it has arrived.
     wait_until(|| other.info("caught_panics") == "2");
+}
+
+#[test]
+fn a_command_that_panics_inside_a_script_ends_it_and_costs_its_client_the_connection() {
+    let server = start();
+    let mut other = server.client();
+    other.expect(&[("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK")]);
+    let scripts = [
+        "redis.call('SET', 'before', 1) redis.call('DEBUG', 'INJECT-PANIC', 'handler')",
+        "while true do pcall(redis.call, 'DEBUG', 'INJECT-PANIC', 'handler') end",
+        "while true do redis.pcall('DEBUG', 'INJECT-PANIC', 'handler') end",
+        "coroutine.wrap(function() redis.call('DEBUG', 'INJECT-PANIC', 'handler') end)()",
+        "xpcall(function() redis.call('DEBUG', 'INJECT-PANIC', 'handler') end, function() while true do end end)",
+    ];
+    for (panics, script) in scripts.iter().enumerate() {
+        let mut client = server.client();
+        client.send(&encode(&["EVAL", script, "0"]));
+        assert_eq!(client.read_to_end(), b"", "{script}");
+        wait_until(|| other.info("caught_panics") == (panics + 1).to_string());
+        let next = "for i = 1, 1000 do end return redis.call('GET', 'before')";
+        assert_eq!(other.call_args(&["EVAL", next, "0"]), "$1 1", "after {script}");
+    }
+}
+
+#[test]
+fn a_busy_script_that_ends_by_a_panic_is_not_busy_any_more() {
+    let settings = [("enable-debug-command", "yes"), ("busy-reply-threshold", "50")];
+    let server = TestServer::start_on(Clock::manual(), &settings);
+    let mut other = server.client();
+    other.expect(&[("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK")]);
+    let mut client = server.client();
+    let turns_busy = "redis.call('DEBUG', 'SLEEP', '1') for i = 1, 300000 do end ";
+    let script = format!("{turns_busy} redis.call('DEBUG', 'INJECT-PANIC', 'handler')");
+    client.send(&encode(&["EVAL", &script, "0"]));
+    assert_eq!(client.read_to_end(), b"");
+    wait_until(|| other.info("caught_panics") == "1");
+    other.expect(&[("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.")]);
+    assert_eq!(other.call_args(&["EVAL", "for i = 1, 300000 do end return 1", "0"]), ":1");
+    other.expect(&[("SET k v", "+OK")]);
 }
 
 #[test]
