@@ -8,6 +8,7 @@ mod footprint;
 mod growth;
 mod keys;
 mod latency;
+mod libraries;
 mod locks;
 
 use std::thread;
@@ -39,6 +40,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "latency", about: "latency at a fixed rate, in open loop", run: latency::run },
     Section { name: "lock-cycles", about: "lock cycles", run: locks::run },
     Section { name: "scripts", about: "the release of a lock by a script", run: locks::scripts },
+    Section { name: "script-libraries", about: "JSON and MessagePack in scripts", run: libraries::run },
     Section { name: "fairness", about: "one client beside eight that flood", run: clients::fairness },
     Section { name: "disturbed", about: "one client beside others that misbehave", run: disturbed::run },
     Section { name: "clients", about: "ten thousand clients of which a tenth is active", run: clients::many },
