@@ -130,8 +130,8 @@ fn the_events_of_a_key_come_in_the_order_of_its_changes() {
         for number in 0..4 {
             let mut client = server.client();
             scope.spawn(move || {
-                let word = if number % 2 == 0 { "SETNX k v" } else { "DEL k" };
-                let commands: Vec<String> = vec![word.into(); 20];
+                let words = if number % 2 == 0 { ["SETNX k v", "DEL k"] } else { ["DEL k", "SETNX k v"] };
+                let commands = words.map(String::from).repeat(10);
                 (0..100).for_each(|_| drop(client.pipeline(&commands)));
             });
         }
