@@ -257,17 +257,13 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// Asks a program for its version: the first word of its answer that begins with a digit; of keylatch the last one, because
-/// the first is that of the Redis it stands for.
+/// Asks a program for its version: the first word of its answer that begins with a digit. keylatch tells first which Redis it
+/// stands for.
 fn version(kind: Kind, program: &Path) -> String {
     let options: &[&OsStr] = if kind == Kind::Null { return String::new() } else { &[OsStr::new("--version")] };
     let Ok(output) = Command::new(program).args(options).output() else { return String::new() };
     let text = String::from_utf8_lossy(&output.stdout);
-    let words = text.split([' ', '=', '\n']).map(|word| word.trim_start_matches('v'));
-    let mut numbers = words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    let number = match kind {
-        Kind::Keylatch | Kind::Earlier => numbers.next_back(),
-        _ => numbers.next(),
-    };
-    number.unwrap_or_default().to_owned()
+    let own = text.split_once("keylatch=").map_or(&*text, |(_, own)| own);
+    let mut words = own.split([' ', '=', '\n']).map(|word| word.trim_start_matches('v'));
+    words.find(|word| word.starts_with(|c: char| c.is_ascii_digit())).unwrap_or_default().to_owned()
 }

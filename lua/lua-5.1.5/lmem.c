@@ -77,8 +77,10 @@ void *luaM_toobig (lua_State *L) {
 */
 static size_t heldsize (size_t size) {
   size_t unit = 16;
-  if (size >= MAX_SIZET/2) return size;  /* refused anyway */
-  while (unit * 8 < size) unit <<= 1;
+  if (size > 128) {
+    if (size >= MAX_SIZET/2) return size;  /* refused anyway */
+    unit = (size_t)1 << (61 - __builtin_clzll(size - 1));
+  }
   return (size + unit - 1) & ~(unit - 1);
 }
 

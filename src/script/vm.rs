@@ -136,7 +136,7 @@ impl Vm {
         self.control.begin_load();
         let ended = {
             let _watched = Watched(self);
-            let _limited = Limited::new(&self.lua);
+            let _limited = Limited::new(&self.lua, self.memory());
             self.load.call::<(bool, Value)>(library)
         };
         match ended {
@@ -156,7 +156,7 @@ impl Vm {
         self.control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
         let watched = Watched(self);
         let ended = self.tables(script.request, script.keys).and_then(|(keys, args)| {
-            let _limited = Limited::new(&self.lua);
+            let _limited = Limited::new(&self.lua, memory_before);
             HOST.set(host, || function.call::<(bool, Value)>((number, keys, args)))
         });
         drop(watched);
@@ -230,8 +230,9 @@ impl Drop for Watched<'_> {
 struct Limited<'l>(&'l Lua);
 
 impl<'l> Limited<'l> {
-    fn new(lua: &'l Lua) -> Self {
-        set_limit(lua, lua.used_memory() + MEMORY_MAX);
+    /// Grants a script what it may take beside what is used before it.
+    fn new(lua: &'l Lua, used: usize) -> Self {
+        set_limit(lua, used + MEMORY_MAX);
         Limited(lua)
     }
 }
