@@ -131,7 +131,7 @@ fn the_events_of_a_key_come_in_the_order_of_its_changes() {
             let mut client = server.client();
             scope.spawn(move || {
                 let words = if number % 2 == 0 { ["SETNX k v", "DEL k"] } else { ["DEL k", "SETNX k v"] };
-                let commands = words.map(String::from).repeat(10);
+                let commands: Vec<String> = words.iter().cycle().take(20).map(ToString::to_string).collect();
                 (0..100).for_each(|_| drop(client.pipeline(&commands)));
             });
         }
