@@ -139,6 +139,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             // A client that floods lets the others of this thread have their turn.
             if len >= READ_LEN {
                 poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
+                self.count_buffers(); // they may ask what this one has sent
                 tokio::task::yield_now().await;
             }
         }

@@ -104,8 +104,11 @@ impl Scratch {
             return Pending { unparsed: queued, arguments: 0, held: queued };
         }
         let ((arguments, lists), requests) = (self.codec.requests.pending_args(), &self.codec.requests);
-        // Room for the next read is lent by the worker; see `settle`.
-        let room = (self.input.capacity() - self.input.len()).min(2 * READ_LEN);
+        // Room for the next read is lent by the worker, see `settle`; that for a large argument is the client's own.
+        let room = match requests.has_room_for_bulk(&self.input) {
+            true => 0,
+            false => (self.input.capacity() - self.input.len()).min(2 * READ_LEN),
+        };
         let held = allocation_len(self.input.capacity() - room) + lists;
         Pending { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
     }

@@ -26,18 +26,18 @@ pub struct OutputLimit {
     pub soft_seconds: u32,
 }
 
-/// How many bytes may wait for a client whatever its limits are: Redis does not count the buffer that every client has.
-const UNLIMITED_OUTPUT: u64 = 16 * 1024;
+/// No output limit is lower than this: Redis does not count what fits into the buffer that every client has.
+const OUTPUT_LIMIT_LEAST: u64 = 16 * 1024;
 
 impl OutputLimit {
     /// Returns how many bytes may wait at most, if that is limited.
     pub fn hard(self) -> Option<u64> {
-        (self.hard_bytes != 0).then(|| self.hard_bytes.saturating_add(UNLIMITED_OUTPUT))
+        (self.hard_bytes != 0).then(|| self.hard_bytes.max(OUTPUT_LIMIT_LEAST))
     }
 
     /// Returns whether so many bytes are more than may wait for long.
     pub fn is_over_soft(self, waiting: u64) -> bool {
-        self.soft_bytes != 0 && waiting > self.soft_bytes.saturating_add(UNLIMITED_OUTPUT)
+        self.soft_bytes != 0 && waiting > self.soft_bytes.max(OUTPUT_LIMIT_LEAST)
     }
 }
 

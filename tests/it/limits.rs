@@ -81,7 +81,7 @@ fn replies_within_the_output_limit_are_kept_for_a_slow_reader() {
 }
 
 #[test]
-fn the_first_16_kib_of_output_are_not_limited() {
+fn no_output_limit_is_lower_than_16_kib() {
     let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 10 0 0")]);
     let mut client = server.client();
     assert!(client.call("INFO everything").len() > 1_000);
@@ -90,7 +90,12 @@ fn the_first_16_kib_of_output_are_not_limited() {
     client.call(&format!("SET long {}", "x".repeat(17_000)));
     client.send(&encode(&["GET", "long"]));
     assert_eq!(client.read_to_end(), b"");
-    assert_eq!(server.client().info("client_output_buffer_limit_disconnections"), "1");
+    let mut client = server.client();
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "normal 17000 0 0"];
+    assert_eq!(client.call_args(&limit), "+OK");
+    client.send(&encode(&["GET", "long"]));
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(server.client().info("client_output_buffer_limit_disconnections"), "2");
 }
 
 #[test]

@@ -271,6 +271,22 @@ fn what_a_client_has_half_sent_is_shown_and_takes_hardly_more_than_it_is() {
 }
 
 #[test]
+fn the_room_that_was_made_for_an_argument_is_its_clients_from_the_beginning() {
+    let server = TestServer::start();
+    let (mut client, mut sender) = (server.client(), server.client());
+    sender.call("CLIENT SETNAME sender");
+    sender.send(b"*2\r\n$220000\r\n");
+    let mut total_of = |sender: &mut Client, len: usize, sent: usize| {
+        sender.send(&vec![b'x'; len - sent]);
+        wait_until(|| field_of(&mut client, "sender", "qbuf") == len);
+        field_of(&mut client, "sender", "tot-mem")
+    };
+    let totals =
+        [(100_000, 0), (150_000, 100_000), (220_000, 150_000)].map(|(len, sent)| total_of(&mut sender, len, sent));
+    assert!(totals[0] >= 220_000 && totals.iter().all(|total| *total == totals[0]), "{totals:?}");
+}
+
+#[test]
 fn an_announced_argument_does_not_take_what_has_not_arrived() {
     let server = TestServer::start();
     let (mut client, mut sender) = (server.client(), server.client());
