@@ -10,6 +10,7 @@
 #
 # Without units it runs those of the table, and leaves out the tests that the table names. --all runs these as well. A
 # reason with an exclamation mark is that of a test which runs and fails, because later tests build on what it does.
+# For Valkey's suite keylatch answers as Valkey: extended-redis-compatibility is no, through the environment.
 # --external starts keylatch first and has the suite use it by its address; the suite itself leaves out the tests that
 # need a server of their own.
 #
@@ -46,6 +47,7 @@ else
     name=redis table=results-redis.txt
 fi
 table=$here/$table
+[ $name = redis ] || export KEYLATCH_EXTENDED_REDIS_COMPATIBILITY=no
 
 root=$(mktemp -d)
 server=
