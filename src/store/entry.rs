@@ -188,15 +188,14 @@ impl Entry {
 
     /// Replaces the value by a string, and the deadline; in place when it fits. Returns how many bytes more the entry takes
     /// then.
+    #[inline]
     pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>) -> isize {
         let fits = value.len() < SHARED_MIN
             && self.header().kind & BOXED == 0
             && self.deadline().is_some() == deadline.is_some()
             && (value.len()..=value.len() + SLACK_MAX).contains(&self.room());
         if !fits {
-            let old = self.memory();
-            *self = Self::text(self.key(), value, deadline).used_as(self.usage());
-            return self.memory() as isize - old as isize;
+            return self.replace(value, deadline);
         }
         let (value_at, slack) = (self.value_at(), (self.room() - value.len()) as u8);
         if let Some(deadline) = deadline {
@@ -210,6 +209,14 @@ impl Entry {
         // is borrowed from elsewhere, because `&mut self` is exclusive.
         unsafe { self.at_mut(value_at).copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         0
+    }
+
+    /// Replaces the entry by another one with the same key and usage; returns how many bytes more it takes.
+    #[inline(never)] // keeps short what is done where the value fits
+    fn replace(&mut self, value: &[u8], deadline: Option<Deadline>) -> isize {
+        let old = self.memory();
+        *self = Self::text(self.key(), value, deadline).used_as(self.usage());
+        self.memory() as isize - old as isize
     }
 
     /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
