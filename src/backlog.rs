@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// How many bytes of replies may wait for all clients together.
 const LIMIT: usize = 512 * 1024 * 1024;
 /// How many may wait for a client whatever the others do, in bytes.
-pub const SHARE_MIN: usize = 64 * 1024;
+const SHARE_MIN: usize = 64 * 1024;
 /// Clients whose requests wait for that check again each time the sum has fallen by this many bytes.
 const RETRY_STEP: usize = 1024 * 1024;
 
@@ -31,8 +31,9 @@ impl Backlog {
     }
 
     /// Returns whether a client for which `waiting` bytes wait, of which `reported` are reported, may go on.
+    #[inline]
     pub fn may_go_on(&self, waiting: usize, reported: usize) -> bool {
-        waiting < self.most(reported)
+        waiting < SHARE_MIN || waiting < self.most(reported)
     }
 
     /// Returns how many bytes may wait for a client of which `reported` are reported.

@@ -19,7 +19,6 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 
-use crate::backlog::SHARE_MIN;
 use crate::clients::{Block, Unblocked};
 use crate::clock::Clock;
 use crate::command::call::{Deferred, Later, Sliced};
@@ -276,12 +275,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether requests are read and executed while `waiting` bytes of replies wait.
     #[inline]
     fn may_go_on(&mut self, waiting: usize) -> bool {
-        waiting < SHARE_MIN && !self.is_held_up || self.has_share(waiting)
+        !self.is_held_up && self.server.clients.backlog.may_go_on(waiting, self.reported) || self.look_again(waiting)
     }
 
-    /// Returns whether that is less than the client's share of what may wait for all.
+    /// Returns the same for a client that was held up, or is from now on, and takes note of it.
     #[cold]
-    fn has_share(&mut self, waiting: usize) -> bool {
+    fn look_again(&mut self, waiting: usize) -> bool {
         let clients = &self.server.clients;
         self.is_held_up = !clients.backlog.may_go_on(waiting, self.reported);
         clients.set_held_up(&self.session.info, self.is_held_up);
@@ -351,7 +350,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (mut executed, mut deferred) = (0, None);
         let backlog = &self.server.clients.backlog;
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
-            if output.len() >= SHARE_MIN && !backlog.may_go_on(output.len(), self.reported) {
+            if !backlog.may_go_on(output.len(), self.reported) {
                 break;
             }
             let request = batch.get(*next + executed);

@@ -324,7 +324,7 @@ impl Namespace {
         self.scripts.control.end_all();
     }
 
-    /// Creates an empty instance whose commands are executed by so many threads.
+    /// Creates an empty instance whose commands are executed by `threads` threads.
     pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();

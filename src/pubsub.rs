@@ -213,7 +213,7 @@ impl Hub {
     }
 }
 
-/// Returns the bytes taken by one name and who listens to it, and by the tables that it is in.
+/// Returns the bytes of a channel's name with its subscribers, and of the two tables of names: the hub's and the client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
     let entry = |audience: &Audience| {
         let listeners = tree_map_len::<u64, Arc<ClientInfo>>(audience.lock().len());

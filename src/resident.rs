@@ -8,7 +8,7 @@
 //!   few times as many bytes as are evicted.
 //! - What partly empty pages lose beyond a twelfth of the limit is made up for by evicting more keys.
 //! - Unused pages beyond a thirty-second part are given back at once, on a thread of its own, and beyond a sixteenth by
-//!   whoever evicts, so that it cannot run ahead.
+//!   the thread that evicts, so that they do not grow faster than they are given back.
 
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};

@@ -41,10 +41,10 @@ pub struct Blocked<'a> {
 }
 
 impl Blocked<'_> {
-    /// Returns how the wait has ended, if it has.
+    /// Returns the outcome of the wait once it is over.
     pub fn ended(&self, now: Now) -> Option<Unblocked> {
         if now.mono_ms() >= self.until_ms {
-            // Whoever lets it go right now comes first or not at all.
+            // An UNBLOCK at this moment comes first or has no effect.
             let _ = self.info.blocked.compare_exchange(state::WAITING, state::LET_GO, AcqRel, Relaxed);
             let _ = self.info.blocked.compare_exchange(state::PAUSED, state::LET_GO, AcqRel, Relaxed);
         }

@@ -35,7 +35,7 @@ impl OutputLimit {
         (self.hard_bytes != 0).then(|| self.hard_bytes.max(OUTPUT_LIMIT_LEAST))
     }
 
-    /// Returns whether so many bytes are more than may wait for long.
+    /// Returns whether `waiting` bytes exceed the soft limit.
     pub fn is_over_soft(self, waiting: u64) -> bool {
         self.soft_bytes != 0 && waiting > self.soft_bytes.max(OUTPUT_LIMIT_LEAST)
     }

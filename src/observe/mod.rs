@@ -44,7 +44,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Creates what is seen of an instance whose commands are executed by so many threads; what is remembered counts as used memory.
+    /// Creates the statistics of an instance whose commands are executed by `threads` threads; the slow log counts as used
+    /// memory.
     pub fn new(threads: usize, pressure: &Arc<Pressure>) -> Self {
         Observed {
             meters: Meters::new(threads),
