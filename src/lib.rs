@@ -56,92 +56,44 @@
 
 #[doc(hidden)]
 pub mod acl;
-mod backlog;
 #[cfg(feature = "binary")]
 #[doc(hidden)]
-pub mod cli;
+pub mod app;
 #[doc(hidden)]
-pub mod clients;
-pub mod clock;
+pub mod client;
 #[doc(hidden)]
 pub mod command;
 pub mod config;
 #[doc(hidden)]
-pub mod connection;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod daemon;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod dial;
+pub mod dispatch;
 #[doc(hidden)]
 pub mod error;
 #[doc(hidden)]
-pub mod executor;
-#[doc(hidden)]
 pub mod glob;
-#[doc(hidden)]
-pub mod handshakes;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod healthcheck;
-mod heap;
-#[doc(hidden)]
-pub mod listening;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod logging;
-#[doc(hidden)]
-pub mod mailbox;
+mod memory;
 #[doc(hidden)]
 pub mod namespace;
 #[doc(hidden)]
-pub mod notify;
+pub mod net;
 #[doc(hidden)]
 pub mod observe;
-#[cfg(feature = "binary")]
 #[doc(hidden)]
-pub mod oom;
-#[doc(hidden)]
-pub mod panics;
-#[doc(hidden)]
-pub mod pause;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod process;
-#[doc(hidden)]
-pub mod pubsub;
+pub mod push;
 #[doc(hidden)]
 pub mod rdb;
-#[cfg(feature = "binary")]
-#[doc(hidden)]
-pub mod redis_cli;
-mod resident;
 pub mod resp;
 #[doc(hidden)]
-pub mod scratch;
+pub mod runtime;
 #[cfg(feature = "lua")]
 #[doc(hidden)]
 pub mod script;
-pub mod server;
 #[doc(hidden)]
-pub mod session;
-#[doc(hidden)]
-pub mod shutdown;
+pub mod spec;
 #[doc(hidden)]
 pub mod store;
 #[doc(hidden)]
-pub mod timer;
-#[cfg(feature = "tls")]
-#[doc(hidden)]
-pub mod tls;
-#[doc(hidden)]
-pub mod tracking;
-#[cfg(not(feature = "tls"))]
-mod without_tls;
-#[doc(hidden)]
-pub mod worker;
+pub mod time;
 
-pub use clock::Clock;
 pub use config::Config;
-pub use server::{Builder, Server};
+pub use net::server::{Builder, Server};
+pub use time::clock::Clock;

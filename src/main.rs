@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use keylatch::cli::{self, Invocation};
-use keylatch::process::{self, Console};
-use keylatch::{healthcheck, redis_cli};
+use keylatch::app::cli::{self, Invocation};
+use keylatch::app::process::{self, Console};
+use keylatch::app::{healthcheck, redis_cli};
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]

@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::acl::Acl;
-use crate::clients::Clients;
-use crate::clock::{Clock, Now};
+use crate::client::pause::Pause;
+use crate::client::registry::Clients;
 use crate::config::{Config, SetError};
-use crate::notify::Notifier;
+use crate::memory::resident::Resident;
 use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
-use crate::panics::Panics;
-use crate::pause::Pause;
-use crate::pubsub::Hub;
-use crate::resident::Resident;
+use crate::push::hub::Hub;
+use crate::push::keyspace::Notifier;
+use crate::push::tracking::Tracking;
+use crate::runtime::panics::Panics;
 use crate::store::usage::UsageRule;
 use crate::store::{Alarm, Herald, Hold, NEVER, Pressure, Relief, Store, Totals};
-use crate::tracking::Tracking;
+use crate::time::clock::{Clock, Now};
 
 /// Holds one instance.
 pub struct Namespace {

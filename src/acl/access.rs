@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Acl, Denial, User};
-use crate::command::Registered;
+use crate::acl::{Acl, Denial, User};
 use crate::resp::Request;
+use crate::spec::Registered;
 
 /// Holds the user of one session.
 pub struct Access {

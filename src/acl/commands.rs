@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::rules::{RuleError, has_blanks, same_word, until_nul};
-use crate::command::known;
-use crate::command::registry::CATEGORIES;
-use crate::command::renames::Renames;
-use crate::command::{NO_AUTH, Registered, table};
+use crate::acl::rules::{RuleError, has_blanks, same_word, until_nul};
 use crate::resp::Request;
+use crate::spec::known;
+use crate::spec::registry::CATEGORIES;
+use crate::spec::renames::Renames;
+use crate::spec::{NO_AUTH, Registered, table};
 
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::rules::{RuleError, has_blanks, merge_selectors};
-use super::user::User;
+use crate::acl::rules::{RuleError, has_blanks, merge_selectors};
+use crate::acl::user::User;
 
 /// Reads the users of a file's text; `name` is how the file is called in errors.
 ///

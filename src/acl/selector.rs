@@ -1,12 +1,12 @@
 //! A selector: commands, keys and channels that go together. A user has one, the root, and may have more.
 
-use super::Denial;
-use super::commands::Commands;
-use super::rules::{RuleError, has_blanks, until_nul};
-use crate::command::{ACCESS, DELETE, INSERT, KeyFlags, Registered, UPDATE};
+use crate::acl::Denial;
+use crate::acl::commands::Commands;
+use crate::acl::rules::{RuleError, has_blanks, until_nul};
 use crate::config::split_words;
 use crate::glob;
 use crate::resp::Request;
+use crate::spec::{ACCESS, DELETE, INSERT, KeyFlags, Registered, UPDATE};
 
 /// Allows commands, and to them keys and channels.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::file::read_users;
-use super::*;
+use crate::acl::file::read_users;
+use crate::acl::*;
 
 /// Rules that mean something, and some that do not.
 const RULES: &[&str] = &[

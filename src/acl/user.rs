@@ -5,10 +5,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::rules::{RuleError, merge_selectors, until_nul};
-use super::selector::Selector;
-use crate::command::Registered;
+use crate::acl::rules::{RuleError, merge_selectors, until_nul};
+use crate::acl::selector::Selector;
 use crate::resp::Request;
+use crate::spec::Registered;
 
 /// The user of whoever has not said otherwise.
 pub const DEFAULT: &[u8] = b"default";

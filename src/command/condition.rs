@@ -9,26 +9,27 @@ use std::io::Write;
 
 use twox_hash::XxHash3_64;
 
-use super::args::is_word;
-use super::{Arg, Args, string};
+use crate::dispatch::Args;
+use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::Request;
+use crate::spec::{Arg, string};
 
 /// The grammar of a condition by value.
-pub(super) const IFEQ: Arg = string("ifeq-value").token("IFEQ");
+pub(crate) const IFEQ: Arg = string("ifeq-value").token("IFEQ");
 /// The grammar of the opposite of [`IFEQ`].
-pub(super) const IFNE: Arg = string("ifne-value").token("IFNE");
+pub(crate) const IFNE: Arg = string("ifne-value").token("IFNE");
 /// The grammar of a condition by digest.
-pub(super) const IFDEQ: Arg = string("ifdeq-digest").token("IFDEQ");
+pub(crate) const IFDEQ: Arg = string("ifdeq-digest").token("IFDEQ");
 /// The grammar of the opposite of [`IFDEQ`].
-pub(super) const IFDNE: Arg = string("ifdne-digest").token("IFDNE");
+pub(crate) const IFDNE: Arg = string("ifdne-digest").token("IFDNE");
 
 /// How many hexadecimal digits a digest has.
 const DIGITS: usize = 16;
 
 /// Says what the string of a key must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Condition<'a> {
+pub(crate) struct Condition<'a> {
     verb: Verb,
     operand: &'a [u8],
 }
@@ -50,13 +51,13 @@ impl<'a> Condition<'a> {
     ///
     /// # Errors
     /// [`Error::Syntax`] when no operand follows.
-    pub(super) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Option<Self>> {
+    pub(crate) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Option<Self>> {
         let Some(verb) = Verb::of(word) else { return Ok(None) };
         Ok(Some(Condition { verb, operand: args.bytes()? }))
     }
 
     /// Makes a condition of its word and what comes somewhere after it; `None` unless it compares with a value.
-    pub(super) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
+    pub(crate) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let verb = Verb::of(word).filter(|verb| matches!(verb, Verb::Equal | Verb::NotEqual))?;
         Some(Condition { verb, operand })
     }
@@ -65,7 +66,7 @@ impl<'a> Condition<'a> {
     ///
     /// # Errors
     /// When the operand cannot be a digest, which is told by its length alone.
-    pub(super) fn is_met_by(&self, text: &[u8]) -> Result<bool> {
+    pub(crate) fn is_met_by(&self, text: &[u8]) -> Result<bool> {
         Ok(match self.verb {
             Verb::Equal => text == self.operand,
             Verb::NotEqual => text != self.operand,
@@ -75,7 +76,7 @@ impl<'a> Condition<'a> {
     }
 
     /// Returns whether a key that is missing is as it must be: it is equal to nothing.
-    pub(super) fn is_met_by_nothing(&self) -> bool {
+    pub(crate) fn is_met_by_nothing(&self) -> bool {
         matches!(self.verb, Verb::NotEqual | Verb::DigestNotEqual)
     }
 
@@ -98,7 +99,7 @@ impl Verb {
 }
 
 /// Returns the XXH3 of a string as DIGEST shows it: hexadecimal, small letters, with leading zeros.
-pub(super) fn digest(text: &[u8]) -> [u8; DIGITS] {
+pub(crate) fn digest(text: &[u8]) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     write!(&mut digits[..], "{:016x}", XxHash3_64::oneshot(text)).expect("64 bits are sixteen digits");
     digits
@@ -106,7 +107,7 @@ pub(super) fn digest(text: &[u8]) -> [u8; DIGITS] {
 
 /// Returns whether any word of a request from place `first` on begins a condition, and so makes the command read its
 /// key. Words that are values count as well: as in Redis, only the command itself tells them apart.
-pub(super) fn is_conditional(request: Request<'_>, first: usize) -> bool {
+pub(crate) fn is_conditional(request: Request<'_>, first: usize) -> bool {
     request.args().skip(first).any(|word| Verb::of(word).is_some())
 }
 

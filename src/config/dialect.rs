@@ -4,7 +4,7 @@
 //! ask for them by the setting that Valkey itself has for it, `extended-redis-compatibility no`. What Valkey adds without
 //! a contradiction (commands, the table `server` in scripts) is always there.
 
-use super::Config;
+use crate::config::Config;
 
 /// The version of Redis that clients may rely on.
 pub const REDIS_VERSION: &str = "8.4.0";

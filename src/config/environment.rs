@@ -8,10 +8,10 @@
 
 use std::path::PathBuf;
 
-use super::kind::{bytes_to_os, system_text};
-use super::suggest::nearest_name;
-use super::text::quote;
-use super::{LoadError, Setting};
+use crate::config::kind::{bytes_to_os, system_text};
+use crate::config::suggest::nearest_name;
+use crate::config::text::quote;
+use crate::config::{LoadError, Setting};
 
 const PREFIX: &[u8] = b"KEYLATCH_";
 /// The end of a variable that names a file, once it is spelt as a setting.

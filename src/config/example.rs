@@ -2,8 +2,8 @@
 //!
 //! Invariant: the example file, read as a config file, gives the defaults.
 
-use super::settings::{Effect, Setting};
-use super::text::quote;
+use crate::config::settings::{Effect, Setting};
+use crate::config::text::quote;
 
 const WIDTH: usize = 80;
 
@@ -111,8 +111,8 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, load};
     use super::*;
+    use crate::config::{Config, load};
 
     #[test]
     fn the_example_file_gives_the_defaults() {

@@ -1,10 +1,10 @@
 //! The Rust types of the fields of `Config`, read from and printed as canonical text.
 //!
-//! No checking happens here: [`Kind`](super::Kind) has checked the text, which is the invariant every `expect` names.
+//! No checking happens here: [`Kind`](crate::config::Kind) has checked the text, which is the invariant every `expect` names.
 
 use std::path::{Path, PathBuf};
 
-use super::kind::{bytes_to_os, os_to_bytes};
+use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::store::{Classes, Policy};
 
 /// Reads a field from canonical text and prints it again.

@@ -3,8 +3,8 @@
 //! They are here so that files and clients written for Redis up to 8.4 and for Valkey work. Those that are marked
 //! `hidden` appear in no listing: Redis hides them too, or does not have them, or not yet in 8.4.
 
-use super::kind::Kind;
-use super::settings::{Change, INT_MAX, LONG_MAX, Setting};
+use crate::config::kind::Kind;
+use crate::config::settings::{Change, INT_MAX, LONG_MAX, Setting};
 
 const INT_MIN: i64 = i32::MIN as i64;
 const UINT_MAX: i64 = u32::MAX as i64;

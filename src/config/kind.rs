@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use super::lists;
-use super::settings::LONG_MAX;
-use super::text::{parse_c_integer, parse_integer, parse_memory, until_nul};
+use crate::config::lists;
+use crate::config::settings::LONG_MAX;
+use crate::config::text::{parse_c_integer, parse_integer, parse_memory, until_nul};
 use crate::store::Classes;
 
 /// A host name is shorter than this.

@@ -2,9 +2,9 @@
 //!
 //! As in `kind`, nothing here knows a field, and the error texts are those of Redis 7.0.
 
-use super::Origin;
-use super::kind::{choice, not_among, text};
-use super::text::{parse_c_integer, parse_memory, until_nul};
+use crate::config::Origin;
+use crate::config::kind::{choice, not_among, text};
+use crate::config::text::{parse_c_integer, parse_memory, until_nul};
 
 /// Redis refuses more addresses than this in one `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;
@@ -149,8 +149,8 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
     use super::*;
+    use crate::config::Kind;
 
     const LIMITS: &str = "normal 0 0 0 slave 8 4 60 pubsub 2 1 60";
 

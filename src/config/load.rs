@@ -8,11 +8,11 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use super::kind::{bytes_to_os, os_to_bytes, system_text};
-use super::special::included_files;
-use super::suggest::nearest_name;
-use super::text::{quote, split_words};
-use super::{Config, Origin, Setting};
+use crate::config::kind::{bytes_to_os, os_to_bytes, system_text};
+use crate::config::special::included_files;
+use crate::config::suggest::nearest_name;
+use crate::config::text::{quote, split_words};
+use crate::config::{Config, Origin, Setting};
 
 /// A file that includes itself ends here instead of in a stack overflow.
 const INCLUDE_DEPTH_MAX: usize = 16;

@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::field::{
+use crate::config::field::{
     Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients,
 };
-use super::inert::INERT;
-use super::kind::Kind;
-use super::special::Special;
+use crate::config::inert::INERT;
+use crate::config::kind::Kind;
+use crate::config::special::Special;
 use crate::store::{Classes, Policy};
 
 /// Says when a setting may change.
@@ -402,14 +402,14 @@ honoured! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::Origin;
     use super::*;
+    use crate::config::kind::Origin;
 
     #[test]
     fn every_default_is_canonical_text_of_its_kind() {
         // `dir` is shown as an absolute path, and there is no way to say in words that there is no primary.
         for setting in Setting::all().filter(|setting| !["dir", "replicaof"].contains(&setting.name)) {
-            let words = super::super::value_words(setting, setting.default.as_bytes());
+            let words = crate::config::value_words(setting, setting.default.as_bytes());
             let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), Origin::Runtime);
             assert_eq!(canonical.as_deref(), Ok(setting.default.as_bytes()), "{}", setting.name);
             assert_eq!(setting.get(&Config::default()), setting.default.as_bytes(), "{}", setting.name);

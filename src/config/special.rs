@@ -6,10 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::kind::{bytes_to_os, os_to_bytes};
 use crate::acl::{Declared, RuleError};
-use crate::command::renames::Renames;
+use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::glob;
+use crate::spec::renames::Renames;
 
 /// Directives that Redis accepts with one word and ignores.
 const FORGOTTEN: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Config, Setting, inert_changes};
+use crate::config::{Config, Setting, inert_changes};
 
 /// Returns what is to be logged as warnings when a server starts with these settings, a line each.
 pub fn start_warnings(config: &Config) -> Vec<String> {
@@ -39,8 +39,8 @@ fn saved_data(config: &Config) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load;
     use super::*;
+    use crate::config::load;
 
     #[test]
     fn who_starts_where_data_was_saved_is_told_that_it_is_not_loaded() {

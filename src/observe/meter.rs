@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use Ordering::Relaxed;
 use crossbeam_utils::CachePadded;
 
-use super::histogram::{Counts, Histogram};
-use crate::clock::{Clock, TickRate};
-use crate::command::{Registered, table};
+use crate::observe::histogram::{Counts, Histogram};
+use crate::spec::{Registered, table};
 use crate::store::Lookups;
+use crate::time::clock::{Clock, TickRate};
 
 /// Counts what one thread does.
 pub struct Meter {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::clients::ClientInfo;
-use crate::clock::Now;
+use crate::client::outbox::Letter;
+use crate::client::registry::ClientInfo;
 use crate::config::Config;
 use crate::config::quote;
-use crate::mailbox::Letter;
+use crate::time::clock::Now;
 
 /// Lists the clients that watch.
 #[derive(Default)]

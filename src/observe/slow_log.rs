@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::heap::{allocation_len, list_len};
+use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{Pressure, Share};
 
 /// How many words of a call are kept; the last one then tells how many more there were.

@@ -5,7 +5,7 @@
 //! version, CRC-64             of all that, as behind a value
 //! ```
 
-use super::{Reader, body_of, seal, write_string};
+use crate::rdb::{Reader, body_of, seal, write_string};
 
 /// Says that a library follows.
 const LIBRARY: u8 = 245;

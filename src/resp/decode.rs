@@ -16,8 +16,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
-use super::inline;
-use super::request::{Batch, Span};
+use crate::resp::inline;
+use crate::resp::request::{Batch, Span};
 
 /// The most requests one batch holds: enough to amortize a batch, few enough to keep clients fair.
 pub const BATCH_REQUESTS_MAX: usize = 128;
@@ -80,7 +80,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Returns the error line as [`super::Reply::error`] takes it, the offending byte raw as in Redis.
+    /// Returns the error line as [`crate::resp::Reply::error`] takes it, the offending byte raw as in Redis.
     pub fn wire_text(self) -> Vec<u8> {
         let mut line = format!("ERR Protocol error: {}", self.reason()).into_bytes();
         if let Self::ExpectedBulk(got) = self {

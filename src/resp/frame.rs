@@ -13,9 +13,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 use tokio_util::codec::Decoder;
 
-use super::decode::parse_int;
-use super::output::Output;
-use super::reply::{Protocol, Reply};
+use crate::resp::decode::parse_int;
+use crate::resp::output::Output;
+use crate::resp::reply::{Protocol, Reply};
 
 /// The deepest nesting of aggregates [`FrameDecoder`] accepts.
 pub const FRAME_DEPTH_MAX: usize = 32;

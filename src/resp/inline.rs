@@ -7,7 +7,7 @@
 //! Invariant: a word is never longer than its spelling, so words are unescaped in place and the spans
 //! of an inline request are as plain as those of a multibulk one.
 
-use super::request::Span;
+use crate::resp::request::Span;
 
 /// Splits `line` into words, unescaping them in place; spans are relative to `base`, where it starts.
 ///

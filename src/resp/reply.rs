@@ -1,6 +1,6 @@
 //! Writing replies straight into a client's output, in the protocol the client has chosen.
 //!
-//! There is no reply tree here (see [`super::Frame`] for one): each method appends its bytes, so a
+//! There is no reply tree here (see [`crate::resp::Frame`] for one): each method appends its bytes, so a
 //! handler that announces `array(3)` must write three values. A handler that fails half-way is undone
 //! by rolling back to a mark.
 //!
@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 
-use super::output::{Mark, Output};
+use crate::resp::output::{Mark, Output};
 
 /// The version of the protocol replies are written in; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn large_shared_bulks_carry_their_frame() {
-        let value = Bytes::from(vec![b'x'; super::super::SHARED_MIN]);
+        let value = Bytes::from(vec![b'x'; crate::resp::SHARED_MIN]);
         let text = written(Protocol::Resp2, |reply| reply.bulk_shared(value));
         assert!(text.starts_with("$16384\r\nxxx") && text.ends_with("x\r\n"));
     }

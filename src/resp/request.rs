@@ -15,7 +15,7 @@ use std::fmt;
 
 use bytes::BytesMut;
 
-use crate::heap::{allocation_len, list_len};
+use crate::memory::heap::{allocation_len, list_len};
 
 /// Where one argument lies in the bytes of its batch.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio_util::codec::{Decoder, Encoder};
 
-use super::decode::RESERVE_AHEAD_MIN;
-use super::*;
+use crate::resp::decode::RESERVE_AHEAD_MIN;
+use crate::resp::*;
 
 /// What a decoder made of a stream: the requests, then the error if there was one.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, LuaString, MultiValue, Result, Value};
 
-use super::raise;
+use crate::script::raise;
 
 /// Reads the arguments of one call. Positions count from 1, as in error messages.
 pub(super) struct Arguments<'l> {

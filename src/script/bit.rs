@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Result, Table};
 
-use super::arguments::Arguments;
+use crate::script::arguments::Arguments;
 
 type Shift = fn(u32, u32) -> u32;
 

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::api::hex;
-use super::shebang::{self, Flags};
-use super::vm::Vm;
-use crate::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
+use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
+use crate::script::api::hex;
+use crate::script::shebang;
+use crate::script::shebang::Flags;
+use crate::script::vm::Vm;
 
 /// The name of a script: its SHA1 in lower-case hexadecimal.
 pub type Sha = [u8; 40];

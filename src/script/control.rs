@@ -18,12 +18,12 @@ use mlua::{HookTriggers, Lua, VmState};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::{HOST, raise};
-use crate::clock::Clock;
 use crate::config::Dialect;
 use crate::error::Error;
-use crate::executor::hand_over;
+use crate::runtime::executor::hand_over;
+use crate::script::{HOST, raise};
 use crate::store::Seat;
+use crate::time::clock::Clock;
 
 /// After how many instructions the interpreter asks whether to go on.
 const INTERRUPT_EVERY: u32 = 100_000;

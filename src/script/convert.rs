@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use mlua::{Lua, LuaString, Result, Table, Value};
 
-use super::arguments::truncate;
-use super::raise;
 use crate::resp::{Frame, Protocol, Reply, parse_int};
+use crate::script::arguments::truncate;
+use crate::script::raise;
 
 /// How deep tables in a reply may be nested. Redis allows as many levels as fit Lua's stack, about eight thousand.
 const DEPTH_MAX: usize = 1000;

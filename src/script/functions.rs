@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use parking_lot::Mutex;
 
-use super::arguments::Arguments;
-use super::raise;
-use super::shebang::{self, Flags};
-use super::vm::Vm;
-use crate::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len, tree_map_len};
+use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len, tree_map_len};
+use crate::script::arguments::Arguments;
+use crate::script::raise;
+use crate::script::shebang;
+use crate::script::shebang::Flags;
+use crate::script::vm::Vm;
 
 /// What names may consist of.
 const NAME_RULE: &str =

@@ -36,10 +36,10 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::clock::Clock;
 use crate::namespace::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
 use crate::store::{Pressure, Seat};
+use crate::time::clock::Clock;
 
 pub use cache::{Cache, Origin, Script, Sha};
 pub use control::{Control, Running};

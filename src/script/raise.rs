@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use mlua::{Error, Lua, Result, Value};
 
-use super::control::Control;
 use crate::config::Dialect;
+use crate::script::control::Control;
 
 /// The name of the prelude's chunk, as debug information shows it.
 pub(super) const PRELUDE_NAME: &str = "=sandbox";
@@ -158,8 +158,8 @@ pub(super) fn unwrap(lua: &Lua, error: Value) -> Result<Value> {
     };
     match raised(&error) {
         Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
-        Raised::Reply(line) => super::convert::error_table(lua, &line),
-        Raised::Counted(line) => super::convert::counted_error_table(lua, &line),
+        Raised::Reply(line) => crate::script::convert::error_table(lua, &line),
+        Raised::Counted(line) => crate::script::convert::counted_error_table(lua, &line),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Value};
 
-use super::arguments::{Arguments, number_of, truncate};
-use super::control::Control;
-use super::raise;
+use crate::script::arguments::{Arguments, number_of, truncate};
+use crate::script::control::Control;
+use crate::script::raise;
 
 /// The size of the largest integer, in bytes.
 const INTEGER_MAX: usize = 32;

@@ -2,8 +2,8 @@
 
 use mlua::{Lua, LuaString, MultiValue, Result, Table};
 
-use super::arguments::Arguments;
-use super::raise;
+use crate::script::arguments::Arguments;
+use crate::script::raise;
 
 /// The longest string that `string.rep` makes, in bytes.
 const REPEATED_MAX: usize = 512 << 20;

@@ -7,11 +7,12 @@ use keylatch_lua as _; // the interpreter itself
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
-use super::collector::Collector;
-use super::control::Control;
-use super::convert::{self, Names, Written};
-use super::{HOST, Host, api, bit, raise, struct_, text};
 use crate::resp::{Protocol, Reply, Request};
+use crate::script::collector::Collector;
+use crate::script::control::Control;
+use crate::script::convert;
+use crate::script::convert::{Names, Written};
+use crate::script::{HOST, Host, api, bit, raise, struct_, text};
 
 /// How much memory a script may take beside what is in its interpreter when it begins, in bytes. Redis sets no limit.
 const MEMORY_MAX: usize = 512 << 20;
@@ -296,7 +297,7 @@ fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table>
     natives.set("redis", api::table(lua, control)?)?;
     natives.set("valkey_field", lua.create_function(api::valkey_field)?)?;
     if kind == Kind::Functions {
-        natives.set("register_function", lua.create_function(super::functions::register)?)?;
+        natives.set("register_function", lua.create_function(crate::script::functions::register)?)?;
     }
     for (name, functions) in [
         ("bit", bit::table(lua)?),

@@ -4,8 +4,8 @@
 //! it leaves behind becomes empty in the end. Old places are freed many at a time: the allocator hands out first what a
 //! thread has freed last, and a single entry would only change places with the one before.
 
-use super::entry::Entry;
-use super::{Hold, SHARDS, Store};
+use crate::store::entry::Entry;
+use crate::store::{Hold, SHARDS, Store};
 
 /// How many entries move at a time, or how many bytes of them: a quarter of a millisecond's work.
 const ENTRIES_MAX: usize = 512;
@@ -58,8 +58,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use crate::clock::Now;
     use crate::store::table::{Hasher, Table};
+    use crate::time::clock::Now;
 
     use super::*;
 
@@ -69,8 +69,9 @@ mod tests {
         let (mut table, mut moved) = (Table::new(hasher.clone()), Moved::default());
         let key = |number: usize| [format!("{number}:").as_bytes(), &vec![b'k'; number % 300]].concat();
         let value = |number: usize| vec![number as u8; number * 37 % 20_000];
-        let deadline =
-            |number: usize| (number.is_multiple_of(3)).then(|| crate::clock::Deadline::after(Now::at_ms(5, 5), 1000));
+        let deadline = |number: usize| {
+            (number.is_multiple_of(3)).then(|| crate::time::clock::Deadline::after(Now::at_ms(5, 5), 1000))
+        };
         for number in 0..3000 {
             let mut entry = Entry::text(&key(number), &value(number), deadline(number));
             entry.set_usage(number as u32);

@@ -27,9 +27,9 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::value::{Form, LongText, SHARED_MIN, Text, Type, Value};
-use crate::clock::Deadline;
-use crate::heap::allocation_len;
+use crate::memory::heap::allocation_len;
+use crate::store::value::{Form, LongText, SHARED_MIN, Text, Type, Value};
+use crate::time::clock::Deadline;
 
 const HEADER: usize = 8;
 const DEADLINE: usize = TIMED as usize;
@@ -443,7 +443,7 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Deadline;
+    use crate::time::clock::Deadline;
 
     fn text(entry: &Entry) -> &[u8] {
         entry.as_text().expect("a string").as_slice()

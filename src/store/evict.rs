@@ -9,12 +9,12 @@
 
 use std::sync::Arc;
 
-use super::pressure::Pressure;
-use super::shard::Key;
-use super::table::Hasher;
-use super::usage::{Dice, UsageRule};
-use super::{Hold, NEVER, SHARDS, Store};
-use crate::clock::Now;
+use crate::store::pressure::Pressure;
+use crate::store::shard::Key;
+use crate::store::table::Hasher;
+use crate::store::usage::{Dice, UsageRule};
+use crate::store::{Hold, NEVER, SHARDS, Store};
+use crate::time::clock::Now;
 
 /// How many candidates are kept.
 const POOL_MAX: usize = 16;
@@ -177,7 +177,8 @@ impl Evictor {
             while let Some(candidate) = self.best_candidate(rule, now) {
                 let Candidate { db, hash, key, usage } = candidate;
                 let key = Key { bytes: &key, hash };
-                if hold.with_shard(db, super::view::shard_of(hash), |shard| shard.evict(key, Some(usage))) == Some(true)
+                if hold.with_shard(db, crate::store::view::shard_of(hash), |shard| shard.evict(key, Some(usage)))
+                    == Some(true)
                 {
                     return true;
                 }
@@ -192,7 +193,7 @@ impl Evictor {
         let (first, mut found) = (dice.below(SHARDS), 0);
         for index in (first..SHARDS).chain(0..first) {
             let rest = *samples - found.min(*samples);
-            let look = |entry: &super::entry::Entry| {
+            let look = |entry: &crate::store::entry::Entry| {
                 let weakest = weakest(pool, rule, now);
                 let is_better = |(_, least)| rule.dispensability(entry.usage(), now) > least;
                 if pool.len() >= POOL_MAX && !weakest.is_some_and(is_better) {

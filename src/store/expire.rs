@@ -10,7 +10,7 @@
 //!
 //! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards that have met a TTL.
 
-use super::sync::{AtomicU64, Ordering};
+use crate::store::sync::{AtomicU64, Ordering};
 
 /// Means that nothing will ever fall due.
 pub const NEVER: u64 = u64::MAX;

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::clock::Now;
+use crate::time::clock::Now;
 
 mod compact;
 pub mod entry;

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::usage::UsageRule;
-use crate::clock::Now;
+use crate::store::usage::UsageRule;
+use crate::time::clock::Now;
 
 /// The coarsest step, in bytes.
 const STEP_MAX: usize = 64 * 1024;

@@ -3,22 +3,22 @@
 //! Invariant: every change of a key goes through `Shard::changed`, the single choke point, which
 //! tells watchers, counts and has the event told; waiters and the log will hang there too. Only [`Shard::clear`] and
 //! [`Shard::swap`], which take all keys at once, tell the watchers by themselves instead of going through ten million
-//! calls; they are no events, and those who track keys are told once by [`View::clear`](super::View::clear).
+//! calls; they are no events, and those who track keys are told once by [`View::clear`](crate::store::View::clear).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::compact::Moved;
-use super::entry::Entry;
-use super::event::{Event, Herald};
-use super::expire::{Alarm, DeadlineTree, NEVER};
-use super::pressure::{Pressure, Share};
-use super::table::{Hasher, Table};
-use super::usage::Dice;
-use super::value::Form;
-use crate::clock::{Deadline, Now};
-use crate::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
+use crate::memory::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
+use crate::store::compact::Moved;
+use crate::store::entry::Entry;
+use crate::store::event::{Event, Herald};
+use crate::store::expire::{Alarm, DeadlineTree, NEVER};
+use crate::store::pressure::{Pressure, Share};
+use crate::store::table::{Hasher, Table};
+use crate::store::usage::Dice;
+use crate::store::value::Form;
+use crate::time::clock::{Deadline, Now};
 
 /// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
@@ -494,7 +494,7 @@ impl Shard {
         true
     }
 
-    /// Moves entries from a bucket on until that is enough; see [`Store::compact`](super::Store::compact). Returns the bucket
+    /// Moves entries from a bucket on until that is enough; see [`Store::compact`](crate::store::Store::compact). Returns the bucket
     /// to go on with, unless that was the last.
     pub fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
         for bucket in first..self.table.buckets() {

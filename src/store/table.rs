@@ -18,8 +18,8 @@
 
 use ahash::RandomState;
 
-use super::compact::Moved;
-use super::entry::Entry;
+use crate::store::compact::Moved;
+use crate::store::entry::Entry;
 
 /// How many positions a scan of one table has; a cursor is below this.
 pub const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;

@@ -7,7 +7,7 @@
 //! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not know by which rule
 //! their bits were written, so after a change of the policy they mean little until keys are used again, as in Redis.
 
-use crate::clock::Now;
+use crate::time::clock::Now;
 
 /// How many bits an entry has for its usage.
 const BITS: u32 = 24;

@@ -1,12 +1,12 @@
 //! What a key can hold.
 //!
-//! A short string lives inside its key's [`Entry`](super::entry::Entry). Everything else is a
+//! A short string lives inside its key's [`Entry`](crate::store::entry::Entry). Everything else is a
 //! [`Value`] behind one pointer: long strings now; hashes, lists, sets, sorted sets and streams get
 //! their variants here.
 
 use bytes::{Bytes, BytesMut};
 
-use crate::heap::{SHARED_BYTES_LEN, allocation_len};
+use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
 
 /// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
 pub const SHARED_MIN: usize = 16 * 1024;

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
-use super::entry::Entry;
-use super::event::Event;
-use super::shard::{Key, Shard, Totals, WatchFlag};
-use super::table::SCAN_POSITIONS;
-use super::value::{Form, SHARED_MIN, Text, Type, Value};
-use super::{Databases, SHARDS, free_aside};
-use crate::clock::{Deadline, Now};
 use crate::error::{Error, Result};
+use crate::store::entry::Entry;
+use crate::store::event::Event;
+use crate::store::shard::{Key, Shard, Totals, WatchFlag};
+use crate::store::table::SCAN_POSITIONS;
+use crate::store::value::{Form, SHARED_MIN, Text, Type, Value};
+use crate::store::{Databases, SHARDS, free_aside};
+use crate::time::clock::{Deadline, Now};
 
 /// Grants access to the keys of one database for one call.
 pub struct View<'a> {
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
         self.access.used_entry(key, self.now, false, false).is_some()
     }
 
-    /// Returns how a key was used; see [`super::usage`].
+    /// Returns how a key was used; see [`crate::store::usage`].
     pub fn usage(&mut self, key: Key<'_>) -> Option<u32> {
         self.entry(key).map(Entry::usage)
     }

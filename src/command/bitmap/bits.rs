@@ -5,7 +5,7 @@ use std::ops::Range;
 const WORD: usize = size_of::<u64>();
 
 /// Counts the bits that are set in a range of the bits of `bytes`.
-pub(super) fn count(bytes: &[u8], range: Range<u64>) -> u64 {
+pub(crate) fn count(bytes: &[u8], range: Range<u64>) -> u64 {
     if range.is_empty() {
         return 0;
     }
@@ -23,7 +23,7 @@ fn count_all(bytes: &[u8]) -> u64 {
 }
 
 /// Finds the first bit that is set, or clear, in a range of the bits of `bytes`.
-pub(super) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64> {
+pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64> {
     let window = &bytes[(range.start / 8) as usize..range.end.div_ceil(8) as usize];
     let mut offset = range.start / 8 * 8;
     for chunk in window.chunks(WORD) {

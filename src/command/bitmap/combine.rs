@@ -2,14 +2,14 @@
 //!
 //! Invariant: the result is as long as the longest string; shorter ones count as filled up with zero bytes.
 
-use crate::command::args::is_word;
+use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
 
 /// Says how BITOP combines strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(crate) enum Operator {
     And,
     Or,
     Xor,
@@ -36,12 +36,12 @@ const OPERATORS: [(&str, Operator); 8] = [
 ];
 
 impl Operator {
-    pub(super) fn read(word: &[u8]) -> Result<Self> {
+    pub(crate) fn read(word: &[u8]) -> Result<Self> {
         OPERATORS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, operator)| operator).ok_or(Error::Syntax)
     }
 
     /// Refuses more or fewer strings than the operator takes.
-    pub(super) fn check_count(self, count: usize) -> Result<()> {
+    pub(crate) fn check_count(self, count: usize) -> Result<()> {
         match self {
             Operator::Not if count != 1 => Err(Error::other("BITOP NOT must be called with a single source key.")),
             Operator::Diff | Operator::Diff1 | Operator::AndOr if count < 2 => {
@@ -54,7 +54,7 @@ impl Operator {
 }
 
 /// Combines strings, one after the other.
-pub(super) struct Combination {
+pub(crate) struct Combination {
     operator: Operator,
     /// How many strings there were.
     count: usize,
@@ -64,11 +64,11 @@ pub(super) struct Combination {
 }
 
 impl Combination {
-    pub(super) fn new(operator: Operator) -> Self {
+    pub(crate) fn new(operator: Operator) -> Self {
         Combination { operator, count: 0, result: Vec::new(), aside: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, text: &[u8]) {
+    pub(crate) fn add(&mut self, text: &[u8]) {
         let (result, aside) = (&mut self.result, &mut self.aside);
         match (self.operator, self.count) {
             (Operator::Diff | Operator::Diff1 | Operator::AndOr, 0) => aside.extend_from_slice(text),
@@ -90,7 +90,7 @@ impl Combination {
         self.count += 1;
     }
 
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         let Combination { operator, mut result, mut aside, .. } = self;
         let len = result.len().max(aside.len());
         result.resize(len, 0);

@@ -4,18 +4,19 @@
 
 use smallvec::SmallVec;
 
-use super::{bit_offset, checked_offset};
-use crate::command::args::is_word;
-use crate::command::{ACCESS, Args, Call, KeyFlags, RO, RW, UPDATE};
+use crate::command::bitmap::{bit_offset, checked_offset};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
+use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 use crate::store::{Event, Form, Key, Text};
 
 /// As many bytes as a field of 64 bits can touch, and more.
 const WINDOW: usize = size_of::<u128>();
 
 /// Carries out `BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET|INCRBY type offset value ...]`.
-pub(super) fn bitfield(call: &mut Call<'_>) -> Result<()> {
+pub(crate) fn bitfield(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
     let operations = read_operations(&mut call.args, len_max)?;
@@ -23,7 +24,7 @@ pub(super) fn bitfield(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Carries out `BITFIELD_RO key [GET type offset ...]`.
-pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
+pub(crate) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
     let operations = read_operations(&mut call.args, len_max)?;
@@ -34,7 +35,7 @@ pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// BITFIELD changes nothing where all its operations are GET; a word that is none of them may stand for anything.
-pub(super) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
+pub(crate) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
     let mut at = 2;
     while at < request.len() {
         let (word, left) = (request.arg(at), request.len() - at - 1);

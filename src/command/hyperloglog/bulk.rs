@@ -4,7 +4,7 @@
 //! is twelve thousand runs for every element. So where many elements are to be added the registers are kept beside the
 //! runs: an element that changes nothing needs no search, and after many changes the runs are written anew, once, at the end.
 
-use super::sketch::{DENSE_LEN, REGISTERS, Registers, Sketch, place};
+use crate::command::hyperloglog::sketch::{DENSE_LEN, REGISTERS, Registers, Sketch, place};
 use crate::error::Result;
 
 /// From how many registers to raise on the others are kept beside the runs.
@@ -14,7 +14,7 @@ const MANY: usize = 64;
 const CHANGES_MAX: usize = 2048;
 
 /// A sketch in the making.
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     sketch: Sketch,
     /// The longest that the sketch may be in its sparse form.
     sparse_max: usize,
@@ -29,7 +29,7 @@ impl Bulk {
     ///
     /// # Errors
     /// When the runs do not add up, and there are many registers to raise.
-    pub(super) fn new(sketch: Sketch, sparse_max: usize, count: usize) -> Result<Self> {
+    pub(crate) fn new(sketch: Sketch, sparse_max: usize, count: usize) -> Result<Self> {
         let known = match count >= MANY {
             true => Some(Registers::of(sketch.as_bytes())?),
             false => None,
@@ -38,13 +38,13 @@ impl Bulk {
     }
 
     /// Adds an element; returns whether that changed a register.
-    pub(super) fn add(&mut self, element: &[u8]) -> Result<bool> {
+    pub(crate) fn add(&mut self, element: &[u8]) -> Result<bool> {
         let (index, rank) = place(element);
         self.raise(index, rank)
     }
 
     /// Raises a register to a value; returns whether it was lower.
-    pub(super) fn raise(&mut self, index: usize, value: u8) -> Result<bool> {
+    pub(crate) fn raise(&mut self, index: usize, value: u8) -> Result<bool> {
         if let Some(known) = &mut self.known {
             if !known.raise(index, value) {
                 return Ok(false);
@@ -61,7 +61,7 @@ impl Bulk {
 
     /// Raises every register to what `registers` has. As in Redis, a sketch that was read without complaint before is not
     /// refused for its runs any more.
-    pub(super) fn raise_all(&mut self, registers: &Registers) {
+    pub(crate) fn raise_all(&mut self, registers: &Registers) {
         for index in 0..REGISTERS {
             let value = registers.value(index);
             if value > 0 {
@@ -71,7 +71,7 @@ impl Bulk {
     }
 
     /// Returns the sketch with all changes.
-    pub(super) fn finish(mut self) -> Sketch {
+    pub(crate) fn finish(mut self) -> Sketch {
         if let Some(known) = self.known.filter(|_| self.is_behind) {
             self.sketch.set_all(&known, self.sparse_max);
         }

@@ -4,9 +4,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::bulk::Bulk;
-use super::sketch::{self, REGISTERS, Registers, Sketch};
-use crate::command::Call;
+use crate::command::hyperloglog::bulk::Bulk;
+use crate::command::hyperloglog::sketch;
+use crate::command::hyperloglog::sketch::{REGISTERS, Registers, Sketch};
+use crate::dispatch::Call;
 use crate::error::{Error, Result};
 
 /// How many elements are counted.
@@ -16,7 +17,7 @@ const ELEMENTS: u64 = 100_000;
 const ERRORS_MAX: f64 = 6.0;
 
 /// Carries out `PFSELFTEST`.
-pub(super) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
+pub(crate) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
     keep_registers()?;
     count_elements(call.config.hll_sparse_max_bytes)?;
     call.reply.ok();

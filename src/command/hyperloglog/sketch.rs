@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::error::{Error, Result};
 
 /// How many registers there are; the lower 14 bits of a hash choose one.
-pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
+pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
 /// The highest rank that the 50 other bits of a hash can have.
 const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
@@ -28,7 +28,7 @@ const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
 const MAGIC: &[u8] = b"HYLL";
 const ENCODING_AT: usize = 4;
 /// Where the cached cardinality lies.
-pub(super) const CARDINALITY_AT: usize = 8;
+pub(crate) const CARDINALITY_AT: usize = 8;
 const HEADER: usize = 16;
 /// Marks the cached cardinality as out of date, in its last byte.
 const STALE: u8 = 0x80;
@@ -36,7 +36,7 @@ const STALE: u8 = 0x80;
 const REGISTER_BITS: usize = 6;
 const REGISTER_MAX: u16 = (1 << REGISTER_BITS) - 1;
 /// How many bytes a dense sketch takes.
-pub(super) const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
+pub(crate) const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 
 /// The longest run of zeros that one byte holds.
 const SHORT_ZEROS_MAX: usize = 64;
@@ -51,14 +51,14 @@ const ALPHA: f64 = 0.721_347_520_444_481_7;
 
 /// Says how the registers are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     Dense,
     Sparse,
 }
 
 impl Encoding {
     /// Returns the name that PFDEBUG shows.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Encoding::Dense => "dense",
             Encoding::Sparse => "sparse",
@@ -67,7 +67,7 @@ impl Encoding {
 }
 
 /// Checks that bytes may be a sketch and returns how it is packed. Whether its runs add up is seen when they are used.
-pub(super) fn encoding(bytes: &[u8]) -> Result<Encoding> {
+pub(crate) fn encoding(bytes: &[u8]) -> Result<Encoding> {
     match bytes.get(ENCODING_AT) {
         _ if bytes.len() < HEADER || !bytes.starts_with(MAGIC) => Err(Error::NotHyperLogLog),
         Some(0) if bytes.len() == DENSE_LEN => Ok(Encoding::Dense),
@@ -77,13 +77,13 @@ pub(super) fn encoding(bytes: &[u8]) -> Result<Encoding> {
 }
 
 /// Returns the cached cardinality, if it is up to date.
-pub(super) fn known_cardinality(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn known_cardinality(bytes: &[u8]) -> Option<u64> {
     let cached = u64::from_le_bytes(*bytes[CARDINALITY_AT..].first_chunk()?);
     (cached >> 56 & u64::from(STALE) == 0).then_some(cached)
 }
 
 /// Estimates how many distinct elements a sketch has seen.
-pub(super) fn count(bytes: &[u8]) -> Result<u64> {
+pub(crate) fn count(bytes: &[u8]) -> Result<u64> {
     let mut histogram = Histogram::default();
     match encoding(bytes)? {
         Encoding::Dense => dense_registers(bytes).for_each(|register| histogram.add(register, 1)),
@@ -102,7 +102,7 @@ pub(super) fn count(bytes: &[u8]) -> Result<u64> {
 }
 
 /// Spells the runs of a sparse sketch; `None` for a dense one.
-pub(super) fn decode(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<String> {
     if encoding(bytes) != Ok(Encoding::Sparse) {
         return None;
     }
@@ -116,7 +116,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
 
 /// Chooses the register of an element, and the rank it gives it: how many bits of the hash, from the fifteenth up to
 /// the first that is set.
-pub(super) fn place(element: &[u8]) -> (usize, u8) {
+pub(crate) fn place(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur_hash_64a(element, SEED);
     // The bit above the last one ends the count where all are clear.
@@ -153,7 +153,7 @@ fn dense_window(bytes: &[u8], index: usize) -> (usize, u16, usize) {
 }
 
 /// Returns the registers of a dense sketch.
-pub(super) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
+pub(crate) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     // Three bytes hold four registers.
     let (groups, _) = bytes[HEADER..].as_chunks::<3>();
     groups.iter().flat_map(|[low, middle, high]| {
@@ -163,10 +163,10 @@ pub(super) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// A few bytes to write, and where.
-pub(super) type Patch = (usize, SmallVec<[u8; 2]>);
+pub(crate) type Patch = (usize, SmallVec<[u8; 2]>);
 
 /// Returns what to write into a dense sketch to add an element; nothing if it is not new.
-pub(super) fn dense_patch(bytes: &[u8], element: &[u8]) -> Option<Patch> {
+pub(crate) fn dense_patch(bytes: &[u8], element: &[u8]) -> Option<Patch> {
     let (index, rank) = place(element);
     raising_patch(bytes, index, rank)
 }
@@ -183,7 +183,7 @@ fn raising_patch(bytes: &[u8], index: usize, value: u8) -> Option<Patch> {
 }
 
 /// Returns the byte to write, and where, so that the cached cardinality counts as out of date; nothing if it does.
-pub(super) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
+pub(crate) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
     let last = bytes[HEADER - 1];
     (last & STALE == 0).then_some((HEADER - 1, last | STALE))
 }
@@ -251,7 +251,7 @@ fn push_run(bytes: &mut SmallVec<[u8; 8]>, value: u8, len: usize) {
 }
 
 /// Owns a sketch that is being changed. The bytes have passed [`encoding`].
-pub(super) struct Sketch(Vec<u8>);
+pub(crate) struct Sketch(Vec<u8>);
 
 impl From<&[u8]> for Sketch {
     fn from(bytes: &[u8]) -> Self {
@@ -261,7 +261,7 @@ impl From<&[u8]> for Sketch {
 
 impl Sketch {
     /// Creates a sparse sketch that has seen nothing.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
         bytes[ENCODING_AT] = 1;
@@ -269,26 +269,26 @@ impl Sketch {
         Sketch(bytes)
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub(super) fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         self.0.into()
     }
 
     /// Returns whether every register has six bits of its own.
-    pub(super) fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         self.0[ENCODING_AT] == 0
     }
 
     /// Marks the cached cardinality as out of date.
-    pub(super) fn forget_cardinality(&mut self) {
+    pub(crate) fn forget_cardinality(&mut self) {
         self.0[HEADER - 1] |= STALE;
     }
 
     /// Writes all registers anew, in the sparse form where that is possible and takes no more than so many bytes.
-    pub(super) fn set_all(&mut self, registers: &Registers, sparse_max: usize) {
+    pub(crate) fn set_all(&mut self, registers: &Registers, sparse_max: usize) {
         self.forget_cardinality();
         let mut runs = SmallVec::new();
         for same in registers.0.chunk_by(|one, other| one == other) {
@@ -311,7 +311,7 @@ impl Sketch {
     }
 
     /// Raises a register to a value; returns whether it was lower.
-    pub(super) fn raise(&mut self, index: usize, value: u8, sparse_max: usize) -> Result<bool> {
+    pub(crate) fn raise(&mut self, index: usize, value: u8, sparse_max: usize) -> Result<bool> {
         if !self.is_dense() {
             return self.raise_sparse(index, value, sparse_max);
         }
@@ -372,7 +372,7 @@ impl Sketch {
     }
 
     /// Packs a sparse sketch anew as a dense one.
-    pub(super) fn make_dense(&mut self) -> Result<()> {
+    pub(crate) fn make_dense(&mut self) -> Result<()> {
         if self.is_dense() {
             return Ok(());
         }
@@ -389,11 +389,11 @@ impl Sketch {
 }
 
 /// Holds a register per byte: the greatest values of several sketches.
-pub(super) struct Registers(Box<[u8]>);
+pub(crate) struct Registers(Box<[u8]>);
 
 impl Registers {
     /// Creates registers that are all zero.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Registers(vec![0; REGISTERS].into())
     }
 
@@ -401,26 +401,26 @@ impl Registers {
     ///
     /// # Errors
     /// When the runs do not add up.
-    pub(super) fn of(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
         let mut registers = Registers::new();
         registers.merge(bytes)?;
         Ok(registers)
     }
 
     /// Returns one register.
-    pub(super) fn value(&self, index: usize) -> u8 {
+    pub(crate) fn value(&self, index: usize) -> u8 {
         self.0[index]
     }
 
     /// Raises one register to a value; returns whether it was lower.
-    pub(super) fn raise(&mut self, index: usize, value: u8) -> bool {
+    pub(crate) fn raise(&mut self, index: usize, value: u8) -> bool {
         let is_lower = self.0[index] < value;
         self.0[index] = self.0[index].max(value);
         is_lower
     }
 
     /// Raises every register to what a sketch has.
-    pub(super) fn merge(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn merge(&mut self, bytes: &[u8]) -> Result<()> {
         let registers = &mut self.0;
         match encoding(bytes)? {
             Encoding::Sparse => for_each_set(bytes, |index, value| registers[index] = registers[index].max(value)),
@@ -434,7 +434,7 @@ impl Registers {
     }
 
     /// Estimates how many distinct elements the sketches have seen together.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         let mut histogram = Histogram::default();
         self.0.iter().for_each(|register| histogram.add(*register, 1));
         histogram.estimate()

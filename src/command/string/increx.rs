@@ -5,16 +5,18 @@
 
 use rustc_apfloat::Float;
 
-use super::lifetime::Lifetime;
-use super::{GETEX_EXPIRATION, UPDATE};
-use crate::command::args::is_word;
-use crate::command::float::{self, LongDouble};
-use crate::command::{ACCESS, Arg, Args, Call, RW, double, integer, key, one_of, string, token};
+use crate::command::string::float;
+use crate::command::string::float::LongDouble;
+use crate::command::string::lifetime::Lifetime;
+use crate::command::string::{GETEX_EXPIRATION, UPDATE};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::spec::{ACCESS, Arg, RW, double, integer, key, one_of, string, token};
 use crate::store::{Event, Form, Key, Ttl};
 
-pub(super) const ARGS: &[Arg] = &[
+pub(crate) const ARGS: &[Arg] = &[
     key("key", RW | ACCESS | UPDATE),
     one_of("increment", &[double("float").token("BYFLOAT"), integer("integer").token("BYINT")]).optional(),
     token("saturate", "SATURATE").optional(),
@@ -24,7 +26,7 @@ pub(super) const ARGS: &[Arg] = &[
     token("enx", "ENX").optional(),
 ];
 
-pub(super) fn increx(call: &mut Call<'_>) -> Result<()> {
+pub(crate) fn increx(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let options = Options::read(&mut call.args)?;
     match options.float {

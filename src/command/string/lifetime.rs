@@ -4,15 +4,15 @@
 //!
 //! Invariant: reading an option never fails for its amount; the handler judges that when Redis would.
 
-use crate::clock::{Deadline, Now};
-use crate::command::Args;
-use crate::command::args::is_word;
+use crate::dispatch::Args;
+use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::time::clock::{Deadline, Now};
 
 /// Says what SET or GETEX is to do about the time to live.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lifetime<'a> {
+pub(crate) enum Lifetime<'a> {
     /// Whatever the command does by itself.
     Unsaid,
     /// KEEPTTL: the key ends when it would have.
@@ -25,7 +25,7 @@ pub(super) enum Lifetime<'a> {
 
 impl<'a> Lifetime<'a> {
     /// Reads one option, whose first word has been taken off `args`.
-    pub(super) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Self> {
+    pub(crate) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Self> {
         if is_word(word, "KEEPTTL") {
             return Ok(Lifetime::Keep);
         }
@@ -37,7 +37,7 @@ impl<'a> Lifetime<'a> {
     }
 
     /// Takes one more option. Repeating a word is fine, the last one counts; two different words are not.
-    pub(super) fn choose(&mut self, new: Self) -> Result<()> {
+    pub(crate) fn choose(&mut self, new: Self) -> Result<()> {
         let fits = match (*self, new) {
             (Lifetime::Unsaid, _) => true,
             (Lifetime::Ends(old), Lifetime::Ends(new)) => old.unit == new.unit,
@@ -53,29 +53,29 @@ impl<'a> Lifetime<'a> {
 
 /// Says how an option counts time.
 #[derive(PartialEq, Eq)]
-pub(super) struct Unit {
+pub(crate) struct Unit {
     word: &'static str,
     milliseconds: i64,
     /// Whether it counts from 1970 and not from now.
     absolute: bool,
 }
 
-pub(super) static EX: Unit = Unit { word: "EX", milliseconds: 1000, absolute: false };
-pub(super) static PX: Unit = Unit { word: "PX", milliseconds: 1, absolute: false };
+pub(crate) static EX: Unit = Unit { word: "EX", milliseconds: 1000, absolute: false };
+pub(crate) static PX: Unit = Unit { word: "PX", milliseconds: 1, absolute: false };
 static EXAT: Unit = Unit { word: "EXAT", milliseconds: 1000, absolute: true };
 static PXAT: Unit = Unit { word: "PXAT", milliseconds: 1, absolute: true };
 static UNITS: [&Unit; 4] = [&EX, &PX, &EXAT, &PXAT];
 
 /// Holds a time to live as the client gave it; it is judged later than the other options.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Expiry<'a> {
-    pub(super) unit: &'static Unit,
-    pub(super) amount: &'a [u8],
+pub(crate) struct Expiry<'a> {
+    pub(crate) unit: &'static Unit,
+    pub(crate) amount: &'a [u8],
 }
 
 impl Expiry<'_> {
     /// Returns the deadline that `command` is to set.
-    pub(super) fn deadline(self, command: &'static str, now: Now) -> Result<Deadline> {
+    pub(crate) fn deadline(self, command: &'static str, now: Now) -> Result<Deadline> {
         let amount = parse_int(self.amount).ok_or(Error::NotInteger)?;
         let time_ms = amount.checked_mul(self.unit.milliseconds).filter(|time_ms| *time_ms > 0);
         let time_ms = time_ms.ok_or(Error::InvalidExpire(command))?;

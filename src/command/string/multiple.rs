@@ -6,16 +6,17 @@
 
 use smallvec::SmallVec;
 
-use super::lifetime::Lifetime;
-use crate::command::args::is_word;
-use crate::command::{Arg, Args, Call, OW, UPDATE, block, integer, key, one_of, string, token, unix_time};
+use crate::command::string::lifetime::Lifetime;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::spec::{Arg, OW, UPDATE, block, integer, key, one_of, string, token, unix_time};
 use crate::store::{Event, Key, Ttl};
 
-pub(super) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
-pub(super) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
-pub(super) const EXPIRATION: Arg = one_of(
+pub(crate) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
+pub(crate) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
+pub(crate) const EXPIRATION: Arg = one_of(
     "expiration",
     &[
         integer("seconds").token("EX"),
@@ -27,7 +28,7 @@ pub(super) const EXPIRATION: Arg = one_of(
 )
 .optional();
 
-pub(super) fn msetex(call: &mut Call<'_>) -> Result<()> {
+pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     let count = read_count(&mut call.args)?;
     let mut pairs: SmallVec<[(Key<'_>, &[u8]); 8]> = SmallVec::new();
     for _ in 0..count {

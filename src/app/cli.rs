@@ -1,0 +1,451 @@
+//! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
+//!
+//! clap reads what may stand in front, a question for help, the version or a health check; all other arguments follow Redis'
+//! own grammar, which `config` reads, so that any start line of redis-server works. Under the name `redis-cli` the binary is a client.
+//! Nothing here prints or ends the process: `main` does.
+//!
+//! Invariant: the path of the config file is absolute, because the server changes its directory later.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf, absolute};
+use std::{error, fmt};
+
+use clap::Parser;
+
+use crate::app::healthcheck::Question;
+use crate::config::{
+    Config, Environment, LoadError, REDIS_VERSION, Setting, load_with, options_text, read_environment, setting_help,
+    settings_help, system_text,
+};
+
+const ABOUT: &str = "keylatch: an in-memory key-value server that speaks RESP, the Redis protocol";
+
+const USAGE: &str = "\
+Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
+       keylatch --healthcheck [-h host] [-p port] [-s socket] [--tls] [--running] [/path/to/redis.conf] [--option value ...]
+       redis-cli [options] command...     (a link of that name to this binary, or its first argument)
+       keylatch --version | --help | --help-all
+";
+
+const EXAMPLES: &str = "\
+Examples:
+  keylatch                                  run with the defaults
+  keylatch /etc/redis/redis.conf            read a config file written for Redis
+  keylatch redis.conf --port 7000           options come after the file and win
+  keylatch --bind 127.0.0.1 ::1 --save ''   a list, and an empty value
+  echo 'timeout 60' | keylatch -            read the config file from standard input
+  KEYLATCH_TIMEOUT=60 keylatch              set anything through the environment, between file and options
+  KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
+  keylatch --healthcheck --port 7000        ask the server with these settings whether it is alive
+  keylatch --healthcheck --running          ask whatever server of this binary runs here, as in a container
+";
+
+/// The settings that most people look for; all others are shown by `--help-all`.
+const OFTEN_USED: [&str; 25] = [
+    "port",
+    "bind",
+    "unixsocket",
+    "protected-mode",
+    "requirepass",
+    "aclfile",
+    "tls-port",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
+    "maxclients",
+    "timeout",
+    "maxmemory",
+    "maxmemory-policy",
+    "databases",
+    "notify-keyspace-events",
+    "worker-threads",
+    "dir",
+    "logfile",
+    "loglevel",
+    "daemonize",
+    "pidfile",
+    "supervised",
+    "enable-debug-command",
+];
+
+/// The arguments of a server, as clap sees them.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
+struct ServerArgs {
+    #[arg(short, long)]
+    help: bool,
+    #[arg(long)]
+    help_all: bool,
+    #[arg(short, long)]
+    version: bool,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    settings: Vec<OsString>,
+}
+
+/// The options of a health check, as clap sees them; `-h` is the host, as for redis-cli.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
+struct HealthcheckArgs {
+    #[arg(short = 'h', allow_hyphen_values = true)]
+    host: Option<String>,
+    #[arg(short)]
+    port: Option<u16>,
+    #[arg(short)]
+    socket: Option<PathBuf>,
+    #[arg(long)]
+    tls: bool,
+    #[arg(long)]
+    running: bool,
+}
+
+/// Says what the command line asks for.
+#[derive(Debug)]
+pub enum Invocation {
+    /// Run a server.
+    Run {
+        /// The settings from file, standard input and options.
+        config: Box<Config>,
+        /// The absolute path of the config file.
+        config_file: Option<PathBuf>,
+    },
+    /// Ask a server whether it is alive.
+    Healthcheck {
+        /// Which server.
+        question: Question,
+        /// The settings of the server, where the question does not say otherwise.
+        config: Box<Config>,
+    },
+    /// Be redis-cli, with these words behind its name.
+    RedisCli(Vec<Vec<u8>>),
+    /// Print this text and end with status 0.
+    Print(String),
+}
+
+/// Says why no server can be started; `Display` is the text for standard error.
+#[derive(Debug)]
+pub enum CliError {
+    /// An option of the health check is used wrongly.
+    Usage(String),
+    /// The settings are refused.
+    Config(LoadError),
+    /// The config file cannot be found or standard input cannot be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CliError::Usage(text) => f.write_str(text),
+            CliError::Config(cause) => cause.fmt(f),
+            CliError::Io(cause) => write!(f, "Fatal error, can't read the configuration: {}", system_text(cause)),
+        }
+    }
+}
+
+impl error::Error for CliError {}
+
+/// Reads the command line, with the name of the program in front, the config file it names, and the environment.
+///
+/// # Errors
+///
+/// The text to print on standard error before ending with status 1.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
+    let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    let environment = || read_environment(environment).map_err(CliError::Config);
+    parse_with(args, environment, &mut io::stdin())
+}
+
+fn parse_with(
+    mut args: impl Iterator<Item = OsString>,
+    environment: impl FnOnce() -> Result<Environment, CliError>,
+    stdin: &mut dyn Read,
+) -> Result<Invocation, CliError> {
+    let program = args.next().unwrap_or_default();
+    let mut raw: Vec<Vec<u8>> = args.map(OsString::into_vec).collect();
+    let is_client = |word: &Path| word.file_name().is_some_and(|name| name == "redis-cli");
+    if is_client(Path::new(&program)) || take_program_name(&mut raw, &["redis-cli"]) {
+        return Ok(Invocation::RedisCli(raw));
+    }
+    take_program_name(&mut raw, &["redis-server", "keylatch"]);
+    let question = match raw.first().is_some_and(|word| word == b"--healthcheck") {
+        true => {
+            raw.remove(0);
+            Some(take_question(&mut raw)?)
+        }
+        false => {
+            let args = read_args::<ServerArgs>(raw)?;
+            if args.help || args.help_all || args.version {
+                let text = if args.help_all { help_all() } else { help() };
+                return Ok(Invocation::Print(if args.version { version("Redis server") } else { text }));
+            }
+            raw = args.settings.into_iter().map(OsString::into_vec).collect();
+            None
+        }
+    };
+    let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
+    let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
+    let environment = environment()?;
+    let (piped, options) = (piped.as_deref(), options_text(&raw));
+    let loaded = load_with(config_file.as_deref(), piped, &environment.lines, &options);
+    let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
+    config.special.unknown_variables = environment.unknown;
+    Ok(match question {
+        Some(question) => Invocation::Healthcheck { question, config },
+        None => Invocation::Run { config, config_file },
+    })
+}
+
+/// Returns the help that fits two screens.
+fn help() -> String {
+    let mut text =
+        format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\nOften used settings, as --name value or as lines of a file:\n");
+    for (_, setting) in OFTEN_USED.iter().filter_map(|name| Setting::find(name.as_bytes())) {
+        text.push_str(&shortened(&setting_help(setting)));
+    }
+    text.push_str("\n  keylatch --help-all lists all settings; redis.conf.example documents them.\n");
+    text
+}
+
+/// Leaves the details of a setting to the longer help; its default stays.
+fn shortened(line: &str) -> String {
+    let line = line.trim_end();
+    let (text, default) = line.find(" [").map_or((line, ""), |at| line.split_at(at));
+    match [": ", "; "].iter().filter_map(|mark| text.find(mark)).min() {
+        Some(at) => format!("{}.{default}\n", &text[..at]),
+        None => format!("{text}{default}\n"),
+    }
+}
+
+fn help_all() -> String {
+    format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\n{}", settings_help())
+}
+
+/// Returns the line that tools read to see which Redis this is, and which keylatch.
+pub fn version(program: &str) -> String {
+    #[cfg(feature = "jemalloc")]
+    let malloc = format!("jemalloc-{}", tikv_jemalloc_ctl::version::read().unwrap_or_default());
+    #[cfg(not(feature = "jemalloc"))]
+    let malloc = "libc".to_owned();
+    let malloc = malloc.splitn(3, '-').take(2).collect::<Vec<_>>().join("-");
+    let (bits, keylatch) = (usize::BITS, env!("CARGO_PKG_VERSION"));
+    format!("{program} v={REDIS_VERSION} sha=00000000:0 malloc={malloc} bits={bits} build=0 keylatch={keylatch}\n")
+}
+
+/// Takes the name of a program off, which the command of a container made for Redis repeats: `redis-server --port 7000`.
+fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
+    let is_program = |word: &Vec<u8>| names.iter().any(|name| word == name.as_bytes());
+    let is_named =
+        raw.first().is_some_and(|word| is_program(word) && !Path::new(&OsString::from_vec(word.clone())).is_file());
+    if is_named {
+        raw.remove(0);
+    }
+    is_named
+}
+
+/// Takes the options of the health check off, wherever they stand but as the value of a setting.
+fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
+    let (mut options, mut settings) = (Vec::new(), Vec::new());
+    let mut words = std::mem::take(raw).into_iter();
+    let mut is_value = false;
+    while let Some(word) = words.next() {
+        let is_flag = matches!(&word[..], b"--tls" | b"--running");
+        let takes_value = !is_value && matches!(&word[..], b"-h" | b"-p" | b"-s");
+        if !is_flag && !takes_value {
+            is_value = word.starts_with(b"--");
+            settings.push(word);
+            continue;
+        }
+        options.push(word);
+        options.extend(takes_value.then(|| words.next()).flatten());
+        is_value = false;
+    }
+    *raw = settings;
+    let HealthcheckArgs { host, port, socket, tls, running } = read_args(options)?;
+    Ok(Question { host, port, socket, tls, running })
+}
+
+/// Has clap read arguments.
+fn read_args<A: Parser>(raw: Vec<Vec<u8>>) -> Result<A, CliError> {
+    A::try_parse_from(raw.into_iter().map(OsString::from_vec)).map_err(|error| {
+        let text = error.to_string();
+        CliError::Usage(text.trim_start_matches("error: ").trim_end().to_owned())
+    })
+}
+
+/// Takes the first word off when it names a file, which is when it does not start with a dash.
+fn take_config_file(raw: &mut Vec<Vec<u8>>) -> io::Result<Option<PathBuf>> {
+    match raw.first() {
+        Some(word) if !word.starts_with(b"-") => {
+            let word = OsString::from_vec(raw.remove(0));
+            absolute(Path::new(&word)).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Takes a lone dash off, which means standard input at the start and at the end of the line.
+fn take_dash(raw: &mut Vec<Vec<u8>>) -> bool {
+    let before = raw.len();
+    if raw.first().is_some_and(|word| word == b"-") {
+        raw.remove(0);
+    }
+    if raw.last().is_some_and(|word| word == b"-") {
+        raw.pop();
+    }
+    raw.len() != before
+}
+
+fn read_all(input: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    input.read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
+        let args = ["keylatch"].iter().chain(words).map(OsString::from);
+        let lines = b"maxclients \"77\"\n".to_vec();
+        let environment = || Ok(Environment { lines, unknown: Vec::new() });
+        parse_with(args, environment, &mut stdin.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn config(words: &[&str], stdin: &str) -> Config {
+        match invoke(words, stdin) {
+            Ok(Invocation::Run { config, .. }) => *config,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_set_what_they_name() {
+        let cases: &[(&[&str], &str, &str)] = &[
+            (&[], "timeout", "0"),
+            (&["--timeout", "5"], "timeout", "5"),
+            (&["--timeout 5", "--hz", "3"], "timeout", "5"),
+            (&["--TIMEOUT", "5", "--timeout", "6"], "timeout", "6"),
+            (&["--unixsocket", "--foo"], "unixsocket", "--foo"),
+            (&["--requirepass", "-v"], "requirepass", "-v"),
+            (&["--requirepass", "--help"], "requirepass", "--help"),
+            (&["--bind", "127.0.0.1", "::1", "--hz", "3"], "bind", "127.0.0.1 ::1"),
+            (&["--save", "60", "1", "--save", "30", "2"], "save", "60 1 30 2"),
+            (&["--save", "60", "1", "--save", ""], "save", ""),
+            (&["-", "--hz", "7"], "timeout", "9"),
+            (&["--hz", "7", "-"], "timeout", "9"),
+            (&["--timeout", "3", "-"], "timeout", "3"),
+            (&[], "maxclients", "77"),
+            (&["--maxclients", "78"], "maxclients", "78"),
+            (&["redis-server", "--timeout", "4"], "timeout", "4"),
+        ];
+        for (words, name, expected) in cases {
+            let found = config(words, "timeout 9\n").get(&[name.as_bytes()]);
+            assert_eq!(found, [((*name).to_owned(), expected.as_bytes().to_vec())], "{words:?}");
+        }
+    }
+
+    #[test]
+    fn refused_words_are_quoted_in_the_error() {
+        let cases: &[(&[&str], &str)] = &[
+            (
+                &["--port", "abc"],
+                "Reading the option --port\n>>> 'port \"abc\"'\nargument couldn't be parsed into an integer",
+            ),
+            (&["--foo", "bar"], ">>> 'foo \"bar\"'\nBad directive or wrong number of arguments"),
+            (
+                &["--prot", "7000"],
+                ">>> 'prot \"7000\"'\nBad directive or wrong number of arguments\nDid you mean 'port'?",
+            ),
+            (
+                &["-x"],
+                "Reading the word -x of the command line\n>>> '\"-x\"'\nBad directive or wrong number of arguments",
+            ),
+            (&["--port"], ">>> 'port'\nwrong number of arguments"),
+            (&["--loglevel", "a", "b"], ">>> 'loglevel \"a\" \"b\"'\nwrong number of arguments"),
+            (&["/nope.conf"], "can't open config file '/nope.conf': No such file or directory"),
+        ];
+        for (words, expected) in cases {
+            let error = invoke(words, "").expect_err("refused");
+            assert!(error.ends_with(expected), "{words:?}: {error}");
+        }
+    }
+
+    fn printed(words: &[&str]) -> String {
+        match invoke(words, "") {
+            Ok(Invocation::Print(text)) => text,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_help_fits_two_screens_and_names_the_one_with_everything() {
+        for flag in ["-h", "--help"] {
+            let text = printed(&[flag]);
+            assert!(text.lines().count() <= 60 && !text.contains("no effect"), "{text}");
+            for part in [USAGE, "--maxclients <number>", "--requirepass", "Examples:", "--help-all"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            let settings = text.lines().filter(|line| line.starts_with("    --")).count();
+            assert_eq!(settings, OFTEN_USED.len(), "one of them is no setting");
+        }
+        let text = printed(&["--help-all"]);
+        assert!(text.contains("--maxclients <number>") && text.contains("--activerehashing"), "{text}");
+    }
+
+    #[test]
+    fn the_version_has_the_form_of_redis_server() {
+        for words in [&["-v"][..], &["--version"], &["redis-server", "--version"]] {
+            let text = printed(words);
+            assert!(text.starts_with(&format!("Redis server v={REDIS_VERSION} sha=")), "{text}");
+            assert!(text.ends_with(&format!(" keylatch={}\n", env!("CARGO_PKG_VERSION"))), "{text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_program_makes_it_a_client() {
+        let invoke = |args: &[&str]| {
+            parse_with(args.iter().map(OsString::from), || Ok(Environment::default()), &mut &b""[..])
+                .expect("no settings")
+        };
+        for args in [&["redis-cli", "-p", "1", "ping"][..], &["/usr/bin/redis-cli", "-p", "1", "ping"]] {
+            assert!(matches!(invoke(args), Invocation::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));
+        }
+        assert!(
+            matches!(invoke(&["keylatch", "redis-cli", "ping"]), Invocation::RedisCli(words) if words == [b"ping"])
+        );
+    }
+
+    #[test]
+    fn the_health_check_takes_its_options_and_leaves_the_settings() {
+        let Ok(Invocation::Healthcheck { question, config }) =
+            invoke(&["--healthcheck", "-h", "db", "--requirepass", "-p", "-p", "7000", "--timeout", "5", "--tls"], "")
+        else {
+            panic!("a health check")
+        };
+        let expected = Question { host: Some("db".into()), port: Some(7000), tls: true, ..Question::default() };
+        assert_eq!((question, config.timeout_s, config.requirepass), (expected, 5, Some(b"-p".to_vec())));
+        for (words, expected) in [
+            (&["--healthcheck", "-h"][..], "a value is required for '-h <HOST>' but none was supplied"),
+            (&["--healthcheck", "-p", "x"], "invalid value 'x' for '-p <PORT>': invalid digit found in string"),
+        ] {
+            assert_eq!(invoke(words, "").expect_err("refused"), expected);
+        }
+    }
+
+    #[test]
+    fn the_config_file_is_read_first_and_its_path_is_absolute() {
+        let path = std::env::temp_dir().join(format!("keylatch-cli-{}", std::process::id()));
+        std::fs::write(&path, "timeout 5\nhz 20\n").expect("the temporary directory is writable");
+        let invoked = invoke(&[path.to_str().expect("a plain path"), "--hz", "30"], "");
+        std::fs::remove_file(&path).expect("the file was just written");
+        let Ok(Invocation::Run { config, config_file }) = invoked else { panic!("{invoked:?}") };
+        assert_eq!((config.timeout_s, config.hz, config_file), (5, 30, Some(path)));
+        let mut raw = vec![b"redis.conf".to_vec()];
+        assert!(take_config_file(&mut raw).expect("a file").is_some_and(|path| path.is_absolute()));
+    }
+}

@@ -1,0 +1,110 @@
+//! `keylatch --healthcheck`: asks a server whether it is alive.
+//!
+//! A container image without a shell has no other program that could ask. This is a client of a few lines, with no
+//! part of the server in it.
+
+mod running;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Config;
+use crate::app::dial::{Address, TlsOptions, connect, is_alert};
+
+/// How long the server may take to accept, and to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A reply that begins so comes from a server that is alive: `+PONG`, an error that asks for a password or says that data
+/// is being loaded, or the alert of a TLS port that was not spoken to in TLS.
+const ALIVE: &[u8] = &[b'+', b'-', 0x15];
+
+/// Says which server is asked: the one that the settings would start, unless this says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// `--running`: the servers of this executable that run on this machine, wherever they listen.
+    pub running: bool,
+    /// `-h`: the host.
+    pub host: Option<String>,
+    /// `-p`: the port.
+    pub port: Option<u16>,
+    /// `-s`: the Unix socket.
+    pub socket: Option<PathBuf>,
+    /// `--tls`: whether the port speaks TLS.
+    pub tls: bool,
+}
+
+/// Connects and waits for the answer to a PING.
+///
+/// # Errors
+///
+/// When nobody accepts or answers within two seconds, or the answer is none of RESP.
+pub fn ask(question: &Question, config: &Config) -> io::Result<()> {
+    if question.running {
+        return ask_running();
+    }
+    let (address, is_tls) = target(question, config)?;
+    // Whoever listens there gets no secret, so any certificate will do.
+    let identity = config.tls_cert_file.clone().zip(config.tls_key_file.clone());
+    let tls = TlsOptions { insecure: true, identity, ..TlsOptions::default() };
+    ping(&address, is_tls.then_some(&tls))
+}
+
+/// Returns where to ask, and whether by TLS.
+fn target(question: &Question, config: &Config) -> io::Result<(Address, bool)> {
+    if let Some(path) = &question.socket {
+        return Ok((Address::Unix(path.clone()), false));
+    }
+    let host = question.host.clone().unwrap_or_else(|| own_ip(config).to_string());
+    if let Some(port) = question.port {
+        return Ok((Address::Tcp(host, port), question.tls));
+    }
+    let unix = config.unixsocket.as_ref().filter(|_| config.port == 0 || config.bind.is_empty());
+    match (unix, config.port, config.tls_port) {
+        (Some(path), ..) if question.host.is_none() && !question.tls => Ok((Address::Unix(path.clone()), false)),
+        (_, port @ 1.., _) if !question.tls => Ok((Address::Tcp(host, port), false)),
+        (_, _, port @ 1..) | (_, port @ 1.., 0) => Ok((Address::Tcp(host, port), true)),
+        _ => Err(io::Error::other("port 0 takes a free port: name it by -p, or ask whatever runs here by --running")),
+    }
+}
+
+/// Returns the first address of `bind`, which a server on all addresses also has.
+fn own_ip(config: &Config) -> IpAddr {
+    let named = config.bind.iter().find_map(|address| address.trim_start_matches('-').parse().ok());
+    named.filter(|ip: &IpAddr| !ip.is_unspecified()).unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+/// Asks every server of this executable; each must answer at one of its addresses.
+fn ask_running() -> io::Result<()> {
+    let servers = running::servers()?;
+    if servers.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no server of this executable runs here"));
+    }
+    for addresses in servers {
+        let mut failure = io::Error::other("it listens nowhere");
+        let is_alive = addresses.iter().any(|address| ping(address, None).map_err(|cause| failure = cause).is_ok());
+        if !is_alive {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+fn ping(address: &Address, tls: Option<&TlsOptions>) -> io::Result<()> {
+    let asked = connect(address, tls, Some(PATIENCE)).and_then(|mut stream| {
+        stream.write_all(b"*1\r\n$4\r\nPING\r\n")?;
+        stream.flush()?;
+        let mut first = [0];
+        stream.read_exact(&mut first)?;
+        Ok(first[0])
+    });
+    let failed = |cause: io::Error| io::Error::new(cause.kind(), format!("no healthy server at {address}: {cause}"));
+    match asked {
+        Ok(first) if ALIVE.contains(&first) => Ok(()),
+        Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the answer is not that of a RESP server"))),
+        // It asks for a certificate of ours: alive, as one that asks for a password is.
+        Err(cause) if is_alert(&cause) => Ok(()),
+        Err(cause) => Err(failed(cause)),
+    }
+}

@@ -1,0 +1,174 @@
+//! Where log lines go, and what they look like: to standard output, or the file that `logfile` names, line by line
+//! without delay, in the form of redis-server, which suites and tools read:
+//!
+//! ```text
+//! 4711:M 21 Nov 2026 12:00:00.123 * the text field=value
+//! ```
+//!
+//! The mark before the text is the level: `.` debug, `-` verbose, `*` notice, `#` warning. Times are in UTC.
+
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, layer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{Config, LogLevel};
+use crate::time::clock::Clock;
+
+/// Changes what is logged.
+pub struct Log {
+    filter: reload::Handle<LevelFilter, Registry>,
+}
+
+impl Log {
+    /// Starts logging as the settings say.
+    ///
+    /// # Errors
+    /// When the log file cannot be opened.
+    pub fn start(config: &Config) -> io::Result<Self> {
+        let (filter, handle) = reload::Layer::new(filter(config.loglevel));
+        let registry = tracing_subscriber::registry().with(filter);
+        let line = Line { clock: Clock::system(), pid: std::process::id() };
+        match &config.logfile {
+            None => registry.with(layer().with_ansi(false).event_format(line)).init(),
+            Some(path) => {
+                let file = LogFile::open(path)?;
+                registry.with(layer().with_ansi(false).event_format(line).with_writer(move || file.current())).init();
+            }
+        }
+        Ok(Log { filter: handle })
+    }
+
+    /// Logs from now on what has this weight or more.
+    pub fn set_level(&self, level: LogLevel) {
+        // The filter is there as long as the process logs.
+        let _ = self.filter.reload(filter(level));
+    }
+}
+
+/// The file that `logfile` names, also after the one that was opened has been renamed or removed, as logrotate does.
+struct LogFile {
+    path: PathBuf,
+    opened: Mutex<Opened>,
+}
+
+/// An open file, and which one it is.
+struct Opened {
+    file: Arc<File>,
+    identity: Identity,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        // The server changes its directory later.
+        let path = absolute(path)?;
+        Ok(LogFile { opened: Mutex::new(Opened::at(&path)?), path })
+    }
+
+    /// Returns the file for the next line. When another one cannot be opened, lines go on where they went.
+    fn current(&self) -> Arc<File> {
+        let mut opened = self.opened.lock();
+        if identity(std::fs::metadata(&self.path)).ok() != Some(opened.identity)
+            && let Ok(another) = Opened::at(&self.path)
+        {
+            *opened = another;
+        }
+        opened.file.clone()
+    }
+}
+
+impl Opened {
+    fn at(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Opened { identity: identity(file.metadata())?, file: Arc::new(file) })
+    }
+}
+
+fn identity(metadata: io::Result<Metadata>) -> io::Result<Identity> {
+    metadata.map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::TRACE,
+        LogLevel::Verbose => LevelFilter::DEBUG,
+        LogLevel::Notice => LevelFilter::INFO,
+        LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Nothing => LevelFilter::OFF,
+    }
+}
+
+/// Writes an event as a line.
+struct Line {
+    clock: Clock,
+    pid: u32,
+}
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mark = match *event.metadata().level() {
+            Level::TRACE => '.',
+            Level::DEBUG => '-',
+            Level::INFO => '*',
+            Level::WARN | Level::ERROR => '#',
+        };
+        write!(to, "{}:M {} {mark} ", self.pid, moment(self.clock.wall_us().div_euclid(1000)))?;
+        context.format_fields(to.by_ref(), event)?;
+        writeln!(to)
+    }
+}
+
+/// Writes milliseconds since 1970 as `21 Nov 2026 12:00:00.123`.
+fn moment(unix_ms: i64) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, ms) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000));
+    // The year begins in March here, so that the day that comes every four years is its last.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = era * 400 + year_of_era + i64::from(month < 2);
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{day:02} {} {year} {hours:02}:{minutes:02}:{seconds:02}.{:03}", MONTHS[month as usize], ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_redis_writes_them() {
+        for (unix_ms, expected) in [
+            (0, "01 Jan 1970 00:00:00.000"),
+            (951_782_399_999, "28 Feb 2000 23:59:59.999"),
+            (951_782_400_000, "29 Feb 2000 00:00:00.000"),
+            (1_795_262_400_123, "21 Nov 2026 12:00:00.123"),
+            (4_107_542_400_000, "01 Mar 2100 00:00:00.000"),
+            (-1, "31 Dec 1969 23:59:59.999"),
+        ] {
+            assert_eq!(moment(unix_ms), expected);
+        }
+    }
+}

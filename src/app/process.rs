@@ -1,0 +1,430 @@
+//! The process around the server: working directory, log, pid file, threads, signals.
+//!
+//! This is what makes the binary behave as redis-server does when it is started and stopped; an
+//! embedded server needs none of it.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use sd_notify::NotifyState;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::app::daemon;
+use crate::app::daemon::Side;
+use crate::app::logging::Log;
+use crate::app::oom_score::OomAdjustment;
+use crate::config::{SetError, Supervisor, start_warnings, system_text};
+use crate::namespace::Settings;
+use crate::net::listener::{ListenError, has_plain_port, takes_free_port};
+use crate::net::shutdown::shut_down;
+use crate::runtime::worker;
+use crate::{Config, Server};
+
+/// How long stopping may take: longer than clients are given for their last replies, and shorter than the ten seconds
+/// after which Docker and systemd end a process themselves.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// How many file descriptors are not for clients, as in Redis.
+const RESERVED_FILES: u64 = 32;
+
+/// Where Redis writes the process id of a server in the background that names no file.
+const DEFAULT_PIDFILE: &str = "/var/run/redis.pid";
+
+/// How to speak to whoever has started the process.
+#[derive(Clone, Copy)]
+pub struct Console {
+    /// Prints a line on standard output.
+    pub say: fn(&str),
+    /// Prints a line on standard error.
+    pub complain: fn(&str),
+}
+
+/// Why the process ends with status 1.
+struct Failure {
+    cause: io::Error,
+    /// Whether whoever looks at standard output knows, because the log goes there.
+    is_known: bool,
+}
+
+impl From<io::Error> for Failure {
+    fn from(cause: io::Error) -> Self {
+        Failure { cause, is_known: false }
+    }
+}
+
+/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. Says, once it is ready on a port that was
+/// free to choose, which one, by a line of JSON. Must be called before the process has a second thread.
+pub fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
+    if !config.daemonize || config.supervised.in_charge().is_some() {
+        let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
+        let served = serve_process(config, config_file, ready);
+        return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);
+    }
+    match daemon::fork() {
+        Ok(Side::Starter(Ok(text))) => {
+            text.lines().for_each(console.say);
+            ExitCode::SUCCESS
+        }
+        Ok(Side::Starter(Err(cause))) | Err(cause) => fail(&Failure::from(cause), console),
+        Ok(Side::Daemon(report)) => {
+            restart_allocator_threads();
+            config.pidfile.get_or_insert_with(|| DEFAULT_PIDFILE.into());
+            let mut report = Some(report);
+            let ready =
+                |line: Option<&str>| report.take().into_iter().for_each(|it| it.ready(line.unwrap_or_default()));
+            let Err(failure) = serve_process(config, config_file, ready) else { return ExitCode::SUCCESS };
+            report.take().into_iter().for_each(|report| report.failed(&failure.cause.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells of a failure once.
+fn fail(failure: &Failure, console: Console) -> ExitCode {
+    if !failure.is_known {
+        (console.complain)(&failure.cause.to_string());
+    }
+    ExitCode::FAILURE
+}
+
+/// jemalloc's threads, which give memory back, stay behind in the process that has forked.
+fn restart_allocator_threads() {
+    #[cfg(feature = "jemalloc")]
+    if let Err(cause) = tikv_jemalloc_ctl::background_thread::write(true) {
+        warn!(%cause, "failed to start the threads of the allocator");
+    }
+}
+
+/// Serves in this process, calls `ready` once, and logs why when it fails.
+fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Option<&str>)) -> Result<(), Failure> {
+    std::env::set_current_dir(&config.dir).map_err(|cause| {
+        let (dir, reason) = (config.dir.display(), system_text(&cause));
+        io::Error::new(cause.kind(), format!("Can't change to the directory '{dir}': {reason}"))
+    })?;
+    let log = Log::start(&config).map_err(|cause| {
+        let version = env!("CARGO_PKG_VERSION");
+        let reason = format!("Can't open the log file: {}", system_text(&cause));
+        io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
+    })?;
+    let is_known = config.logfile.is_none();
+    serve_with_log(config, file, log, ready).map_err(|cause| {
+        match cause.get_ref().and_then(|cause| cause.downcast_ref::<ListenError>()) {
+            // The words that suites look for.
+            Some(ListenError { port: Some(port), .. }) => {
+                warn!("Failed listening on port {port} (tcp), aborting: {cause}");
+            }
+            _ => warn!("Aborting: {cause}"),
+        }
+        Failure { cause, is_known }
+    })
+}
+
+fn serve_with_log(
+    mut config: Config,
+    config_file: Option<PathBuf>,
+    log: Log,
+    ready: impl FnOnce(Option<&str>),
+) -> io::Result<()> {
+    // The blank before PID is what tools look for in the log of redis-server.
+    info!("keylatch {} is starting, PID: {}", env!("CARGO_PKG_VERSION"), process::id());
+    if config.always_show_logo || config.logfile.is_none() && io::stdout().is_terminal() {
+        show_logo(&config);
+    }
+    start_warnings(&config).iter().for_each(|line| warn!("{line}"));
+    info!("Data is kept in memory only: it is gone when the server stops, whatever the settings on saving say");
+    refuse_modules(&config)?;
+    config.maxclients = files_for_clients(config.maxclients);
+    let pidfile = config.pidfile.clone();
+    write_pidfile(pidfile.as_deref());
+    let served = serve(config, config_file, log, ready);
+    if let Some(path) = pidfile {
+        info!("Removing the pid file.");
+        // Whoever removed it before us has done our work.
+        let _ = std::fs::remove_file(path);
+    }
+    if served.is_ok() {
+        info!("keylatch is now ready to exit, bye bye...");
+    }
+    served
+}
+
+fn show_logo(config: &Config) {
+    info!("keylatch {}, {} bit, standalone mode", env!("CARGO_PKG_VERSION"), usize::BITS);
+    info!("Port: {}", config.port);
+    info!(" PID: {}", process::id());
+}
+
+/// Nobody who needs a module is served by a server without it.
+fn refuse_modules(config: &Config) -> io::Result<()> {
+    let reason = if let Some(path) = config.special.modules.first().and_then(|words| words.first()) {
+        format!("Can't load module from {}: server aborting", path.escape_ascii())
+    } else if let Some(name) = config.special.module_settings.first() {
+        format!("{} is a setting of a module that is not loaded: server aborting", name.escape_ascii())
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::other(reason))
+}
+
+/// Raises the limit on open files for so many clients as far as it goes; returns how many clients it is enough for.
+fn files_for_clients(clients: u32) -> u32 {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = u64::from(clients) + RESERVED_FILES;
+    let Some(current) = limit.current.filter(|current| *current < wanted) else { return clients };
+    let best = limit.maximum.map_or(wanted, |most| most.min(wanted));
+    limit.current = Some(best);
+    let raised = match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => best,
+        Err(cause) => {
+            warn!(%cause, "failed to raise the limit on open files");
+            current
+        }
+    };
+    if raised >= wanted {
+        info!("Increased maximum number of open files to {wanted} (it was originally set to {current}).");
+        return clients;
+    }
+    warn!("maxclients {clients} needs {wanted} open files, and only {raised} are allowed: raise 'ulimit -n'");
+    u32::try_from(raised.saturating_sub(RESERVED_FILES)).unwrap_or(clients).max(1)
+}
+
+/// Does what a change of settings means to the process, each step by itself: those before one that is refused are undone.
+fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
+    let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
+    settings.on_change(move |old, new| match old.dir == new.dir {
+        true => Ok(()),
+        false => std::env::set_current_dir(&new.dir).map_err(|cause| refused("dir", system_text(&cause))),
+    });
+    settings.on_change(move |old, new| {
+        if old.maxclients != new.maxclients {
+            let enough = files_for_clients(new.maxclients);
+            if enough != new.maxclients {
+                let reason = "The operating system is not able to handle the specified number of clients, try with";
+                return Err(refused("maxclients", format!("{reason} {enough}")));
+            }
+        }
+        Ok(())
+    });
+    settings.on_change(move |old, new| {
+        if old.loglevel != new.loglevel {
+            log.set_level(new.loglevel);
+        }
+        Ok(())
+    });
+    settings.on_change(move |old, new| oom.follow(old, new));
+}
+
+fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
+    let workers = worker::start(config.worker_threads as usize)?;
+    let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
+    let unixsocket = config.unixsocket.clone();
+    let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let builder = Server::builder().config(config).config_file(config_file).workers(workers);
+        #[cfg(feature = "jemalloc")]
+        let builder = builder.allocator(jemalloc_stats);
+        let server = builder.start().await?;
+        let oom = OomAdjustment::default();
+        // A refusal is logged, and no reason not to start.
+        let _ = oom.apply(&server.namespace().settings.current());
+        follow_settings(&server.namespace().settings, log, oom);
+        info!("Server initialized");
+        let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
+        for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
+            info!("Ready to accept connections {kind}");
+        }
+        if unixsocket.is_some() {
+            info!("Ready to accept connections unix");
+        }
+        notify(supervisor, NotifyState::Ready);
+        let (addr, pid) = (server.addr(), process::id());
+        let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
+        ready(is_free_port.then_some(&line));
+        signals.until_stopped(&server).await;
+        end_in_time()?;
+        notify(supervisor, NotifyState::Stopping);
+        tokio::select! {
+            () = server.shutdown() => Ok(()),
+            _ = signals.interrupt.recv() => {
+                warn!("You insist... exiting now.");
+                Err(io::Error::other("ended by a second SIGINT"))
+            }
+        }
+    })
+}
+
+/// Ends the process when stopping takes longer than [`GRACE`], whatever keeps it.
+fn end_in_time() -> io::Result<()> {
+    let (kept, never) = mpsc::channel::<()>();
+    thread::Builder::new().name("last-resort".into()).spawn(move || {
+        let _ = never.recv_timeout(GRACE);
+        drop(kept);
+        warn!("Something still runs {} seconds after the server was told to stop. Exit anyway.", GRACE.as_secs());
+        process::exit(1)
+    })?;
+    Ok(())
+}
+
+/// The signals that mean something here.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    alarm: Signal,
+    abort: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let listen = |raw: rustix::process::Signal| signal(SignalKind::from_raw(raw.as_raw()));
+        use rustix::process::Signal as S;
+        Ok(Signals {
+            terminate: listen(S::TERM)?,
+            interrupt: listen(S::INT)?,
+            hangup: listen(S::HUP)?,
+            alarm: listen(S::ALARM)?,
+            abort: listen(S::ABORT)?,
+        })
+    }
+
+    /// Waits until SHUTDOWN or a signal has stopped the server.
+    async fn until_stopped(&mut self, server: &Server) {
+        loop {
+            let options = |config: &Config, name: &str| match name {
+                "SIGTERM" => config.shutdown_on_sigterm,
+                _ => config.shutdown_on_sigint,
+            };
+            let name = tokio::select! {
+                () = server.stopped() => return,
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.hangup.recv() => {
+                    reload(server);
+                    continue;
+                }
+                _ = self.alarm.recv() => {
+                    warn!("Received SIGALRM");
+                    continue;
+                }
+                _ = self.abort.recv() => crash(rustix::process::Signal::ABORT),
+            };
+            warn!("Received {name} scheduling shutdown...");
+            let config = server.namespace().settings.current();
+            shut_down(server.namespace(), options(&config, name));
+        }
+    }
+}
+
+/// Goes on after SIGHUP, which comes when a terminal closes, and reads renewed certificates, for which administrators send
+/// it.
+fn reload(server: &Server) {
+    info!("Received SIGHUP, the server goes on; new TLS connections use the certificate files as they are now");
+    // The same settings as a new version: whatever was made from their files is made again.
+    let renewed = server.namespace().settings.update(|config| Ok(config.clone()));
+    renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
+}
+
+/// Ends the process as a signal does that ends it at once, with a word in the log.
+pub fn crash(signal: rustix::process::Signal) -> ! {
+    warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
+    if signal != rustix::process::Signal::ABORT {
+        // Whoever may not signal himself aborts.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+    }
+    process::abort()
+}
+
+/// Tells systemd, if it is the supervisor, how the server is doing.
+fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
+    if matches!(supervisor, Supervisor::Systemd | Supervisor::Auto)
+        && let Err(error) = sd_notify::notify(&[state])
+    {
+        warn!(cause = %error, "failed to notify systemd");
+    }
+}
+
+/// Asks jemalloc, which `main.rs` has made this process's allocator.
+#[cfg(feature = "jemalloc")]
+fn jemalloc_stats() -> crate::namespace::AllocatorStats {
+    use tikv_jemalloc_ctl::{epoch, stats, version};
+    // Compiled in, these readings have no way to fail; the epoch brings them up to date.
+    let _ = epoch::advance();
+    crate::namespace::AllocatorStats {
+        name: version::read().unwrap_or_default(),
+        allocated: stats::allocated::read().unwrap_or_default(),
+        active: stats::active::read().unwrap_or_default(),
+        resident: stats::resident::read().unwrap_or_default(),
+        muzzy: muzzy_pages() * PAGE_LEN,
+        purge: purge_jemalloc,
+        without_cache: without_thread_cache,
+        report: report_jemalloc,
+    }
+}
+
+/// The size of the pages that jemalloc counts, in bytes.
+#[cfg(feature = "jemalloc")]
+const PAGE_LEN: usize = 4096;
+
+/// Returns how many pages of all arenas the operating system may take back.
+#[cfg(feature = "jemalloc")]
+fn muzzy_pages() -> usize {
+    use tikv_jemalloc_ctl::{Access, AsName};
+    // 4096 stands for all arenas.
+    b"stats.arenas.4096.pmuzzy\0"[..].name().read().unwrap_or_default()
+}
+
+/// Sets the time that unused pages are kept for to none, at which they are given back, and then to what it was.
+#[cfg(feature = "jemalloc")]
+fn purge_jemalloc() -> bool {
+    use tikv_jemalloc_ctl::{Access, AsName, arenas};
+    let arenas = arenas::narenas::read().unwrap_or(0);
+    let mut is_purged = true;
+    for arena in 0..arenas {
+        let name = format!("arena.{arena}.dirty_decay_ms\0");
+        // An arena that was never used has no such time.
+        let Ok(kept_ms) = Access::<isize>::read(name.as_bytes().name()) else { continue };
+        let set = |ms: isize| name.as_bytes().name().write(ms);
+        is_purged &= set(0).and_then(|()| set(kept_ms)).is_ok();
+    }
+    is_purged
+}
+
+/// Does something while this thread has no cache of places that it has freed. Places are then taken where the allocator fills
+/// its pages, and given back there.
+#[cfg(feature = "jemalloc")]
+fn without_thread_cache(act: &mut dyn FnMut()) {
+    use tikv_jemalloc_ctl::{Access, AsName};
+    let set = |is_enabled: bool| b"thread.tcache.enabled\0"[..].name().write(is_enabled);
+    let is_switched = set(false).is_ok();
+    act();
+    if is_switched && set(true).is_err() {
+        warn!("failed to switch the allocator's cache on again");
+    }
+}
+
+#[cfg(feature = "jemalloc")]
+fn report_jemalloc() -> String {
+    use tikv_jemalloc_ctl::stats_print;
+    let mut report = Vec::new();
+    match stats_print::stats_print(&mut report, stats_print::Options::default()) {
+        Ok(()) => String::from_utf8_lossy(&report).into_owned(),
+        Err(error) => format!("the allocator does not tell: {error}"),
+    }
+}
+
+/// Writes the process id; a start does not fail for want of a file that few look at.
+fn write_pidfile(path: Option<&Path>) {
+    if let Some(path) = path
+        && let Err(error) = std::fs::write(path, format!("{}\n", process::id()))
+    {
+        warn!(path = %path.display(), cause = %error, "failed to write the process id");
+    }
+}

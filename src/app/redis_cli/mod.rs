@@ -1,0 +1,213 @@
+//! The binary under the name `redis-cli`: one command, or the lines of standard input, and the replies as redis-cli
+//! prints them. Health checks and scripts of containers ask for a program of that name; an image without a shell has
+//! room for no other. It is no part of the server.
+//!
+//! What it is not: interactive.
+
+mod options;
+mod show;
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::process::ExitCode;
+
+use bytes::BytesMut;
+use tokio_util::codec::Decoder;
+
+use crate::app::dial::{Stream, connect};
+use crate::config::{split_words, system_text};
+use crate::resp::{Frame, FrameDecoder};
+
+use options::{Options, Request};
+
+/// How much is read at once, in bytes.
+const READ_LEN: usize = 64 * 1024;
+
+/// Commands after which messages come until the connection ends.
+const STREAMING: [&[u8]; 4] = [b"monitor", b"psubscribe", b"ssubscribe", b"subscribe"];
+
+/// Commands whose reply is a text for people, which is printed as it is.
+const TEXTS: [&[&[u8]]; 12] = [
+    &[b"info"],
+    &[b"lolwut"],
+    &[b"debug", b"htstats"],
+    &[b"debug", b"htstats-key"],
+    &[b"memory", b"malloc-stats"],
+    &[b"memory", b"doctor"],
+    &[b"cluster", b"nodes"],
+    &[b"cluster", b"info"],
+    &[b"client", b"list"],
+    &[b"client", b"info"],
+    &[b"latency", b"graph"],
+    &[b"latency", b"doctor"],
+];
+
+/// Does what the words behind the name of the program ask for; returns how the program ends.
+pub fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
+    let password = std::env::var_os("REDISCLI_AUTH").map(std::os::unix::ffi::OsStringExt::into_vec);
+    let outcome = match options::read(words, version, password) {
+        Ok(Request::Print(text)) => print(text.as_bytes()).map_err(|cause| system_text(&cause)).map(|()| true),
+        Ok(Request::Talk(options)) => talk(*options, complain),
+        Err(reason) => Err(reason),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            complain(&reason);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Talks to a server; returns whether all replies are such as the options want them.
+fn talk(mut options: Options, complain: fn(&str)) -> Result<bool, String> {
+    if options.command.is_empty() && io::stdin().is_terminal() {
+        return Err("redis-cli of keylatch has no interactive mode: give a command, as in 'redis-cli ping', or pipe \
+                    commands to it, one in a line"
+            .into());
+    }
+    if options.last_from_stdin {
+        let mut last = Vec::new();
+        io::stdin().read_to_end(&mut last).map_err(|cause| system_text(&cause))?;
+        options.command.push(last);
+    }
+    let address = &options.address;
+    let stream = connect(address, options.tls.as_ref(), None)
+        .map_err(|cause| format!("Could not connect to Redis at {address}: {}", system_text(&cause)))?;
+    let mut session = Session {
+        stream,
+        received: BytesMut::new(),
+        decoder: FrameDecoder::new(),
+        is_raw: options.raw.unwrap_or_else(|| !io::stdout().is_terminal()),
+        error_status: options.error_status,
+    };
+    session.prepare(&options, complain)?;
+    if !options.command.is_empty() {
+        return session.command(&options.command, complain);
+    }
+    for line in io::stdin().lines() {
+        let line = line.map_err(|cause| system_text(&cause))?;
+        match split_words(line.as_bytes()) {
+            None => print(b"Invalid argument(s)\n").map_err(|cause| system_text(&cause))?,
+            Some(words) if words.is_empty() => {}
+            Some(words) if is(&words[0], b"quit") || is(&words[0], b"exit") => break,
+            Some(words) => {
+                if !session.command(&words, complain)? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// One connection.
+struct Session {
+    stream: Box<dyn Stream>,
+    received: BytesMut,
+    decoder: FrameDecoder,
+    is_raw: bool,
+    error_status: bool,
+}
+
+impl Session {
+    /// Logs in and selects what the options name. An error there does not keep the command from being sent.
+    fn prepare(&mut self, options: &Options, complain: fn(&str)) -> Result<(), String> {
+        let database = options.database.to_string();
+        let mut first: Vec<(String, Vec<&[u8]>)> = Vec::new();
+        if let Some(password) = &options.password {
+            let user = options.user.as_deref();
+            first.push(("AUTH".into(), [&b"AUTH"[..]].into_iter().chain(user).chain([&password[..]]).collect()));
+        }
+        if options.resp3 {
+            first.push(("HELLO 3".into(), vec![b"HELLO", b"3"]));
+        }
+        if options.database != 0 {
+            first.push((format!("SELECT {database}"), vec![b"SELECT", database.as_bytes()]));
+        }
+        for (name, words) in first {
+            self.send(&words).map_err(|cause| lost(&cause))?;
+            if let Frame::Error(text) = self.receive().map_err(|cause| lost(&cause))? {
+                complain(&format!("{name} failed: {}", String::from_utf8_lossy(&text)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a command and prints what comes back; returns whether that is no reason for a status of 1.
+    fn command(&mut self, words: &[Vec<u8>], complain: fn(&str)) -> Result<bool, String> {
+        self.send(words).map_err(|cause| lost(&cause))?;
+        let is_text =
+            TEXTS.iter().any(|text| words.len() >= text.len() && text.iter().zip(words).all(|(a, b)| is(b, a)));
+        let is_streaming = STREAMING.iter().any(|name| is(&words[0], name));
+        loop {
+            let frame = match self.receive() {
+                Ok(frame) => frame,
+                // That the server has gone is what was asked for.
+                Err(_) if is(&words[0], b"shutdown") => return Ok(true),
+                Err(cause) => return Err(lost(&cause)),
+            };
+            if let Frame::Error(text) = &frame
+                && self.error_status
+            {
+                complain(&String::from_utf8_lossy(text));
+                return Ok(false);
+            }
+            // A message that nobody here has asked for is not the reply.
+            if matches!(frame, Frame::Push(_)) && !is_streaming {
+                continue;
+            }
+            let shown = match (is_text, self.is_raw) {
+                (true, _) => show::raw(&frame),
+                (false, true) => [show::raw(&frame), b"\n".to_vec()].concat(),
+                (false, false) => show::typed(&frame, 0),
+            };
+            // Whoever closes our output wants no more.
+            if print(&shown).is_err() || !is_streaming || matches!(frame, Frame::Error(_)) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            let word = word.as_ref();
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.stream.write_all(&request)?;
+        self.stream.flush()
+    }
+
+    fn receive(&mut self) -> io::Result<Frame> {
+        let mut chunk = [0; READ_LEN];
+        loop {
+            if let Some(frame) = self.decoder.decode(&mut self.received).map_err(io::Error::other)? {
+                return Ok(frame);
+            }
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                len => self.received.extend_from_slice(&chunk[..len]),
+            }
+        }
+    }
+}
+
+fn is(word: &[u8], name: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+fn lost(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof => "Error: Server closed the connection".into(),
+        _ => format!("Error: {}", system_text(cause)),
+    }
+}
+
+fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}

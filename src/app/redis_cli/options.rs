@@ -1,0 +1,274 @@
+//! The options of redis-cli that this one understands.
+
+use std::path::PathBuf;
+
+use crate::app::dial::{Address, TlsOptions};
+
+/// The text of `redis-cli --help`.
+pub const HELP: &str = "\
+redis-cli of keylatch: sends one command, or the lines of standard input, and prints the replies.
+
+Usage: redis-cli [options] [command [argument ...]]
+  -h <host>            Server to connect to (default: 127.0.0.1)
+  -p <port>            Port (default: 6379)
+  -s <socket>          Unix socket, in place of host and port
+  -u <uri>             redis://user:password@host:port/database, or rediss:// for TLS
+  -a, --pass <pass>    Password; the environment variable REDISCLI_AUTH is safer
+  --user <name>        User whom the password belongs to
+  -n <database>        Database number
+  -2, -3               Speak RESP2 (the default) or RESP3
+  -x                   Take the last argument from standard input
+  -e                   End with status 1 when the reply is an error
+  --raw, --no-raw      Print replies bare, or with types and numbers as on a terminal
+  --tls                Speak TLS
+  --cacert <file>      Trust this authority (default: those of the system)
+  --cert <file>, --key <file>   Show this certificate
+  --sni <name>         Ask for the server of this name
+  --insecure           Trust any server
+  --help, --version
+
+There is no interactive mode. SUBSCRIBE and MONITOR print messages until the connection ends.
+";
+
+/// Says what the words ask for.
+#[derive(Debug)]
+pub enum Request {
+    /// Print this and end.
+    Print(String),
+    /// Talk to a server.
+    Talk(Box<Options>),
+}
+
+/// What the options say.
+#[derive(Debug)]
+pub struct Options {
+    /// Where the server listens.
+    pub address: Address,
+    /// Whether and how to speak TLS.
+    pub tls: Option<TlsOptions>,
+    /// The user who logs in.
+    pub user: Option<Vec<u8>>,
+    /// The password; without one, nobody logs in.
+    pub password: Option<Vec<u8>>,
+    /// The database to select, unless it is 0.
+    pub database: u32,
+    /// Whether to speak RESP3.
+    pub resp3: bool,
+    /// Whether an error reply is a reason for a status of 1.
+    pub error_status: bool,
+    /// Whether the last argument comes from standard input.
+    pub last_from_stdin: bool,
+    /// Whether replies are printed bare; unless it is said, as standard output is a terminal or not.
+    pub raw: Option<bool>,
+    /// The command and its arguments; empty for those of standard input.
+    pub command: Vec<Vec<u8>>,
+}
+
+/// Reads the words behind the name of the program.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
+    let mut options = Options {
+        address: Address::Tcp("127.0.0.1".into(), 6379),
+        tls: None,
+        user: None,
+        password,
+        database: 0,
+        resp3: false,
+        error_status: false,
+        last_from_stdin: false,
+        raw: None,
+        command: Vec::new(),
+    };
+    let (mut host, mut port, mut socket) = (None, None, None);
+    let mut tls = TlsWords::default();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if !word.starts_with(b"-") || word == b"-" {
+            options.command = std::iter::once(word).chain(words).collect();
+            break;
+        }
+        let option = String::from_utf8_lossy(&word).into_owned();
+        let mut value = || words.next().ok_or_else(|| unknown(&option));
+        match option.as_str() {
+            "-h" => host = Some(text(value()?)),
+            "-p" => port = Some(number(&option, value()?)?),
+            "-s" => socket = Some(path(value()?)),
+            "-u" => Uri::read(&text(value()?))?.apply(&mut options, &mut host, &mut port, &mut tls),
+            "-a" | "--pass" => options.password = Some(value()?),
+            "--user" => options.user = Some(value()?),
+            "-n" => options.database = number(&option, value()?)?,
+            "-2" => options.resp3 = false,
+            "-3" => options.resp3 = true,
+            "-x" => options.last_from_stdin = true,
+            "-e" => options.error_status = true,
+            "--raw" => options.raw = Some(true),
+            "--no-raw" => options.raw = Some(false),
+            // The warning that this silences is never printed.
+            "--no-auth-warning" => {}
+            "--tls" => tls.wanted = true,
+            "--insecure" => tls.options.insecure = true,
+            "--cacert" => tls.options.cacert = Some(path(value()?)),
+            "--cert" => tls.cert = Some(path(value()?)),
+            "--key" => tls.key = Some(path(value()?)),
+            "--sni" => tls.options.sni = Some(text(value()?)),
+            "--help" => return Ok(Request::Print(HELP.to_owned())),
+            "-v" | "--version" => return Ok(Request::Print(version.to_owned())),
+            _ => return Err(unknown(&option)),
+        }
+    }
+    options.tls = tls.finish()?;
+    options.address = match socket {
+        Some(path) => Address::Unix(path),
+        None => Address::Tcp(host.unwrap_or_else(|| "127.0.0.1".into()), port.unwrap_or(6379)),
+    };
+    Ok(Request::Talk(Box::new(options)))
+}
+
+/// The options about TLS, while they are read.
+#[derive(Default)]
+struct TlsWords {
+    wanted: bool,
+    options: TlsOptions,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl TlsWords {
+    fn finish(mut self) -> Result<Option<TlsOptions>, String> {
+        if self.cert.is_some() != self.key.is_some() {
+            return Err("--cert and --key belong together".into());
+        }
+        self.options.identity = self.cert.zip(self.key);
+        Ok(self.wanted.then_some(self.options))
+    }
+}
+
+/// What a `redis://` address says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Uri {
+    is_tls: bool,
+    user: Option<Vec<u8>>,
+    password: Option<Vec<u8>>,
+    host: Option<String>,
+    port: Option<u16>,
+    database: Option<u32>,
+}
+
+impl Uri {
+    fn read(uri: &str) -> Result<Self, String> {
+        let invalid = || "Invalid URI: redis://[[user]:password@]host[:port][/database] is understood".to_owned();
+        let (is_tls, rest) = match (uri.strip_prefix("redis://"), uri.strip_prefix("rediss://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(invalid()),
+        };
+        let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or(("", login))) {
+            None => (None, None),
+            Some((user, password)) => ((!user.is_empty()).then(|| decoded(user)), Some(decoded(password))),
+        };
+        let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
+        // The colons of an IPv6 address stand in brackets.
+        let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| invalid())?)),
+            None => (place, None),
+        };
+        let host = host.trim_matches(['[', ']']);
+        let database = if database.is_empty() { None } else { Some(database.parse().map_err(|_| invalid())?) };
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        Ok(Uri { is_tls, user, password, host, port, database })
+    }
+
+    /// Says the same as the options would that this stands for.
+    fn apply(self, options: &mut Options, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
+        tls.wanted |= self.is_tls;
+        options.user = self.user.or(options.user.take());
+        options.password = self.password.or(options.password.take());
+        options.database = self.database.unwrap_or(options.database);
+        *host = self.host.or(host.take());
+        *port = self.port.or(*port);
+    }
+}
+
+/// Replaces `%41` by the byte it stands for.
+fn decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let escaped = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                at += 3;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    plain
+}
+
+fn unknown(option: &str) -> String {
+    format!("Unrecognized option or bad number of args for: '{option}' (redis-cli of keylatch; see --help)")
+}
+
+fn text(word: Vec<u8>) -> String {
+    String::from_utf8_lossy(&word).into_owned()
+}
+
+fn path(word: Vec<u8>) -> PathBuf {
+    PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(word))
+}
+
+fn number<N: std::str::FromStr>(option: &str, word: Vec<u8>) -> Result<N, String> {
+    text(word).parse().map_err(|_| format!("The value of {option} is not a valid number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> Options {
+        let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        match read(words, "v", None) {
+            Ok(Request::Talk(options)) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_end_where_the_command_begins() {
+        let found = options(&["-h", "db", "-p", "7000", "-a", "pw", "-n", "3", "--tls", "SET", "-p", "1"]);
+        assert_eq!(found.address, Address::Tcp("db".into(), 7000));
+        assert_eq!((found.password.as_deref(), found.database), (Some(&b"pw"[..]), 3));
+        assert!(found.tls.is_some());
+        assert_eq!(found.command, [&b"SET"[..], b"-p", b"1"]);
+    }
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let found = options(&["-u", "rediss://bob:p%40ss@[::1]:7000/5", "ping"]);
+        assert_eq!(found.address, Address::Tcp("::1".into(), 7000));
+        assert_eq!((found.user.as_deref(), found.password.as_deref()), (Some(&b"bob"[..]), Some(&b"p@ss"[..])));
+        assert_eq!((found.database, found.tls.is_some()), (5, true));
+        let found = options(&["-u", "redis://secret@db", "ping"]);
+        assert_eq!((found.user, found.password.as_deref()), (None, Some(&b"secret"[..])));
+        assert_eq!(found.address, Address::Tcp("db".into(), 6379));
+        for bad in ["http://db", "redis://db:port", "redis://db/x"] {
+            assert!(Uri::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for words in [&["--bigkeys"][..], &["-h"], &["-p", "x"], &["--cert", "a", "--tls"]] {
+            let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            let error = read(words.clone(), "v", None).expect_err("refused");
+            assert!(error.contains(&text(words[0].clone())), "{error}");
+        }
+    }
+}

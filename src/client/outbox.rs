@@ -1,0 +1,316 @@
+//! What others leave for a client: frames it is to write (pub/sub messages, MONITOR lines, invalidations) and signals.
+//!
+//! A session is touched only by its own task, so nobody else writes to its output. Others leave frames here, and the
+//! client's task takes them out between exchanges: never inside a reply, and in the order in which they came. Frames
+//! stay shared bytes while they wait, so that ten thousand slow subscribers keep one copy of a message.
+//!
+//! A busy connection looks at one word per exchange, [`Mailbox::signals`]; an idle one leaves its waker with what it
+//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::post`], and counts as used memory:
+//! each frame once, however many clients it waits for.
+//!
+//! [`ClientInfo::post`]: crate::client::registry::ClientInfo::post
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
+use crate::resp::{Output, Protocol, Reply};
+use crate::store::{Pressure, Share};
+
+/// A set of the signals below.
+pub type Signals = u8;
+
+/// The connection is to end once its last replies are written.
+pub const END: Signals = 1;
+/// The client reads too slowly: its connection is to end, and what waits for it is dropped.
+pub const OVERFLOW: Signals = 1 << 1;
+/// Frames wait to be written.
+pub const MAIL: Signals = 1 << 2;
+/// Clients take too much memory: this one's connection is to end, and what waits for it is dropped.
+pub const EVICTED: Signals = 1 << 4;
+/// The signals that end a connection.
+pub const ENDS: Signals = END | OVERFLOW | EVICTED;
+/// A client that is blocked is to look whether it still is.
+pub const NUDGE: Signals = 1 << 3;
+
+/// Holds what others left for one client.
+#[derive(Default)]
+pub struct Mailbox {
+    /// Changed only under the lock, so that no one who is about to sleep misses a signal.
+    signals: AtomicU8,
+    inner: Mutex<Inner>,
+    /// Where frames are counted.
+    pressure: Arc<Pressure>,
+}
+
+#[derive(Default)]
+struct Inner {
+    frames: VecDeque<Bytes>,
+    /// What the list takes, the frames themselves aside.
+    list: Share,
+    /// Bytes of all frames.
+    len: usize,
+    protocol: Protocol,
+    waker: Option<Waker>,
+    /// The signals for which the waker is to be used.
+    awaited: Signals,
+}
+
+impl Mailbox {
+    /// Creates an empty mailbox; what is left in it is reported as used memory.
+    pub fn new(pressure: Arc<Pressure>) -> Self {
+        let inner = Inner { list: Share::new(pressure.clone()), ..Inner::default() };
+        Mailbox { pressure, inner: Mutex::new(inner), ..Mailbox::default() }
+    }
+
+    /// Returns what has been signalled and not been dealt with.
+    #[inline]
+    pub fn signals(&self) -> Signals {
+        self.signals.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the connection has been told to end.
+    pub fn is_ending(&self) -> bool {
+        self.signals() & ENDS != 0
+    }
+
+    /// Raises a signal and wakes the client's task if that waits for it.
+    pub fn signal(&self, signal: Signals) {
+        self.raise(&mut self.inner.lock(), signal);
+    }
+
+    /// Lowers signals that have been dealt with.
+    pub fn lower(&self, signals: Signals) {
+        let _inner = self.inner.lock();
+        self.signals.fetch_and(!signals, Ordering::AcqRel);
+    }
+
+    /// Leaves a frame in the protocol that the client speaks. Returns whether it may stay: when more than `most` bytes
+    /// would wait, all frames are dropped and the connection is told to end. One that ends takes no frames.
+    pub fn post(&self, letter: &mut Letter<'_>, most: u64) -> bool {
+        let mut inner = self.inner.lock();
+        if self.is_ending() {
+            return false;
+        }
+        let frame = letter.in_protocol(inner.protocol, &self.pressure);
+        if (inner.len + frame.len()) as u64 > most {
+            inner.clear();
+            self.raise(&mut inner, OVERFLOW);
+            return false;
+        }
+        inner.len += frame.len();
+        inner.frames.push_back(frame);
+        inner.count_list();
+        self.raise(&mut inner, MAIL);
+        true
+    }
+
+    /// Moves frames to the client's output, the oldest first, until about `most` bytes are moved or none is left.
+    pub fn take_into(&self, out: &mut Output, most: usize) {
+        self.take(&mut self.inner.lock(), out, most);
+    }
+
+    /// Changes the protocol of the frames that come from now on; those that wait go to the output first.
+    pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
+        let mut inner = self.inner.lock();
+        self.take(&mut inner, out, usize::MAX);
+        inner.protocol = protocol;
+    }
+
+    /// Returns how many frames wait, and their bytes.
+    pub fn waiting(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.frames.len(), inner.len)
+    }
+
+    /// Waits for any of the signals.
+    pub fn poll(&self, cx: &Context<'_>, awaited: Signals) -> Poll<()> {
+        let mut inner = self.inner.lock();
+        // Asked under the lock: whoever signals after this finds the waker.
+        if self.signals() & awaited != 0 {
+            return Poll::Ready(());
+        }
+        inner.awaited = awaited;
+        if !inner.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            inner.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn take(&self, inner: &mut Inner, out: &mut Output, most: usize) {
+        let enough = out.len().saturating_add(most);
+        while out.len() < enough
+            && let Some(frame) = inner.frames.pop_front()
+        {
+            inner.len -= frame.len();
+            out.push_shared(frame);
+        }
+        if inner.frames.is_empty() {
+            inner.clear();
+            self.signals.fetch_and(!MAIL, Ordering::AcqRel);
+        }
+    }
+
+    fn raise(&self, inner: &mut Inner, signal: Signals) {
+        self.signals.fetch_or(signal, Ordering::AcqRel);
+        if inner.awaited & signal != 0 {
+            inner.awaited = 0;
+            inner.waker.iter().for_each(Waker::wake_by_ref);
+        }
+    }
+}
+
+impl Inner {
+    /// A list that takes less is not counted, in bytes: it comes and goes with every message.
+    const COUNTED_MIN: usize = 4096;
+
+    fn clear(&mut self) {
+        (self.frames, self.len) = (VecDeque::new(), 0);
+        self.count_list();
+    }
+
+    fn count_list(&mut self) {
+        let len = list_len::<Bytes>(self.frames.capacity());
+        self.list.set(if len < Self::COUNTED_MIN { 0 } else { len });
+    }
+}
+
+/// Writes one message for any number of clients, at most once for each protocol.
+pub struct Letter<'a> {
+    write: &'a dyn Fn(&mut Reply<'_>),
+    /// The frame in RESP2 and in RESP3, where somebody wanted it.
+    frames: [Option<Bytes>; 2],
+}
+
+impl<'a> Letter<'a> {
+    /// Describes a message by what writes it.
+    pub fn new(write: &'a dyn Fn(&mut Reply<'_>)) -> Self {
+        Letter { write, frames: [None, None] }
+    }
+
+    fn in_protocol(&mut self, protocol: Protocol, pressure: &Arc<Pressure>) -> Bytes {
+        let frame = &mut self.frames[usize::from(protocol == Protocol::Resp3)];
+        let write = self.write;
+        let written = frame.get_or_insert_with(|| {
+            let mut out = Output::new();
+            write(&mut Reply::new(&mut out, protocol));
+            Bytes::from_owner(Counted::new(out.into_bytes(), pressure.clone()))
+        });
+        written.clone()
+    }
+}
+
+/// Counts bytes as used memory as long as anybody keeps them.
+struct Counted {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl Counted {
+    /// What the allocator sets aside for the owner of shared bytes, which has a counter and a destructor besides.
+    const OWNER_LEN: usize = allocation_len(size_of::<Counted>() + 16);
+    /// From this length on a frame with room to spare is copied, in bytes.
+    const TRIMMED_MIN: usize = 1024;
+
+    fn new(written: BytesMut, pressure: Arc<Pressure>) -> Self {
+        let is_trimmed = written.len() >= Self::TRIMMED_MIN && written.capacity() > written.len();
+        let (bytes, held) = match is_trimmed {
+            true => (Bytes::copy_from_slice(&written), allocation_len(written.len())),
+            false => {
+                let held = allocation_len(written.capacity()) + SHARED_BYTES_LEN;
+                (written.freeze(), held)
+            }
+        };
+        Counted { bytes, _share: Share::of_message(pressure, held + Self::OWNER_LEN) }
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    fn take_all(mailbox: &Mailbox, most: usize) -> String {
+        let mut out = Output::new();
+        mailbox.take_into(&mut out, most);
+        String::from_utf8(out.into_bytes().to_vec()).expect("the tests write text")
+    }
+
+    #[test]
+    fn a_letter_is_written_once_for_each_protocol() {
+        let written = Cell::new(0);
+        let write = |reply: &mut Reply<'_>| {
+            written.set(written.get() + 1);
+            reply.push(0);
+        };
+        let mut letter = Letter::new(&write);
+        let boxes = [Mailbox::default(), Mailbox::default(), Mailbox::default(), Mailbox::default()];
+        boxes[2..].iter().for_each(|mailbox| mailbox.set_protocol(Protocol::Resp3, &mut Output::new()));
+        assert!(boxes.iter().all(|mailbox| mailbox.post(&mut letter, 100)));
+        let got: Vec<String> = boxes.iter().map(|mailbox| take_all(mailbox, 100)).collect();
+        assert_eq!(got, ["*0\r\n", "*0\r\n", ">0\r\n", ">0\r\n"]);
+        assert_eq!(written.get(), 2);
+    }
+
+    #[test]
+    fn frames_come_out_in_order_and_in_portions() {
+        let mailbox = Mailbox::default();
+        for number in 1..=3 {
+            assert!(mailbox.post(&mut Letter::new(&|reply| reply.int(number)), 100));
+        }
+        assert_eq!(mailbox.waiting(), (3, 12));
+        assert_eq!(take_all(&mailbox, 5), ":1\r\n:2\r\n");
+        assert_eq!(mailbox.signals(), MAIL);
+        assert_eq!(take_all(&mailbox, 5), ":3\r\n");
+        assert_eq!((mailbox.signals(), mailbox.waiting()), (0, (0, 0)));
+    }
+
+    #[test]
+    fn too_much_mail_ends_the_connection_and_is_dropped() {
+        let mailbox = Mailbox::default();
+        assert!(mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
+        assert!(!mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
+        assert!(mailbox.is_ending());
+        assert_eq!(mailbox.waiting(), (0, 0));
+        assert!(!mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
+    }
+
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_once_and_only_for_what_it_waits_for() {
+        let (mailbox, bell) = (Mailbox::default(), Arc::new(Bell(AtomicUsize::new(0))));
+        let waker = Waker::from(bell.clone());
+        let cx = Context::from_waker(&waker);
+        assert!(mailbox.poll(&cx, END).is_pending());
+        mailbox.post(&mut Letter::new(&|reply| reply.ok()), 100);
+        assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+        assert!(mailbox.poll(&cx, END | MAIL).is_ready());
+        take_all(&mailbox, 100);
+        assert!(mailbox.poll(&cx, END | MAIL).is_pending());
+        (0..3).for_each(|_| assert!(mailbox.post(&mut Letter::new(&|reply| reply.ok()), 100)));
+        assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+        mailbox.signal(END);
+        assert!(mailbox.poll(&cx, END).is_ready());
+    }
+}

@@ -1,0 +1,77 @@
+//! A client's line of CLIENT LIST: the fields of Redis 8.4, in its order.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::client::registry::{Class, ClientInfo, Topic};
+use crate::push::tracking::{BROADCAST, BROKEN};
+use crate::time::clock::Now;
+
+/// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
+const REPLY_BUFFER: usize = 16 * 1024;
+
+impl ClientInfo {
+    /// Returns the client's line of CLIENT LIST, without line end. The client's own arguments, when it is the one that
+    /// asks, have `argument_bytes`.
+    pub fn line(&self, now: Now, argument_bytes: usize) -> String {
+        let names = self.names();
+        let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
+        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.mailbox.waiting());
+        // Redis has a buffer of a fixed size for replies, and a list for those that do not fit; this is told likewise.
+        let list = output.saturating_sub(REPLY_BUFFER) + mail;
+        let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
+        let command = self.last_command.lock().map_or("NULL", |command| command.name.as_str());
+        // Writing to a string cannot fail.
+        let _ = write!(
+            line,
+            " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+             argv-mem={} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
+             cmd={command} user={} redir={} resp={} lib-name={} lib-ver={} io-thread=0 tot-net-in={} tot-net-out={} \
+             tot-cmds={}",
+            names.name,
+            self.age_ms(now) / 1000,
+            self.idle_ms(now) / 1000,
+            self.flags(),
+            self.db.load(Relaxed),
+            self.subscriptions(Topic::Channel),
+            self.subscriptions(Topic::Pattern),
+            self.subscriptions(Topic::ShardChannel),
+            self.queued.load(Relaxed),
+            self.watched.load(Relaxed),
+            self.query_buffer.load(Relaxed),
+            self.query_room.load(Relaxed),
+            self.arguments.load(Relaxed) + argument_bytes,
+            self.queued_bytes.load(Relaxed),
+            output.min(REPLY_BUFFER),
+            self.memory() + argument_bytes,
+            if output > 0 { "rw" } else { "r" },
+            self.user().map_or("default".into(), |name| String::from_utf8_lossy(&name).into_owned()),
+            if self.tracking.is_on() { self.tracking.redirect() as i64 } else { -1 },
+            self.protocol.load(Relaxed),
+            names.lib_name,
+            names.lib_ver,
+            self.bytes_in.load(Relaxed),
+            self.bytes_out.load(Relaxed),
+            self.commands.load(Relaxed),
+        );
+        line
+    }
+
+    /// Returns the letters that tell CLIENT LIST about the client's state.
+    fn flags(&self) -> String {
+        let letters = [
+            (self.is_monitoring.load(Relaxed), 'O'),
+            (self.class() == Class::Subscriber, 'P'),
+            (self.queued.load(Relaxed) >= 0, 'x'),
+            (self.is_blocked(), 'b'),
+            (self.tracking.is_on(), 't'),
+            (self.tracking.has(BROKEN), 'R'),
+            (self.tracking.has(BROADCAST), 'B'),
+            (self.is_unix, 'U'),
+            (self.is_exempt.load(Relaxed), 'e'),
+            (self.is_silent.load(Relaxed), 'T'),
+        ];
+        let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
+        if flags.is_empty() { "N".into() } else { flags }
+    }
+}

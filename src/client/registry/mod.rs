@@ -1,0 +1,642 @@
+//! Who is connected: what CLIENT LIST and CLIENT INFO show, and the means to end a connection.
+//!
+//! Each client's facts are atomics that its own task writes and others read, so that listing ten
+//! thousand clients stops none of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+use parking_lot::Mutex;
+use tracing::{debug, info};
+
+use blocked::state;
+mod blocked;
+mod line;
+
+pub use blocked::{Block, Blocked, Unblocked};
+
+use crate::client::backlog::Backlog;
+use crate::client::outbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
+use crate::config::{ClientMemory, Config, OutputLimit};
+use crate::net::buffers::Pending;
+use crate::push::tracking::Mode;
+use crate::resp::{Output, Protocol};
+use crate::spec::Registered;
+use crate::store::{NEVER, Pressure};
+use crate::time::clock::Now;
+
+/// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
+/// but what others send cannot be.
+const WAITING_MAX: u64 = 256 * 1024 * 1024;
+
+/// What an idle client takes, in bytes, as measured: its task, its registration with the runtime, and what is here.
+const CLIENT_BYTES: usize = 1450;
+/// What a subscription or a watched key takes besides its name, in bytes.
+const SUBSCRIPTION_BYTES: usize = 64;
+
+/// Shows one client to the others.
+pub struct ClientInfo {
+    /// The number by which it is known, from 1 up and never used again.
+    pub id: u64,
+    /// The peer's address: `ip:port`, or the socket's path and `:0`.
+    pub addr: String,
+    /// The server's own address on this connection.
+    pub laddr: String,
+    /// What others leave for it, and what tells its connection to end.
+    pub mailbox: Mailbox,
+    /// How it tracks keys.
+    pub tracking: Mode,
+    is_unix: bool,
+    fd: i64,
+    connected_ms: u64,
+    active_ms: AtomicU64,
+    db: AtomicUsize,
+    protocol: AtomicUsize,
+    /// Commands queued by MULTI, or -1 outside.
+    queued: AtomicI64,
+    queued_bytes: AtomicUsize,
+    watched: AtomicUsize,
+    /// Whether it watches others by MONITOR.
+    is_monitoring: AtomicBool,
+    query_buffer: AtomicUsize,
+    query_room: AtomicUsize,
+    /// Bytes of the arguments of a request that is not complete.
+    arguments: AtomicUsize,
+    output_buffer: AtomicUsize,
+    /// The bytes that were read from it and written to it, and the commands that were carried out for it.
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    commands: AtomicU64,
+    /// Whether it is not read from because too much waits for it.
+    is_held_up: AtomicBool,
+    /// Bytes of the names that it has others remember: of channels, watched keys, and prefixes of tracked ones.
+    names_len: AtomicUsize,
+    /// How many channels, patterns and shard channels it is subscribed to.
+    subscriptions: [AtomicU32; 3],
+    /// Whether it is blocked, and by what: one of the states of [`Blocked`].
+    blocked: AtomicU8,
+    is_exempt: AtomicBool,
+    is_silent: AtomicBool,
+    /// What [`Clients::account`] counts it with, in bytes.
+    counted_memory: AtomicUsize,
+    /// What all clients are counted with, see [`Clients`].
+    all_memory: Arc<AtomicUsize>,
+    /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
+    over_soft_limit_ms: AtomicU64,
+    last_command: Mutex<Option<&'static Registered>>,
+    names: Mutex<Names>,
+    /// The name of the user, see [`User::is`](crate::acl::User::is); the session sets it as soon as it exists.
+    user: Mutex<Option<Arc<[u8]>>>,
+}
+
+/// Names a class of clients with an output limit of its own; the order is that of `client-output-buffer-limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Those that ask and are answered, and those that watch others by MONITOR.
+    Normal = 0,
+    /// Those that have subscribed to anything.
+    Subscriber = 2,
+}
+
+/// Names what a client may subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Channels, by name.
+    Channel,
+    /// Channels whose names match a pattern.
+    Pattern,
+    /// Channels of a cluster's shard.
+    ShardChannel,
+}
+
+/// Holds what the client says about itself.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// From CLIENT SETNAME or HELLO.
+    pub name: String,
+    /// From CLIENT SETINFO LIB-NAME.
+    pub lib_name: String,
+    /// From CLIENT SETINFO LIB-VER.
+    pub lib_ver: String,
+}
+
+/// What a listener knows about a connection that it has accepted.
+pub struct Peer {
+    /// The peer's address as CLIENT LIST shows it.
+    pub addr: String,
+    /// The server's own address.
+    pub laddr: String,
+    /// The file descriptor, or -1.
+    pub fd: i64,
+    /// Whether it came through the Unix socket.
+    pub is_unix: bool,
+}
+
+impl ClientInfo {
+    /// Returns whether the client is on this machine: it came through the Unix socket or the loopback interface.
+    pub fn is_local(&self) -> bool {
+        self.is_unix || self.addr.starts_with("127.0.0.1:") || self.addr.starts_with("[::1]:")
+    }
+
+    /// Notes which database is selected.
+    pub fn set_db(&self, db: usize) {
+        self.db.store(db, Relaxed);
+    }
+
+    /// Notes the protocol. Frames that wait go to the output first: they were written in the old one.
+    pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
+        self.mailbox.set_protocol(protocol, out);
+        self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
+    }
+
+    /// Returns the protocol.
+    pub fn protocol(&self) -> Protocol {
+        if self.protocol.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 }
+    }
+
+    /// Notes how many commands MULTI has queued; `None` outside a transaction.
+    pub fn set_queued(&self, queued: Option<usize>) {
+        self.queued.store(queued.map_or(-1, |queued| queued as i64), Relaxed);
+        if queued.is_none() {
+            self.queued_bytes.store(0, Relaxed);
+        }
+    }
+
+    /// Notes that the commands MULTI has queued have so many more bytes of arguments.
+    pub fn add_queued_bytes(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Notes whether the client watches others by MONITOR.
+    pub fn set_monitoring(&self, is_monitoring: bool) {
+        self.is_monitoring.store(is_monitoring, Relaxed);
+    }
+
+    /// Notes how many keys are watched.
+    pub fn set_watched(&self, watched: usize) {
+        self.watched.store(watched, Relaxed);
+    }
+
+    /// Returns how many keys are watched.
+    pub fn watched(&self) -> usize {
+        self.watched.load(Relaxed)
+    }
+
+    /// Notes how many bytes of requests are there and how many more have room.
+    #[inline]
+    pub fn set_query_buffer(&self, len: usize, room: usize) {
+        self.query_buffer.store(len, Relaxed);
+        self.query_room.store(room, Relaxed);
+    }
+
+    /// Notes what of its requests waits.
+    pub fn set_pending(&self, pending: Pending) {
+        self.set_query_buffer(pending.unparsed, pending.held.saturating_sub(pending.unparsed + pending.arguments));
+        self.arguments.store(pending.arguments, Relaxed);
+    }
+
+    /// Returns how many bytes of its requests have neither been parsed nor, if they are queued by MULTI, been executed.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes.load(Relaxed)
+    }
+
+    /// Adds to the length of the names that others keep for it, such as prefixes and channels; negative when they go.
+    pub fn add_names_len(&self, growth: isize) {
+        self.names_len.fetch_add(growth as usize, Relaxed);
+    }
+
+    /// Exempts the client from being evicted (CLIENT NO-EVICT).
+    pub fn set_exempt(&self, is_exempt: bool) {
+        self.is_exempt.store(is_exempt, Relaxed);
+    }
+
+    /// Notes that the client does not want to count as a user of keys (CLIENT NO-TOUCH).
+    pub fn set_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Relaxed);
+    }
+
+    /// Returns whether the client does not count as a user of keys.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Relaxed)
+    }
+
+    /// Notes that a batch was carried out, which command came last, and how much input waits after it.
+    pub fn touch(&self, now: Now, last: Option<&'static Registered>, query_buffer: usize) {
+        if let Some(last) = last {
+            self.set_last_command(last);
+        }
+        self.active_ms.store(now.mono_ms(), Relaxed);
+        self.set_query_buffer(query_buffer, 0);
+        self.arguments.store(0, Relaxed);
+    }
+
+    /// Counts bytes that were read from the client.
+    #[inline]
+    pub fn count_bytes_in(&self, len: usize) {
+        add(&self.bytes_in, len);
+    }
+
+    /// Counts bytes that were written to the client.
+    #[inline]
+    pub fn count_bytes_out(&self, len: usize) {
+        add(&self.bytes_out, len);
+    }
+
+    /// Notes how many commands were carried out for the client.
+    #[inline]
+    pub fn set_commands(&self, count: u64) {
+        self.commands.store(count, Relaxed);
+    }
+
+    /// Notes how many bytes of output the client has not taken yet.
+    pub fn set_output_buffer(&self, len: usize) {
+        self.output_buffer.store(len, Relaxed);
+    }
+
+    /// Notes how many subscriptions of a kind the client has.
+    pub fn set_subscriptions(&self, topic: Topic, count: usize) {
+        self.subscriptions[topic as usize].store(count as u32, Relaxed);
+    }
+
+    /// Returns how many subscriptions of a kind the client has.
+    pub fn subscriptions(&self, topic: Topic) -> u32 {
+        self.subscriptions[topic as usize].load(Relaxed)
+    }
+
+    /// Returns the class of clients it belongs to.
+    pub fn class(&self) -> Class {
+        match self.subscriptions.iter().any(|count| count.load(Relaxed) > 0) {
+            true => Class::Subscriber,
+            false => Class::Normal,
+        }
+    }
+
+    /// Returns the output limits that apply to it.
+    pub fn output_limit(&self, config: &Config) -> OutputLimit {
+        config.client_output_buffer_limit[self.class() as usize]
+    }
+
+    /// Leaves a message for the client, which its own task writes between replies; returns whether that may happen. A
+    /// client that already has more waiting than its class may is cut off instead.
+    pub fn post(&self, letter: &mut Letter<'_>, config: &Config, now: Now) -> bool {
+        let limit = self.output_limit(config);
+        let most = limit.hard().unwrap_or(WAITING_MAX);
+        let is_delivered = self.mailbox.post(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
+        if limit.soft_bytes != 0 && is_delivered {
+            self.note_soft_limit(limit, now);
+        }
+        if config.maxmemory_clients != ClientMemory::Bytes(0) && is_delivered {
+            self.count_memory(); // whoever posts looks at the sum after its command
+        }
+        is_delivered
+    }
+
+    /// Returns how many bytes wait to be written to the client: replies, and what others left.
+    pub fn waiting(&self) -> usize {
+        self.output_buffer.load(Relaxed) + self.mailbox.waiting().1
+    }
+
+    /// Notes whether more waits than the soft limit allows, and cuts the client off when it has done so for too long.
+    pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
+        self.set_over_soft_limit(limit.is_over_soft(self.waiting() as u64), now);
+        if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
+            self.mailbox.signal(OVERFLOW);
+        }
+    }
+
+    /// Notes the command last called.
+    pub fn set_last_command(&self, command: &'static Registered) {
+        *self.last_command.lock() = Some(command);
+    }
+
+    /// Returns what the client says about itself.
+    pub fn names(&self) -> Names {
+        self.names.lock().clone()
+    }
+
+    /// Changes what the client says about itself.
+    pub fn update_names(&self, change: impl FnOnce(&mut Names)) {
+        change(&mut self.names.lock());
+    }
+
+    /// Notes who the client's user is.
+    pub fn set_user(&self, name: &Arc<[u8]>) {
+        *self.user.lock() = Some(name.clone());
+    }
+
+    /// Returns the name of the client's user, which is the user's own copy.
+    pub fn user(&self) -> Option<Arc<[u8]>> {
+        self.user.lock().clone()
+    }
+
+    /// The time counts from the first note.
+    fn set_over_soft_limit(&self, is_over: bool, now: Now) {
+        if !is_over {
+            self.over_soft_limit_ms.store(NEVER, Relaxed);
+        } else if self.over_soft_limit_ms.load(Relaxed) == NEVER {
+            self.over_soft_limit_ms.store(now.mono_ms(), Relaxed);
+        }
+    }
+
+    fn over_soft_limit_for_ms(&self, now: Now) -> u64 {
+        now.mono_ms().saturating_sub(self.over_soft_limit_ms.load(Relaxed))
+    }
+
+    /// Returns for how many milliseconds the client has sent nothing.
+    pub fn idle_ms(&self, now: Now) -> u64 {
+        now.mono_ms().saturating_sub(self.active_ms.load(Relaxed))
+    }
+
+    /// Returns for how many milliseconds the client has been connected.
+    pub fn age_ms(&self, now: Now) -> u64 {
+        now.mono_ms().saturating_sub(self.connected_ms)
+    }
+
+    /// Returns whether the client waits for something other than requests.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Relaxed) != state::FREE
+    }
+
+    /// Ends the client's wait as if its time were over, or with an error; returns whether it waited.
+    pub fn unblock(&self, unblocked: Unblocked) -> bool {
+        self.let_go(state::WAITING, unblocked)
+    }
+
+    fn let_go(&self, from: u8, unblocked: Unblocked) -> bool {
+        let to = match unblocked {
+            Unblocked::InTime => state::LET_GO,
+            Unblocked::WithError => state::LET_GO_WITH_ERROR,
+        };
+        let is_let_go = self.blocked.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
+        if is_let_go {
+            self.mailbox.signal(NUDGE);
+        }
+        is_let_go
+    }
+
+    /// Returns the bytes that the client makes the server hold.
+    pub fn memory(&self) -> usize {
+        let subscriptions: u32 = self.subscriptions.iter().map(|count| count.load(Relaxed)).sum();
+        CLIENT_BYTES
+            + self.query_buffer.load(Relaxed)
+            + self.query_room.load(Relaxed)
+            + self.arguments.load(Relaxed)
+            + self.queued_bytes.load(Relaxed)
+            + self.names_len.load(Relaxed)
+            + self.waiting()
+            + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
+    }
+
+    /// Counts what the client takes now; returns what all take together.
+    fn count_memory(&self) -> usize {
+        let memory = self.memory();
+        let growth = memory.wrapping_sub(self.counted_memory.swap(memory, Relaxed));
+        self.all_memory.fetch_add(growth, Relaxed).wrapping_add(growth)
+    }
+
+    /// Returns the bytes of what the client has sent and what it has not read.
+    pub fn buffers(&self) -> (usize, usize) {
+        (self.query_buffer.load(Relaxed) + self.query_room.load(Relaxed), self.waiting())
+    }
+
+    /// Returns who calls, as MONITOR shows it: the address, or the path of the Unix socket.
+    pub fn caller(&self) -> String {
+        match self.addr.strip_suffix(":0") {
+            Some(path) if self.is_unix => format!("unix:{path}"),
+            _ => self.addr.clone(),
+        }
+    }
+}
+
+/// Adds to a counter that only one task writes, so that it needs no atomic addition.
+#[inline]
+fn add(counter: &AtomicU64, len: usize) {
+    counter.store(counter.load(Relaxed) + len as u64, Relaxed);
+}
+
+/// Lists everybody who is connected.
+#[derive(Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// Set when the server stops: who is admitted after that ends at once. Changed under the lock of `by_id`.
+    are_over: AtomicBool,
+    last_id: AtomicU64,
+    refused: AtomicU64,
+    /// How many are blocked, and how many of those not for ever.
+    blocked: AtomicUsize,
+    timed: AtomicUsize,
+    /// The bytes that clients take together, as far as they are counted: only while there is a limit.
+    memory: Arc<AtomicUsize>,
+    evicted: AtomicU64,
+    /// Where what waits for clients is counted.
+    pressure: Arc<Pressure>,
+    /// How many bytes of replies wait for all.
+    pub backlog: Backlog,
+}
+
+impl Clients {
+    /// Creates a list of nobody; what is left for clients is reported as used memory.
+    pub fn new(pressure: Arc<Pressure>) -> Self {
+        Clients { pressure, ..Clients::default() }
+    }
+
+    /// Adds a client, unless there are `most` already.
+    pub fn admit(&self, peer: Peer, now: Now, most: usize) -> Option<Arc<ClientInfo>> {
+        let mut by_id = self.by_id.lock();
+        if by_id.len() >= most {
+            self.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        let id = self.last_id.fetch_add(1, Relaxed) + 1;
+        let mailbox = Mailbox::new(self.pressure.clone());
+        if self.are_over.load(Relaxed) {
+            mailbox.signal(END);
+        }
+        let info = Arc::new(ClientInfo {
+            id,
+            addr: peer.addr,
+            laddr: peer.laddr,
+            mailbox,
+            tracking: Mode::default(),
+            is_unix: peer.is_unix,
+            fd: peer.fd,
+            connected_ms: now.mono_ms(),
+            active_ms: AtomicU64::new(now.mono_ms()),
+            db: AtomicUsize::new(0),
+            protocol: AtomicUsize::new(2),
+            queued: AtomicI64::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            query_room: AtomicUsize::new(0),
+            arguments: AtomicUsize::new(0),
+            is_held_up: AtomicBool::new(false),
+            names_len: AtomicUsize::new(0),
+            blocked: AtomicU8::new(state::FREE),
+            is_exempt: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            counted_memory: AtomicUsize::new(0),
+            all_memory: self.memory.clone(),
+            watched: AtomicUsize::new(0),
+            is_monitoring: AtomicBool::new(false),
+            query_buffer: AtomicUsize::new(0),
+            output_buffer: AtomicUsize::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            subscriptions: Default::default(),
+            over_soft_limit_ms: AtomicU64::new(NEVER),
+            last_command: Mutex::new(None),
+            names: Mutex::default(),
+            user: Mutex::default(),
+        });
+        by_id.insert(id, info.clone());
+        debug!("Accepted {} as client {id}", info.addr);
+        Some(info)
+    }
+
+    /// Ends every connection, and those that are admitted later.
+    pub fn end_all(&self) {
+        let by_id = self.by_id.lock();
+        self.are_over.store(true, Relaxed);
+        by_id.values().for_each(|client| client.mailbox.signal(END));
+    }
+
+    /// Removes a client that is gone.
+    pub fn remove(&self, id: u64) {
+        let removed = self.by_id.lock().remove(&id);
+        if let Some(client) = removed {
+            debug!("Client closed connection id={id} addr={} laddr={}", client.addr, client.laddr);
+            self.memory.fetch_sub(client.counted_memory.swap(0, Relaxed), Relaxed);
+        }
+    }
+
+    /// Counts what a client takes now, and closes clients, the largest first, when all together take `most` bytes.
+    pub fn account(&self, client: &ClientInfo, most: u64) {
+        if client.mailbox.is_ending() {
+            return; // it is not counted any more
+        }
+        if client.count_memory() as u64 >= most {
+            self.evict(most);
+        }
+    }
+
+    /// Counts what every client takes now, and closes the largest until all together take less than `most` bytes.
+    pub fn evict(&self, most: u64) {
+        let mut clients = self.all();
+        for client in &clients {
+            client.counted_memory.store(client.memory(), Relaxed);
+        }
+        let counted = |client: &ClientInfo| client.counted_memory.load(Relaxed);
+        let mut all: usize = clients.iter().map(|client| counted(client)).sum();
+        self.memory.store(all, Relaxed);
+        if (all as u64) < most {
+            return;
+        }
+        clients.sort_by_key(|client| std::cmp::Reverse(counted(client)));
+        for client in clients.iter().filter(|client| !client.is_exempt.load(Relaxed)) {
+            if (all as u64) < most {
+                return;
+            }
+            all -= counted(client);
+            info!(client = client.id, "closing a client because clients take too much memory");
+            self.evicted.fetch_add(1, Relaxed);
+            client.mailbox.signal(EVICTED);
+            self.remove(client.id);
+        }
+    }
+
+    /// Returns how many clients were closed because they took too much memory.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Relaxed)
+    }
+
+    /// Ends the connection of a client, which is not listed any more from now on.
+    pub fn kill(&self, client: &ClientInfo) {
+        self.remove(client.id);
+        client.mailbox.signal(END);
+    }
+
+    /// Blocks a client until a time, in monotonic milliseconds, or until it is let go.
+    pub fn block<'a>(&'a self, info: &'a ClientInfo, block: Block, until_ms: u64) -> Blocked<'a> {
+        let state = if block == Block::Pause { state::PAUSED } else { state::WAITING };
+        let is_timed = block == Block::Wait && until_ms != NEVER;
+        self.blocked.fetch_add(1, Relaxed);
+        self.timed.fetch_add(usize::from(is_timed), Relaxed);
+        info.blocked.store(state, Release);
+        Blocked { clients: self, info, until_ms, is_timed }
+    }
+
+    /// Lets go all that wait for the end of a pause.
+    pub fn end_pause(&self) {
+        for client in self.all() {
+            client.let_go(state::PAUSED, Unblocked::InTime);
+        }
+    }
+
+    /// Takes note of what waits for a client, see `Backlog::report`, and has those that are held up look again.
+    pub fn report_backlog(&self, before: usize, bytes: usize) {
+        if self.backlog.report(before, bytes) {
+            let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));
+            held_up.for_each(|client| client.mailbox.signal(NUDGE));
+        }
+    }
+
+    /// Notes whether a client is not read from because too much waits for it.
+    pub fn set_held_up(&self, client: &ClientInfo, is_held_up: bool) {
+        if client.is_held_up.load(Relaxed) != is_held_up && client.is_held_up.swap(is_held_up, Relaxed) != is_held_up {
+            self.backlog.note_held_up(is_held_up);
+        }
+    }
+
+    /// Makes every client that is blocked look at the time: it was moved by hand.
+    pub fn nudge_blocked(&self) {
+        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.mailbox.signal(NUDGE));
+    }
+
+    /// Returns how many clients are blocked.
+    pub fn blocked(&self) -> usize {
+        self.blocked.load(Relaxed)
+    }
+
+    /// Returns how many clients wait for something with a time limit of their own.
+    pub fn timed(&self) -> usize {
+        self.timed.load(Relaxed)
+    }
+
+    /// Finds a client by its number.
+    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// Returns everybody, oldest first.
+    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+
+    /// Returns how many of a class are connected.
+    pub fn count_of(&self, class: Class) -> usize {
+        self.by_id.lock().values().filter(|client| client.class() == class).count()
+    }
+
+    /// Returns how many are connected.
+    pub fn len(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    /// Returns whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many connections were ever served.
+    pub fn served(&self) -> u64 {
+        self.last_id.load(Relaxed)
+    }
+
+    /// Returns how many connections were refused because of `maxclients`.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+}

@@ -1,0 +1,254 @@
+//! Bitmaps: strings as rows of bits, of which the first is the highest bit of the first byte.
+//!
+//! BITFIELD has its row here and its handler in `bitmap/field.rs`, the arithmetic over many bits is in `bitmap/bits.rs`
+//! and `bitmap/combine.rs`.
+//!
+//! Invariant: a string is read where it lies; only BITOP makes a new one.
+
+mod bits;
+mod combine;
+mod field;
+
+use std::ops::Range;
+
+use crate::config::Dialect;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{
+    ACCESS, Arg, Command, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key,
+    one_of, string, token,
+};
+use crate::store::{Event, Form, Text, Ttl};
+use combine::{Combination, Operator};
+
+const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
+const FIELD: &[Arg] = &[string("encoding"), integer("offset")];
+const FIELD_COST: &str = "O(1) for each subcommand specified";
+const FIELD_NOTES: &str = "This command allows both access and modification of the key";
+
+const FIELD_OPERATION: Arg = one_of("operation", &[block("encoding_offset", FIELD).token("GET"), FIELD_WRITE]);
+
+const FIELD_WRITE: Arg = block(
+    "write",
+    &[
+        one_of("wrap_sat_fail", &[token("wrap", "WRAP"), token("sat", "SAT"), token("fail", "FAIL")])
+            .token("OVERFLOW")
+            .optional(),
+        one_of(
+            "write_operation",
+            &[
+                block("encoding_offset_value", &[string("encoding"), integer("offset"), integer("value")]).token("SET"),
+                block("encoding_offset_increment", &[string("encoding"), integer("offset"), integer("increment")])
+                    .token("INCRBY"),
+            ],
+        ),
+    ],
+);
+
+/// Declares the commands of this family.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("BITCOUNT", bitcount, READ, Group::Bitmap)
+        .args(&[key("key", RO | ACCESS), block("index", &[integer("start"), integer("end"), UNIT]).optional()])
+        .docs("2.6.0", "O(N)", "Counts the bits of a string that are set."),
+    Command::new("BITFIELD", field::bitfield, WRITE | DENY_OOM, Group::Bitmap)
+        .args(&[
+            key("key", RW | ACCESS | UPDATE | VARIABLE).key_notes(FIELD_NOTES),
+            FIELD_OPERATION.optional().multiple(),
+        ])
+        .key_use(field::bitfield_key_use)
+        .docs("3.2.0", FIELD_COST, "Reads and changes integers of any width at any bit of a string."),
+    Command::new("BITFIELD_RO", field::bitfield_ro, READ | FAST, Group::Bitmap)
+        .args(&[
+            key("key", RO | ACCESS),
+            block("encoding_offset", FIELD).token("GET").optional().multiple_token(),
+        ])
+        .docs("6.0.0", FIELD_COST, "Reads integers of any width at any bit of a string."),
+    Command::new("BITOP", bitop, WRITE | DENY_OOM, Group::Bitmap)
+        .args(&[string("operation"), key("destkey", OW | UPDATE), key("key", RO | ACCESS).multiple()])
+        .docs("2.6.0", "O(N)", "Combines strings bit by bit and stores the result."),
+    Command::new("BITPOS", bitpos, READ, Group::Bitmap)
+        .args(&[
+            key("key", RO | ACCESS),
+            integer("bit"),
+            block("index", &[
+                integer("start"),
+                block("end_index", &[integer("end"), UNIT]).optional(),
+            ]).optional(),
+        ])
+        .docs("2.8.7", "O(N)", "Finds the first bit of a string that is set, or clear."),
+    Command::new("GETBIT", getbit, READ | FAST, Group::Bitmap)
+        .args(&[key("key", RO | ACCESS), integer("offset")])
+        .docs("2.2.0", "O(1)", "Returns one bit of a string."),
+    Command::new("SETBIT", setbit, WRITE | DENY_OOM, Group::Bitmap)
+        .args(&[key("key", RW | ACCESS | UPDATE), integer("offset"), integer("value")])
+        .docs("2.2.0", "O(1)", "Sets or clears one bit of a string, which grows as needed."),
+];
+
+/// Reads the number of a bit, which must lie in a string of at most `len_max` bytes.
+fn bit_offset(word: &[u8], len_max: usize) -> Result<u64> {
+    parse_int(word).and_then(|offset| checked_offset(offset, len_max)).ok_or(Error::BitOffset)
+}
+
+fn checked_offset(offset: i64, len_max: usize) -> Option<u64> {
+    u64::try_from(offset).ok().filter(|offset| offset / 8 < len_max as u64)
+}
+
+/// Returns the byte that a bit lies in, and the bit's place there.
+fn byte_and_mask(offset: u64) -> (usize, u8) {
+    ((offset / 8) as usize, 0x80 >> (offset % 8))
+}
+
+fn getbit(call: &mut Call<'_>) -> Result<()> {
+    let (key, word) = (call.args.key()?, call.args.bytes()?);
+    let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
+    let byte = call.view.read(key)?.and_then(|text| text.as_slice().get(at).copied());
+    call.reply.int(i64::from(byte.unwrap_or(0) & mask != 0));
+    Ok(())
+}
+
+fn setbit(call: &mut Call<'_>) -> Result<()> {
+    let (key, word) = (call.args.key()?, call.args.bytes()?);
+    let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
+    let is_set = match parse_int(call.args.bytes()?) {
+        Some(bit @ (0 | 1)) => bit == 1,
+        _ => return Err(Error::BitValue),
+    };
+    let old = call.view.string(key)?.and_then(|text| text.as_slice().get(at).copied());
+    let byte = old.unwrap_or(0);
+    let new = if is_set { byte | mask } else { byte & !mask };
+    // A clear bit beyond the end is written as well: it makes the string longer.
+    if old == Some(new) {
+        call.view.set_form(key, Form::Edited);
+    } else {
+        call.view.write_range(key, at, &[new], Event::SetBit);
+    }
+    call.reply.int(i64::from(byte & mask != 0));
+    Ok(())
+}
+
+fn bitcount(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let stretch = match call.args.left() {
+        0 => Stretch::WHOLE,
+        1 if call.config.dialect() == Dialect::Valkey => Stretch { start: call.args.int()?, ..Stretch::WHOLE },
+        2 | 3 => {
+            let (start, end) = (call.args.int()?, call.args.int()?);
+            Stretch { start, end: Some(end), unit: Unit::read(call.args.next_word())? }
+        }
+        _ => return Err(Error::Syntax),
+    };
+    // A missing key has no bits set, as an empty string has none.
+    let text = call.view.read(key)?.map_or(&b""[..], Text::as_slice);
+    let range = if stretch.is_reversed() { 0..0 } else { stretch.resolve(text.len()) };
+    call.reply.int(bits::count(text, range) as i64);
+    Ok(())
+}
+
+fn bitpos(call: &mut Call<'_>) -> Result<()> {
+    let (key, bit) = (call.args.key()?, call.args.int()?);
+    if bit != 0 && bit != 1 {
+        return Err(Error::other("The bit argument must be 1 or 0."));
+    }
+    let is_set = bit == 1;
+    let stretch = Stretch::read(&mut call.args)?;
+    let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
+        call.reply.int(if is_set { -1 } else { 0 });
+        return Ok(());
+    };
+    let range = stretch.resolve(text.len());
+    let position = match bits::find(text, is_set, range.clone()) {
+        Some(position) => position as i64,
+        // Behind a string all bits are clear; but a caller who names the end does not look there.
+        None if !is_set && stretch.end.is_none() && !range.is_empty() => range.end as i64,
+        None => -1,
+    };
+    call.reply.int(position);
+    Ok(())
+}
+
+/// Says which part of a string is meant, before the string is known: first and last index, negative ones counted from
+/// the end.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: i64,
+    /// Up to the end of the string where none is given.
+    end: Option<i64>,
+    unit: Unit,
+}
+
+impl Stretch {
+    const WHOLE: Stretch = Stretch { start: 0, end: None, unit: Unit::Byte };
+
+    /// Reads `[start [end [BYTE|BIT]]]`.
+    fn read(args: &mut Args<'_>) -> Result<Self> {
+        match args.left() {
+            0 => Ok(Stretch::WHOLE),
+            1 => Ok(Stretch { start: args.int()?, ..Stretch::WHOLE }),
+            2 | 3 => {
+                // The unit, which comes last, is refused before the end is.
+                let (start, end) = (args.int()?, args.bytes()?);
+                let unit = Unit::read(args.next_word())?;
+                let end = parse_int(end).ok_or(Error::NotInteger)?;
+                Ok(Stretch { start, end: Some(end), unit })
+            }
+            _ => Err(Error::Syntax),
+        }
+    }
+
+    /// Returns whether both indexes count from the end and the last lies before the first: nothing is meant then, though
+    /// both may be moved to the first byte.
+    fn is_reversed(self) -> bool {
+        self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
+    }
+
+    /// Turns the indexes into a range of bits of a string of `len` bytes.
+    fn resolve(self, len: usize) -> Range<u64> {
+        let (total, bits) = match self.unit {
+            Unit::Byte => (len as i64, 8),
+            Unit::Bit => (len as i64 * 8, 1),
+        };
+        let resolve = |index: i64| if index < 0 { (total + index).max(0) } else { index };
+        let (start, end) = (resolve(self.start), resolve(self.end.unwrap_or(-1)).min(total - 1));
+        if start > end { 0..0 } else { start as u64 * bits..(end as u64 + 1) * bits }
+    }
+}
+
+/// Says what an index counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    Byte,
+    Bit,
+}
+
+impl Unit {
+    fn read(word: Option<&[u8]>) -> Result<Self> {
+        match word {
+            None => Ok(Unit::Byte),
+            Some(word) if is_word(word, "BYTE") => Ok(Unit::Byte),
+            Some(word) if is_word(word, "BIT") => Ok(Unit::Bit),
+            Some(_) => Err(Error::Syntax),
+        }
+    }
+}
+
+fn bitop(call: &mut Call<'_>) -> Result<()> {
+    let operator = Operator::read(call.args.bytes()?)?;
+    let target = call.args.key()?;
+    operator.check_count(call.args.left())?;
+    let mut combination = Combination::new(operator);
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        combination.add(call.view.read(key)?.map_or(&b""[..], Text::as_slice));
+    }
+    let result = combination.finish();
+    call.reply.int(result.len() as i64);
+    if result.is_empty() {
+        call.view.discard(target);
+    } else {
+        call.view.set_bytes(target, result.into(), Ttl::Clear, Event::Set);
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! CLIENT: what the server and other clients know about this connection.
+
+mod admin;
+mod tracking;
+
+use std::sync::Arc;
+
+use crate::client::registry::{Class, ClientInfo};
+use crate::client::session::Replies;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{
+    ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token,
+};
+
+const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
+const RULE: Flags = PLAIN | ADMIN;
+const TIPS: &[&str] = &["nondeterministic_output"];
+const PER_CLIENT: &str = "O(N) where N is the number of client connections";
+
+/// Declares the commands of this file, and of those about other clients.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::container("CLIENT", Group::Connection, &[
+        Command::new("CACHING", tracking::caching, PLAIN, Group::Connection)
+            .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])
+            .docs("6.0.0", "O(1)", "Tells whether the keys of the next command are tracked."),
+        Command::new("CAPA", capabilities, PLAIN, Group::Connection)
+            .args(&[string("capability").multiple()])
+            .docs("8.0.0", "O(1)", "Tells what the client can do; nothing here depends on it."),
+        Command::new("GETNAME", get_name, PLAIN, Group::Connection)
+            .docs("2.6.9", "O(1)", "Returns the connection's name."),
+        Command::new("GETREDIR", tracking::get_redir, PLAIN, Group::Connection)
+            .docs("6.0.0", "O(1)", "Returns which client gets the messages about tracked keys."),
+        Command::new("ID", id, PLAIN, Group::Connection)
+            .docs("5.0.0", "O(1)", "Returns the connection's number."),
+        Command::new("INFO", info, PLAIN, Group::Connection)
+            .tips(TIPS)
+            .docs("6.2.0", "O(1)", "Returns this connection's line of CLIENT LIST."),
+        Command::new("KILL", admin::kill, RULE, Group::Connection)
+            .args(admin::KILL_ARGS)
+            .arity(-3)
+            .docs("2.4.0", PER_CLIENT, "Closes connections."),
+        Command::new("LIST", list, RULE, Group::Connection)
+            .args(LIST_ARGS)
+            .tips(TIPS)
+            .docs("2.4.0", PER_CLIENT, "Lists who is connected."),
+        Command::new("NO-EVICT", no_evict, RULE, Group::Connection)
+            .args(SWITCH)
+            .docs("7.0.0", "O(1)", "Exempts the connection from being closed when clients take too much memory."),
+        Command::new("NO-TOUCH", no_touch, PLAIN, Group::Connection)
+            .args(SWITCH)
+            .docs("7.2.0", "O(1)", "Keeps the connection's commands, but for TOUCH, from counting as uses of keys."),
+        Command::new("PAUSE", admin::pause, RULE, Group::Connection)
+            .args(admin::PAUSE_ARGS)
+            .docs("2.9.50", "O(1)", "Holds the commands of all clients back for a time."),
+        Command::new("REPLY", reply, PLAIN, Group::Connection)
+            .args(&[one_of("on_off_skip", &[token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")])])
+            .docs("3.2.0", "O(1)", "Tells whether replies are written."),
+        Command::new("SETINFO", set_info, PLAIN, Group::Connection)
+            .args(&[one_of("attr", &[string("libname").token("LIB-NAME"), string("libver").token("LIB-VER")])])
+            .docs("7.2.0", "O(1)", "Notes which client library uses the connection."),
+        Command::new("SETNAME", set_name_command, PLAIN, Group::Connection)
+            .args(&[string("connection-name")])
+            .docs("2.6.9", "O(1)", "Names the connection."),
+        Command::new("TRACKING", tracking::tracking, PLAIN, Group::Connection)
+            .args(tracking::TRACKING_ARGS)
+            .docs("6.0.0", "O(1). Some options may introduce additional complexity.", "Tells whether the connection is told of changes of the keys it reads."),
+        Command::new("TRACKINGINFO", tracking::tracking_info, PLAIN, Group::Connection)
+            .docs("6.2.0", "O(1)", "Tells how the connection tracks keys."),
+        Command::new("UNBLOCK", admin::unblock, RULE, Group::Connection)
+            .args(admin::UNBLOCK_ARGS)
+            .docs("5.0.0", "O(log N) where N is the number of client connections", "Ends the wait of a client."),
+        Command::new("UNPAUSE", admin::unpause, RULE, Group::Connection)
+            .docs("6.2.0", "O(N) Where N is the number of paused clients", "Serves all clients again."),
+    ])
+    .docs("2.4.0", "Depends on subcommand.", "Holds the commands about client connections."),
+];
+
+const SWITCH: &[Arg] = &[one_of("enabled", &[token("on", "ON"), token("off", "OFF")])];
+const LIST_ARGS: &[Arg] = &[
+    one_of(
+        "normal_master_replica_pubsub",
+        &[token("normal", "NORMAL"), token("master", "MASTER"), token("replica", "REPLICA"), token("pubsub", "PUBSUB")],
+    )
+    .token("TYPE")
+    .optional()
+    .since("5.0.0"),
+    block("id", &[integer("client-id").multiple()]).token("ID").optional().since("6.2.0"),
+];
+
+fn id(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.session.info.id as i64);
+    Ok(())
+}
+
+fn get_name(call: &mut Call<'_>) -> Result<()> {
+    match call.session.info.names().name {
+        name if name.is_empty() => call.reply.null(),
+        name => call.reply.bulk(name.as_bytes()),
+    }
+    Ok(())
+}
+
+fn set_name_command(call: &mut Call<'_>) -> Result<()> {
+    let name = client_name(call.args.bytes()?)?;
+    set_name(call, name);
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_info(call: &mut Call<'_>) -> Result<()> {
+    let (attribute, value) = (call.args.bytes()?, call.args.bytes()?);
+    if is_word(attribute, "LIB-NAME") {
+        let value = printable(value).ok_or(Error::SetInfoValue("lib-name"))?;
+        call.session.info.update_names(|names| names.lib_name = value);
+    } else if is_word(attribute, "LIB-VER") {
+        let value = printable(value).ok_or(Error::SetInfoValue("lib-ver"))?;
+        call.session.info.update_names(|names| names.lib_ver = value);
+    } else {
+        return Err(Error::SetInfoOption(attribute.to_vec()));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>) -> Result<()> {
+    let client = call.session.info.clone();
+    reply_lines(call, &[client]);
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let clients = match call.args.next_word() {
+        None => call.server.clients.all(),
+        Some(option) if is_word(option, "TYPE") && call.args.left() == 1 => clients_of_type(call)?,
+        Some(option) if is_word(option, "ID") && call.args.left() >= 1 => clients_by_id(call)?,
+        Some(_) => return Err(Error::Syntax),
+    };
+    reply_lines(call, &clients);
+    Ok(())
+}
+
+fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
+    let kind = ClientType::parse(call.args.bytes()?)?;
+    Ok(call.server.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
+}
+
+/// Names a type of clients, as CLIENT LIST and CLIENT KILL know them. There is no replication, so nobody is a master
+/// or a replica.
+#[derive(Clone, Copy)]
+struct ClientType(Option<Class>);
+
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<Self> {
+        let types = [
+            ("normal", Some(Class::Normal)),
+            ("slave", None),
+            ("replica", None),
+            ("pubsub", Some(Class::Subscriber)),
+            ("master", None),
+        ];
+        let found = types.into_iter().find(|(name, _)| is_word(word, name));
+        found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
+    }
+
+    fn is_that_of(self, client: &ClientInfo) -> bool {
+        self.0 == Some(client.class())
+    }
+}
+
+fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
+    let mut chosen = Vec::new();
+    while let Some(word) = call.args.next_word() {
+        let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
+        chosen.extend(call.server.clients.find(id as u64));
+    }
+    Ok(chosen)
+}
+
+fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
+    call.session.show_command();
+    call.session.info.set_commands(call.session.commands);
+    let now = call.now();
+    let own = call.session.info.id;
+    let argument_bytes = |client: &ClientInfo| if client.id == own { call.args.request().bytes_len() } else { 0 };
+    let text: String = clients.iter().map(|client| client.line(now, argument_bytes(client)) + "\n").collect();
+    call.reply.verbatim("txt", text.as_bytes());
+}
+
+/// Reads ON or OFF.
+fn switch(call: &mut Call<'_>) -> Result<bool> {
+    match call.args.bytes()? {
+        word if is_word(word, "ON") => Ok(true),
+        word if is_word(word, "OFF") => Ok(false),
+        _ => Err(Error::Syntax),
+    }
+}
+
+fn no_evict(call: &mut Call<'_>) -> Result<()> {
+    let is_exempt = switch(call)?;
+    call.session.info.set_exempt(is_exempt);
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call<'_>) -> Result<()> {
+    let is_silent = switch(call)?;
+    call.session.info.set_silent(is_silent);
+    call.end_turn();
+    call.reply.ok();
+    Ok(())
+}
+
+fn reply(call: &mut Call<'_>) -> Result<()> {
+    let mode = call.args.bytes()?;
+    if is_word(mode, "ON") {
+        call.session.replies = Replies::On;
+        call.reply.ok();
+    } else if is_word(mode, "OFF") {
+        call.session.replies = Replies::Off;
+    } else if !is_word(mode, "SKIP") {
+        return Err(Error::Syntax);
+    } else if call.session.replies != Replies::Off {
+        call.session.replies = Replies::SkipNext;
+    }
+    call.end_turn();
+    Ok(())
+}
+
+/// What a client may be able to do concerns replicas, of which there are none. As in Valkey, where the command comes
+/// from, words that are not known are no error.
+fn capabilities(call: &mut Call<'_>) -> Result<()> {
+    call.reply.ok();
+    Ok(())
+}
+
+/// Checks a connection's name.
+///
+/// # Errors
+/// [`Error::ClientName`] when it has bytes outside `!`..`~`.
+pub(crate) fn client_name(name: &[u8]) -> Result<String> {
+    printable(name).ok_or(Error::ClientName)
+}
+
+/// Names the connection.
+pub(crate) fn set_name(call: &mut Call<'_>, name: String) {
+    call.session.info.update_names(|names| names.name = name);
+}
+
+/// Returns the text if all its bytes can stand in a line of CLIENT LIST.
+fn printable(text: &[u8]) -> Option<String> {
+    let fits = text.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    fits.then(|| text.iter().copied().map(char::from).collect())
+}

@@ -1,0 +1,202 @@
+//! Commands about this connection: AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT.
+
+pub mod client;
+pub mod cluster;
+
+use crate::acl::DEFAULT;
+use crate::client::session::Replies;
+use crate::command::connection::client::{client_name, set_name};
+use crate::command::keys::databases::read_database;
+use crate::command::server::acl;
+use crate::command::server::monitor;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::{Protocol, parse_int};
+use crate::spec::{
+    ALLOW_BUSY, AT_ONCE, Arg, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_LISTENING, block,
+    integer, string,
+};
+
+const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[
+    Command::new("AUTH", auth, SESSION, Group::Connection)
+        .args(&[string("username").optional().since("6.0.0"), string("password")])
+        .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Proves who the client is."),
+    Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection).args(&[string("message")]).docs(
+        "1.0.0",
+        "O(1)",
+        "Returns its argument.",
+    ),
+    Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).docs(
+        "6.0.0",
+        "O(1)",
+        "Chooses the protocol version and introduces the client.",
+    ),
+    Command::new("PING", ping, FAST | WHILE_LISTENING, Group::Connection)
+        .args(&[string("message").optional()])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .docs("1.0.0", "O(1)", "Tells that the server is there."),
+    Command::new("QUIT", quit, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).arity(-1).docs(
+        "1.0.0",
+        "O(1)",
+        "Closes the connection.",
+    ),
+    Command::new("RESET", reset, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).docs(
+        "6.2.0",
+        "O(1)",
+        "Puts the connection back into the state of a fresh one.",
+    ),
+    Command::new("SELECT", select, LOADING | STALE | FAST, Group::Connection).args(&[integer("index")]).docs(
+        "1.0.0",
+        "O(1)",
+        "Chooses the database of this connection.",
+    ),
+];
+
+const HELLO_ARGS: &[Arg] = &[block(
+    "arguments",
+    &[
+        integer("protover"),
+        block("username_password", &[string("username"), string("password")]).token("AUTH").optional(),
+        string("clientname").token("SETNAME").optional(),
+    ],
+)
+.optional()];
+
+fn ping(call: &mut Call<'_>) -> Result<()> {
+    if call.session.only_listens() && call.args.left() <= 1 {
+        let message = call.args.next_word().unwrap_or_default();
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(message);
+        return Ok(());
+    }
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => call.reply.simple("PONG"),
+        (Some(message), 0) => call.reply.bulk(message),
+        _ => return Err(Error::WrongArity(call.name().into())),
+    }
+    Ok(())
+}
+
+fn echo(call: &mut Call<'_>) -> Result<()> {
+    let message = call.args.bytes()?;
+    call.reply.bulk(message);
+    Ok(())
+}
+
+fn quit(call: &mut Call<'_>) -> Result<()> {
+    call.take_mail();
+    call.session.closing = true;
+    call.reply.ok();
+    Ok(())
+}
+
+fn select(call: &mut Call<'_>) -> Result<()> {
+    let db = read_database(&mut call.args, call.config.databases)?;
+    call.session.select(db);
+    call.reply.ok();
+    Ok(())
+}
+
+fn auth(call: &mut Call<'_>) -> Result<()> {
+    let first = call.args.bytes()?;
+    let (user, password) = match (call.args.next_word(), call.args.left()) {
+        (None, _) if call.server.acl.default_user().needs_no_password() => return Err(Error::NoPasswordSet),
+        (None, _) => (DEFAULT, first),
+        (Some(password), 0) => (first, password),
+        _ => return Err(Error::Syntax),
+    };
+    authenticate(call, user, password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lets the client in when user and password are right.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
+    if call.session.log_in(&call.server.acl, user, password) {
+        return Ok(());
+    }
+    acl::note_failed_login(call, user);
+    Err(Error::WrongPass)
+}
+
+fn hello(call: &mut Call<'_>) -> Result<()> {
+    let protocol = match call.args.next_word() {
+        None => None,
+        Some(version) => Some(match parse_int(version).ok_or(Error::ProtoNotInteger)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(Error::NoProto),
+        }),
+    };
+    // Nothing is done before all options are known to be right; of several of a kind the last one counts.
+    let (mut login, mut chosen_name) = (None, None);
+    while let Some(option) = call.args.next_word() {
+        if is_word(option, "AUTH") && call.args.left() >= 2 {
+            login = Some((call.args.bytes()?, call.args.bytes()?));
+        } else if is_word(option, "SETNAME") && call.args.left() >= 1 {
+            chosen_name = Some(client_name(call.args.bytes()?)?);
+        } else {
+            return Err(Error::HelloOption(option.to_vec()));
+        }
+    }
+    if let Some((user, password)) = login {
+        authenticate(call, user, password)?;
+    }
+    if !call.session.access.is_authenticated() {
+        return Err(Error::NoAuthHello);
+    }
+    if let Some(name) = chosen_name {
+        set_name(call, name);
+    }
+    if let Some(protocol) = protocol {
+        call.session.set_protocol(protocol, &mut call.reply);
+        call.end_turn(); // whoever listens to channels may do more or less in the new protocol
+    }
+    introduce_server(call);
+    Ok(())
+}
+
+fn introduce_server(call: &mut Call<'_>) {
+    let id = call.session.info.id as i64;
+    let version = if call.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let dialect = call.config.dialect();
+    let reply = &mut call.reply;
+    reply.map(7);
+    for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    for (field, value) in [("proto", version), ("id", id)] {
+        reply.bulk(field.as_bytes());
+        reply.int(value);
+    }
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+fn reset(call: &mut Call<'_>) -> Result<()> {
+    call.session.transaction = None;
+    call.session.info.set_queued(None);
+    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.select(0);
+    call.server.tracking.leave(&call.session.info, call.server.store.herald());
+    call.server.hub.leave(&call.session.info, &mut call.session.subscriptions);
+    call.take_mail();
+    call.session.replies = Replies::On;
+    call.session.info.set_silent(false);
+    call.session.set_protocol(Protocol::Resp2, &mut call.reply);
+    call.session.log_out(&call.server.acl);
+    set_name(call, String::new());
+    monitor::stop(call);
+    call.reply.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Commands that reach from one database into another: COPY, MOVE, SWAPDB.
+//!
+//! They hold the whole store, because a call's locks lie in one database.
+
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{ACCESS, Command, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
+use crate::store::Event;
+
+const COPY_COST: &str = "\
+    O(N) worst case for collections, where N is the number of nested items. O(1) for string values.";
+const SWAP_COST: &str = "O(N) where N is the count of clients watching or blocking on keys from both databases.";
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("COPY", copy, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
+        .args(&[
+            key("source", RO | ACCESS),
+            key("destination", OW | UPDATE),
+            integer("destination-db").token("DB").optional(),
+            token("replace", "REPLACE").optional(),
+        ])
+        .docs("6.2.0", COPY_COST, "Copies the value of a key to another key, if told so in another database."),
+    Command::new("MOVE", move_key, WRITE | FAST | EXCLUSIVE, Group::Generic)
+        .args(&[key("key", RW | ACCESS | UPDATE), integer("db")])
+        .docs("1.0.0", "O(1)", "Moves a key to another database, unless that has it."),
+    Command::new("SWAPDB", swapdb, WRITE | FAST | EXCLUSIVE, Group::Server)
+        .args(&[integer("index1"), integer("index2")])
+        .categories(&["keyspace", "dangerous"])
+        .docs("4.0.0", SWAP_COST, "Exchanges all keys of two databases."),
+];
+
+/// Reads the number of a database.
+pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize> {
+    let index = args.int()?;
+    if i32::try_from(index).is_err() {
+        return Err(Error::other("value is out of range, value must between -2147483648 and 2147483647"));
+    }
+    usize::try_from(index).ok().filter(|db| *db < databases as usize).ok_or(Error::DbOutOfRange)
+}
+
+fn copy(call: &mut Call<'_>) -> Result<()> {
+    let (from, to) = (call.args.key()?, call.args.key()?);
+    let (db, mut target_db, mut replaces) = (call.session.db, call.session.db, false);
+    while let Some(word) = call.args.next_word() {
+        if is_word(word, "REPLACE") {
+            replaces = true;
+        } else if is_word(word, "DB") && call.args.left() > 0 {
+            target_db = read_database(&mut call.args, call.config.databases)?;
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    if db == target_db && from.bytes == to.bytes {
+        return Err(Error::SameObject);
+    }
+    let copy = call.view.copy(from, to);
+    call.view.count(from, copy.is_some());
+    let mut target = call.view.whole_again(target_db);
+    let copied = match copy {
+        Some(entry) if replaces || !target.exists(to) => {
+            target.put(to, entry, Event::CopyTo);
+            true
+        }
+        _ => false,
+    };
+    call.reply.int(i64::from(copied));
+    Ok(())
+}
+
+fn move_key(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let target_db = read_database(&mut call.args, call.config.databases)?;
+    if target_db == call.session.db {
+        return Err(Error::SameObject);
+    }
+    let is_free = !call.view.whole_again(target_db).exists(key);
+    let entry = if is_free { call.view.take(key, Event::Untold) } else { None };
+    call.reply.int(i64::from(entry.is_some()));
+    if let Some(entry) = entry {
+        call.view.whole_again(target_db).put(key, entry, Event::Untold);
+        call.view.tell(key, Event::MoveFrom);
+        call.view.whole_again(target_db).tell(key, Event::MoveTo);
+    }
+    Ok(())
+}
+
+fn swapdb(call: &mut Call<'_>) -> Result<()> {
+    let read = |word: &[u8], refusal| {
+        let index = parse_int(word).and_then(|index| i32::try_from(index).ok());
+        index.ok_or_else(|| Error::other(refusal))
+    };
+    let one = read(call.args.bytes()?, "invalid first DB index")?;
+    let other = read(call.args.bytes()?, "invalid second DB index")?;
+    let databases = call.config.databases as usize;
+    let checked = |index| usize::try_from(index).ok().filter(|db| *db < databases).ok_or(Error::DbOutOfRange);
+    call.view.swap(checked(one)?, checked(other)?);
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! DUMP and RESTORE: values as bytes that travel, to another server and to another day.
+//!
+//! The bytes are Redis' own (`rdb`): a dump of either server is restored by the other.
+
+use bytes::Bytes;
+
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::rdb;
+use crate::rdb::LoadError;
+use crate::resp::parse_int;
+use crate::spec::{ACCESS, Command, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
+use crate::store::entry::Entry;
+use crate::store::{Event, Text, usage};
+use crate::time::clock::{Deadline, Now};
+
+const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
+objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) \
+where M is small, so simply O(1).";
+
+const RESTORE_COST: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where \
+N is the number of Redis objects composing the value and M their average size. For small string values the time \
+complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is \
+O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("DUMP", dump, READ, Group::Generic)
+        .args(&[key("key", RO | ACCESS)])
+        .tips(&["nondeterministic_output"])
+        .docs("2.6.0", DUMP_COST, "Returns the value of a key as bytes that RESTORE understands."),
+    Command::new("RESTORE", restore, WRITE | DENY_OOM, Group::Generic)
+        .args(&[
+            key("key", OW | UPDATE),
+            integer("ttl"),
+            string("serialized-value"),
+            token("replace", "REPLACE").optional().since("3.0.0"),
+            token("absttl", "ABSTTL").optional().since("5.0.0"),
+            integer("seconds").token("IDLETIME").optional().since("5.0.0"),
+            integer("frequency").token("FREQ").optional().since("5.0.0"),
+        ])
+        .categories(&["dangerous"])
+        .docs("2.6.0", RESTORE_COST, "Creates a key from the bytes that DUMP has returned."),
+];
+
+fn dump(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let compresses = call.config.rdbcompression;
+    match call.view.read(key)?.map(Text::as_slice) {
+        Some(value) => call.reply.bulk_shared(Bytes::from(rdb::dump(value, compresses))),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Holds the options of RESTORE.
+#[derive(Default)]
+struct Options {
+    replaces: bool,
+    is_absolute: bool,
+    idle_s: Option<u64>,
+    frequency: Option<u8>,
+}
+
+impl Options {
+    fn read(call: &mut Call<'_>) -> Result<Self> {
+        let mut options = Options::default();
+        while let Some(word) = call.args.next_word() {
+            let has_value = call.args.left() > 0;
+            if is_word(word, "REPLACE") {
+                options.replaces = true;
+            } else if is_word(word, "ABSTTL") {
+                options.is_absolute = true;
+            } else if is_word(word, "IDLETIME") && has_value && options.frequency.is_none() {
+                let idle_s = u64::try_from(call.args.int()?);
+                options.idle_s = Some(idle_s.map_err(|_| Error::other("Invalid IDLETIME value, must be >= 0"))?);
+            } else if is_word(word, "FREQ") && has_value && options.idle_s.is_none() {
+                let frequency = u8::try_from(call.args.int()?);
+                let refusal = "Invalid FREQ value, must be >= 0 and <= 255";
+                options.frequency = Some(frequency.map_err(|_| Error::other(refusal))?);
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Returns when a key ends, if ever, that has so many milliseconds, or ends then; `None` when that has passed.
+    fn life(&self, ttl_ms: i64, now: Now) -> Option<Option<Deadline>> {
+        // Redis adds without looking: a time beyond all times lies in the past.
+        let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms()) };
+        match ttl_ms {
+            0 => Some(None),
+            _ if end_ms <= now.wall_ms() => None,
+            _ if self.is_absolute => Some(Some(Deadline::at_wall_ms(ttl_ms))),
+            _ => Some(Some(Deadline::after(now, ttl_ms.unsigned_abs()))),
+        }
+    }
+}
+
+/// Redis checks the options, then whether the key is free, then the time to live, then the bytes.
+fn restore(call: &mut Call<'_>) -> Result<()> {
+    let (key, ttl, payload) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    let options = Options::read(call)?;
+    if !options.replaces && call.view.exists(key) {
+        return Err(Error::BusyKey);
+    }
+    let ttl_ms = parse_int(ttl).ok_or(Error::NotInteger)?;
+    if ttl_ms < 0 {
+        return Err(Error::other("Invalid TTL value, must be >= 0"));
+    }
+    let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
+    match options.life(ttl_ms, call.present()) {
+        None => drop(call.view.discard(key)),
+        Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
+    }
+    let (rule, now) = (call.server.store.pressure().rule(), call.now());
+    let usage = match options {
+        Options { frequency: Some(count), .. } if rule.counts() => usage::used_often(count, now),
+        Options { idle_s: Some(idle_s), .. } if !rule.counts() => usage::idle_for(idle_s, now),
+        _ => rule.fresh(now),
+    };
+    call.view.set_usage(key, usage);
+    call.reply.ok();
+    Ok(())
+}
+
+fn refusal(error: LoadError) -> Error {
+    Error::other(match error {
+        LoadError::Footer => "DUMP payload version or checksum are wrong",
+        LoadError::Format => "Bad data format",
+        LoadError::OtherType => "Bad data format: only strings can be restored",
+    })
+}

@@ -1,0 +1,121 @@
+//! Commands on keys of any type: does it exist, what is it, rename it, remove it.
+//!
+//! Not here: times to live (`expire.rs`) and walks over all keys (`scan.rs`).
+
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::spec::{ACCESS, Arg, Command, DELETE, FAST, Group, INSERT, OW, READ, RM, RO, RW, UPDATE, WRITE, key};
+use crate::store::Key;
+use crate::store::value::Type;
+
+const REMOVED_KEYS: &[Arg] = &[key("key", RM | DELETE).multiple()];
+
+/// Tells a cluster proxy to ask every shard for its share of the keys and to add up the answers.
+const SUM_OF_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+
+const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be removed. When a key to remove holds a \
+value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the \
+list, set, sorted set or hash. Removing a single key that holds a string value is O(1).";
+
+const TOUCH_COMPLEXITY: &str = "O(N) where N is the number of keys that will be touched.";
+
+const UNLINK_COMPLEXITY: &str = "O(1) for each key removed regardless of its size. Then the command does O(N) work in \
+a different thread in order to reclaim memory, where N is the number of allocations the deleted objects where \
+composed of.";
+
+/// The commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::new("DEL", del, WRITE, Group::Generic)
+        .args(REMOVED_KEYS)
+        .tips(SUM_OF_SHARDS)
+        .docs("1.0.0", DEL_COMPLEXITY, "Removes keys and counts those that existed."),
+    Command::new("EXISTS", exists, READ | FAST, Group::Generic)
+        .args(&[key("key", RO).multiple()])
+        .tips(SUM_OF_SHARDS)
+        .docs("1.0.0", "O(N) where N is the number of keys to check.", "Counts how many of the named keys exist."),
+    Command::new("RENAME", rename, WRITE, Group::Generic)
+        .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | UPDATE)])
+        .docs("1.0.0", "O(1)", "Gives a key another name, over whatever had that name."),
+    Command::new("RENAMENX", renamenx, WRITE | FAST, Group::Generic)
+        .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | INSERT)])
+        .docs("1.0.0", "O(1)", "Gives a key another name, unless that name is taken."),
+    Command::new("TOUCH", touch, READ | FAST, Group::Generic)
+        .args(&[key("key", RO).multiple()])
+        .tips(SUM_OF_SHARDS)
+        .docs("3.2.1", TOUCH_COMPLEXITY, "Counts how many of the named keys exist, and counts them as used."),
+    Command::new("TYPE", kind, READ | FAST, Group::Generic)
+        .args(&[key("key", RO)])
+        .docs("1.0.0", "O(1)", "Names the data type of a key's value."),
+    // Strings are freed at once and cheaply, so this is DEL under another name.
+    Command::new("UNLINK", del, WRITE | FAST, Group::Generic)
+        .args(REMOVED_KEYS)
+        .tips(SUM_OF_SHARDS)
+        .docs("4.0.0", UNLINK_COMPLEXITY, "Removes keys and frees their values aside."),
+];
+
+fn del(call: &mut Call<'_>) -> Result<()> {
+    let mut removed = 0;
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        removed += i64::from(call.view.remove(key));
+    }
+    call.reply.int(removed);
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_>) -> Result<()> {
+    let mut found = 0;
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        let is_there = call.view.exists(key);
+        found += i64::from(call.view.count(key, is_there));
+    }
+    call.reply.int(found);
+    Ok(())
+}
+
+fn touch(call: &mut Call<'_>) -> Result<()> {
+    let mut found = 0;
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        let is_there = call.view.touch(key);
+        found += i64::from(call.view.count(key, is_there));
+    }
+    call.reply.int(found);
+    Ok(())
+}
+
+fn rename(call: &mut Call<'_>) -> Result<()> {
+    let (from, to) = source_and_target(call)?;
+    // A key renamed to itself has not changed: a transaction that watches it goes on.
+    if from.bytes != to.bytes {
+        call.view.rename(from, to);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn renamenx(call: &mut Call<'_>) -> Result<()> {
+    let (from, to) = source_and_target(call)?;
+    let renamed = !call.view.exists(to) && call.view.rename(from, to);
+    call.reply.int(i64::from(renamed));
+    Ok(())
+}
+
+fn kind(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let kind = call.view.kind(key);
+    call.view.count(key, kind.is_some());
+    call.reply.simple(kind.map_or("none", Type::name));
+    Ok(())
+}
+
+/// Reads the two keys of a RENAME, of which the first must exist.
+fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
+    let (from, to) = (call.args.key()?, call.args.key()?);
+    if !call.view.use_key(from) {
+        return Err(Error::NoSuchKey);
+    }
+    Ok((from, to))
+}

@@ -1,0 +1,208 @@
+//! What MIGRATE and its target say to each other: a log-in and a database, and when those are settled the keys.
+//!
+//! Invariant: the target is a stranger. It can make nobody wait for longer than the timeout without doing anything, nor
+//! make this server keep more than [`LINE_MAX`] and one read of what it says.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::acl::until_nul;
+use crate::command::keys::migrate::Migration;
+use crate::error::Error;
+use crate::rdb;
+use crate::resp::{Output, Protocol, Reply};
+use crate::time::clock::Clock;
+
+/// How much of a line is looked at; the rest is taken for another one, as in Redis.
+const LINE_MAX: usize = 1023;
+/// How much is written ahead of what the target takes, in bytes, unless one value is longer.
+const PORTION: usize = 64 * 1024;
+
+impl Migration {
+    /// Takes the keys to the target and notes what it says. Dropped on the way, it has noted what was said until then, and
+    /// that it did not arrive.
+    pub async fn travel(&mut self, clock: &Clock) {
+        self.failure = Some(READING);
+        self.failure = self.deliver(clock).await.err();
+    }
+
+    async fn deliver(&mut self, clock: &Clock) -> Result<(), Error> {
+        let mut target = Target::connect(&self.host, &self.port, self.timeout).await?;
+        target.greet(&self.login, self.target_db).await?;
+        let Migration { parcels, accepted, replaces, compresses, .. } = self;
+        let has_ended = |index: &usize| parcels[*index].deadline.is_some_and(|deadline| deadline.is_due(clock.now()));
+        let sent: Vec<usize> = (0..parcels.len()).filter(|index| !has_ended(index)).collect();
+        let (mut to_send, mut to_hear) = (sent.iter(), sent.iter());
+        let mut refusal = None;
+        let write_next = |out: &mut Output| {
+            let Some(parcel) = to_send.next().map(|index| &parcels[*index]) else { return false };
+            let ttl_ms = parcel.deadline.map_or(0, |deadline| deadline.remaining_ms(clock.now()).max(1));
+            let mut request = Reply::new(out, Protocol::Resp2);
+            request.array(if *replaces { 5 } else { 4 });
+            request.bulk(b"RESTORE");
+            request.bulk(&parcel.key);
+            request.bulk(itoa::Buffer::new().format(ttl_ms).as_bytes());
+            request.bulk_shared(Bytes::from(rdb::dump(&parcel.value, *compresses)));
+            if *replaces {
+                request.bulk(b"REPLACE");
+            }
+            true
+        };
+        let heed = |verdict: Result<(), Error>| match (verdict, to_hear.next()) {
+            (Ok(()), index) => accepted.extend(index),
+            (Err(error), _) => drop(refusal.get_or_insert(error)),
+        };
+        target.ask(write_next, heed).await?;
+        refusal.map_or(Ok(()), Err)
+    }
+}
+
+/// Names the failures of a connection as Redis does: all that comes after the connection to somebody was begun, and is not
+/// reading, is writing.
+const READING: Error = Error::TargetLost("reading");
+const WRITING: Error = Error::TargetLost("writing");
+
+/// Holds the connection to a target.
+struct Target {
+    stream: TcpStream,
+    input: BytesMut,
+    timeout: Duration,
+}
+
+impl Target {
+    async fn connect(host: &[u8], port: &[u8], limit: Duration) -> Result<Self, Error> {
+        let host = std::str::from_utf8(until_nul(host)).map_err(|_| Error::TargetUnknown)?;
+        let port = leading_int(port).ok_or(Error::TargetUnknown)?;
+        match timeout(limit, TcpStream::connect((host, port))).await {
+            Ok(Ok(stream)) => {
+                // Where it cannot be had, all is a little slower.
+                let _ = stream.set_nodelay(true);
+                Ok(Target { stream, input: BytesMut::new(), timeout: limit })
+            }
+            Ok(Err(error)) => Err(match error.kind() {
+                ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::HostUnreachable => WRITING,
+                _ => Error::TargetUnknown,
+            }),
+            Err(_) => Err(Error::TargetUnknown),
+        }
+    }
+
+    /// Logs in and selects the database. No key is sent before both are granted, or it could land in a wrong database.
+    async fn greet(&mut self, login: &[Bytes], db: i64) -> Result<(), Error> {
+        let db = itoa::Buffer::new().format(db).to_owned();
+        let auth: Vec<&[u8]> = std::iter::once(&b"AUTH"[..]).chain(login.iter().map(|word| &word[..])).collect();
+        let select = vec![&b"SELECT"[..], db.as_bytes()];
+        let mut requests = [(!login.is_empty()).then_some(auth), Some(select)].into_iter().flatten();
+        let mut refusal = None;
+        let write_next = |out: &mut Output| {
+            let Some(words) = requests.next() else { return false };
+            let mut request = Reply::new(out, Protocol::Resp2);
+            request.array(words.len());
+            words.iter().for_each(|word| request.bulk(word));
+            true
+        };
+        let heed = |verdict: Result<(), Error>| {
+            if let Err(error) = verdict {
+                refusal.get_or_insert(error);
+            }
+        };
+        self.ask(write_next, heed).await?;
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Sends the requests that `write_next` writes until it says that there are no more, and passes the reply to each on.
+    async fn ask(
+        &mut self,
+        mut write_next: impl FnMut(&mut Output) -> bool,
+        mut heed: impl FnMut(Result<(), Error>),
+    ) -> Result<(), Error> {
+        let (mut out, mut awaited, mut has_more) = (Output::new(), 0usize, true);
+        loop {
+            while has_more && out.len() < PORTION {
+                has_more = write_next(&mut out);
+                awaited += usize::from(has_more);
+            }
+            if out.is_empty() && awaited == 0 {
+                return Ok(());
+            }
+            let (mut reader, mut writer) = self.stream.split();
+            // Replies are read while requests are written, or both sides could wait for the other to read.
+            tokio::select! {
+                written = writer.write_buf(&mut out), if !out.is_empty() => {
+                    written.ok().filter(|len| *len > 0).ok_or(WRITING)?;
+                }
+                read = reader.read_buf(&mut self.input) => {
+                    read.ok().filter(|len| *len > 0).ok_or(READING)?;
+                }
+                () = sleep(self.timeout) => return Err(if out.is_empty() { READING } else { WRITING }),
+            }
+            while let Some(line) = take_line(&mut self.input) {
+                awaited = awaited.checked_sub(1).ok_or(READING)?;
+                heed(verdict(&line)?);
+            }
+        }
+    }
+}
+
+/// Takes a line, without its end, or as much as is taken for one.
+fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
+    let seen = input.len().min(LINE_MAX);
+    let Some(end) = memchr::memchr(b'\n', &input[..seen]) else {
+        return (seen == LINE_MAX).then(|| input.split_to(seen));
+    };
+    let mut line = input.split_to(end + 1);
+    line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
+    Some(line)
+}
+
+/// Tells whether a reply grants what was asked for. Redis takes all that is no error for a yes; what speaks no RESP has
+/// accepted nothing.
+fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
+    match line.split_first() {
+        Some((b'+', _)) => Ok(Ok(())),
+        Some((b'-', text)) => {
+            let text = until_nul(text).iter().map(|byte| if *byte == b'\r' { b' ' } else { *byte });
+            Ok(Err(Error::TargetRefused(text.collect())))
+        }
+        _ => Err(READING),
+    }
+}
+
+/// Reads a port as C's `atoi` does, up to the first byte that is no digit; none at all is port 0, and there is none below.
+fn leading_int(text: &[u8]) -> Option<u16> {
+    let text = text.trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if text.first() == Some(&b'-') {
+        return None;
+    }
+    // As the resolver does, which sees five digits and keeps 16 bits.
+    Some(digits[..count.min(5)].iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_at_its_end_or_where_it_is_too_long() {
+        let mut input = BytesMut::from(&b"+OK\r\n\n-x"[..]);
+        assert_eq!(take_line(&mut input).as_deref(), Some(&b"+OK"[..]));
+        assert_eq!(take_line(&mut input).as_deref(), Some(&b""[..]));
+        assert_eq!(take_line(&mut input), None);
+        input.resize(LINE_MAX + 5, b'x');
+        assert_eq!(take_line(&mut input).map(|line| line.len()), Some(LINE_MAX));
+        assert_eq!((take_line(&mut input), input.len()), (None, 5));
+    }
+
+    #[test]
+    fn a_port_is_read_as_c_reads_it() {
+        let ports = [&b"6379"[..], b" 12x", b"x", b"", b"-1", b"99999"].map(leading_int);
+        assert_eq!(ports, [Some(6379), Some(12), Some(0), Some(0), None, Some(99999u32 as u16)]);
+    }
+}

@@ -1,0 +1,245 @@
+//! MIGRATE: keys that move to another server, by RESTORE there and their removal here.
+//!
+//! A handler must not wait for another server while it holds shards. So it only takes the values, which costs no copy of
+//! long ones, and watches their keys; the connection then does the talking ([`Migration::travel`]), while others are
+//! served; and a last step ([`Sliced`]) removes the keys that the target has accepted.
+//!
+//! Invariant: a key is removed only if the target has said that it has the value and nobody has changed the key since
+//! that value was taken.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::call::{Later, Sliced};
+use crate::error::{Error, Result};
+use crate::resp::{Reply, Request};
+use crate::spec::{ACCESS, Arg, Command, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
+use crate::spec::{block, integer, key, one_of, string, token};
+use crate::store::{Key, Text, View, WatchFlag};
+use crate::time::clock::Deadline;
+
+mod exchange;
+
+const COST: &str = "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target \
+instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two instances is \
+performed.";
+
+const MOVED: KeyFlags = RW | ACCESS | DELETE;
+const AUTH2: Arg = block("username_password", &[string("username"), string("password")]);
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("MIGRATE", migrate, WRITE | MOVABLE_KEYS, Group::Generic)
+        .args(&[
+            string("host"),
+            integer("port"),
+            one_of("key_or_empty_string", &[key("key", MOVED), token("empty_string", "")]),
+            integer("destination-db"),
+            integer("timeout"),
+            token("copy", "COPY").optional().since("3.0.0"),
+            token("replace", "REPLACE").optional().since("3.0.0"),
+            one_of("authentication", &[
+                string("password").token("AUTH").optional().since("4.0.7"),
+                AUTH2.token("AUTH2").optional().since("6.0.0"),
+            ]).optional(),
+            key("key", MOVED).token("KEYS").optional().multiple().since("3.0.6"),
+        ])
+        .key_search(moved_keys)
+        .categories(&["dangerous"])
+        .tips(&["nondeterministic_output"])
+        .docs("2.6.0", COST, "Moves keys to another server."),
+];
+
+/// Where the key stands that may be an empty string, and where the options begin.
+const KEY_AT: usize = 3;
+const OPTIONS_AT: usize = 6;
+
+/// Finds the keys: one at its place, or all that follow KEYS. Words that are no options are passed over; the command itself
+/// refuses them.
+fn moved_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    let mut at = OPTIONS_AT;
+    // As in Redis, KEYS with nothing behind it does not count.
+    while at + 1 < request.len() {
+        let word = request.arg(at);
+        if is_word(word, "KEYS") {
+            let first = if request.arg(KEY_AT).is_empty() { at + 1 } else { request.len() };
+            return (first..request.len()).map(|position| (position, MOVED)).collect();
+        }
+        at += 1 + secret_words(word);
+    }
+    vec![(KEY_AT, MOVED)]
+}
+
+/// Returns how many words with secrets follow an option.
+fn secret_words(option: &[u8]) -> usize {
+    if is_word(option, "AUTH") { 1 } else { 2 * usize::from(is_word(option, "AUTH2")) }
+}
+
+/// Hides the secrets of a call from those who look at calls.
+pub(crate) fn hide_secrets<'r>(words: &mut [&'r [u8]], hidden: &'r [u8]) {
+    let mut at = OPTIONS_AT;
+    while at < words.len() {
+        let secrets = secret_words(words[at]);
+        let is_plain = ["COPY", "REPLACE"].iter().any(|option| is_word(words[at], option));
+        if !is_plain && secrets == 0 || at + secrets >= words.len() {
+            return;
+        }
+        words[at + 1..=at + secrets].fill(hidden);
+        at += 1 + secrets;
+    }
+}
+
+/// Holds the options.
+#[derive(Default)]
+struct Options {
+    /// The keys stay here.
+    copies: bool,
+    /// Keys that the target has are overwritten there.
+    replaces: bool,
+    /// The words of AUTH at the target: a password, or a name and a password.
+    login: Vec<Bytes>,
+    /// The positions of the keys begin here.
+    first_key: usize,
+    /// And end before this.
+    end_of_keys: usize,
+}
+
+impl Options {
+    fn read(request: Request<'_>) -> Result<Self> {
+        let mut options = Options { first_key: KEY_AT, end_of_keys: KEY_AT + 1, ..Options::default() };
+        let mut at = OPTIONS_AT;
+        while at < request.len() {
+            let word = request.arg(at);
+            let secrets = secret_words(word);
+            if is_word(word, "COPY") {
+                options.copies = true;
+            } else if is_word(word, "REPLACE") {
+                options.replaces = true;
+            } else if secrets > 0 && at + secrets < request.len() {
+                let words = (at + 1..=at + secrets).map(|position| Bytes::copy_from_slice(request.arg(position)));
+                // As in Redis, a name holds until another one is given.
+                let name = options.login.first().filter(|_| options.login.len() == 2 && secrets == 1).cloned();
+                options.login = name.into_iter().chain(words).collect();
+            } else if is_word(word, "KEYS") {
+                if !request.arg(KEY_AT).is_empty() {
+                    return Err(Error::other(KEY_AND_KEYS));
+                }
+                (options.first_key, options.end_of_keys) = (at + 1, request.len());
+                break;
+            } else {
+                return Err(Error::Syntax);
+            }
+            at += 1 + secrets;
+        }
+        Ok(options)
+    }
+}
+
+const KEY_AND_KEYS: &str = "When using MIGRATE KEYS option, the key argument must be set to the empty string";
+const NESTED: &str = "MIGRATE waits for another server, which neither EXEC nor a script can";
+
+/// How long the target may take for each step unless the caller says something else.
+const TIMEOUT_MS: u64 = 1000;
+
+/// Holds keys on their way to another server.
+pub struct Migration {
+    /// A name or an address.
+    host: Bytes,
+    /// As the caller wrote it.
+    port: Bytes,
+    timeout: Duration,
+    login: Vec<Bytes>,
+    target_db: i64,
+    copies: bool,
+    replaces: bool,
+    /// Whether values are compressed.
+    compresses: bool,
+    parcels: Vec<Parcel>,
+    /// Which of the parcels the target has accepted.
+    accepted: Vec<usize>,
+    /// What went wrong first.
+    failure: Option<Error>,
+}
+
+/// Holds one key on its way.
+struct Parcel {
+    key: Bytes,
+    hash: u64,
+    value: Bytes,
+    deadline: Option<Deadline>,
+    /// Raised when the key has changed since the value was taken.
+    changed: WatchFlag,
+}
+
+impl Parcel {
+    fn key(&self) -> Key<'_> {
+        Key { bytes: &self.key, hash: self.hash }
+    }
+}
+
+fn migrate(call: &mut Call<'_>) -> Result<()> {
+    let request = call.args.request();
+    let word = |position| Bytes::copy_from_slice(request.arg(position));
+    let options = Options::read(request)?;
+    let int = |position| crate::resp::parse_int(request.arg(position)).ok_or(Error::NotInteger);
+    let (timeout_ms, target_db) = (int(5)?, int(4)?);
+    let positions = options.first_key..options.end_of_keys;
+    let mut found = Vec::new();
+    for key in positions.map(|position| call.server.store.key(request.arg(position))) {
+        if let Some(value) = call.view.read(key)?.map(Text::to_bytes) {
+            found.push((key, value, call.view.deadline(key).flatten()));
+        }
+    }
+    if found.is_empty() {
+        call.reply.simple("NOKEY");
+        return Ok(());
+    }
+    if call.is_nested() {
+        return Err(Error::other(NESTED));
+    }
+    let parcels = found.into_iter().map(|(key, value, deadline)| {
+        let changed = WatchFlag::default();
+        call.view.watch(key, &changed);
+        Parcel { key: Bytes::copy_from_slice(key.bytes), hash: key.hash, value, deadline, changed }
+    });
+    let migration = Migration {
+        parcels: parcels.collect(),
+        host: word(1),
+        port: word(2),
+        timeout: Duration::from_millis(u64::try_from(timeout_ms).ok().filter(|ms| *ms > 0).unwrap_or(TIMEOUT_MS)),
+        login: options.login,
+        target_db,
+        copies: options.copies,
+        replaces: options.replaces,
+        compresses: call.config.rdbcompression,
+        accepted: Vec::new(),
+        failure: None,
+    };
+    call.leave(Later::Move(Box::new(migration)));
+    Ok(())
+}
+
+/// Ends a migration, however it went. All at once: a key takes less than its way to the target did.
+impl Sliced for Migration {
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
+        for &index in self.accepted.iter().filter(|_| !self.copies) {
+            let parcel = &self.parcels[index];
+            view.remove_unchanged(parcel.key(), &parcel.changed);
+        }
+        for parcel in &self.parcels {
+            view.forget(parcel.key(), &parcel.changed);
+        }
+        if self.failure.is_none() {
+            reply.ok();
+        }
+        true
+    }
+
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+}

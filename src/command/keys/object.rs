@@ -1,0 +1,142 @@
+//! OBJECT: how Redis would keep the value of a key.
+//!
+//! keylatch keeps strings its own way. It remembers how a string came to be, which is all that Redis' encodings
+//! depend on besides the bytes.
+
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{Arg, Command, Group, READ, RO, key};
+use crate::store::{Form, Key, usage};
+
+const TIPS: &[&str] = &["nondeterministic_output"];
+const KEY: &[Arg] = &[key("key", RO)];
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::container("OBJECT", Group::Generic, &[
+        Command::new("ENCODING", encoding, READ, Group::Generic).args(KEY).tips(TIPS)
+            .docs("2.2.3", "O(1)", "Names how Redis would keep the value of a key."),
+        Command::new("FREQ", freq, READ, Group::Generic).args(KEY).tips(TIPS)
+            .docs("4.0.0", "O(1)", "Tells how often a key was used, on a logarithmic scale."),
+        Command::new("IDLETIME", idletime, READ, Group::Generic).args(KEY).tips(TIPS)
+            .docs("2.2.3", "O(1)", "Tells how many seconds ago a key was used."),
+        Command::new("REFCOUNT", refcount, READ, Group::Generic).args(KEY).tips(TIPS)
+            .docs("2.2.3", "O(1)", "Tells how many references Redis would have to the value of a key."),
+    ])
+    .help_since("6.2.0")
+    .docs("2.2.3", "Depends on subcommand.", "Holds the commands about the inside of values."),
+];
+
+/// The longest string that Redis keeps in one piece with what it notes about it.
+const EMBEDDED_MAX: usize = 44;
+
+/// Redis makes the integers from 0 up to this one once, and shares them among all keys.
+const SHARED_INTEGERS: i64 = 10_000;
+
+/// What Redis counts for a shared integer.
+const SHARED_COUNT: i64 = i32::MAX as i64;
+
+const NO_FREQUENCY: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+    when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
+const NO_IDLE_TIME: &str = "An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
+    between policies at runtime LRU and LFU data will take some time to adjust.";
+
+fn encoding(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    match looked_up(call, key)? {
+        Some(Encoding::Integer(_)) => call.reply.bulk(b"int"),
+        Some(Encoding::Embedded) => call.reply.bulk(b"embstr"),
+        Some(Encoding::Raw) => call.reply.bulk(b"raw"),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Redis shares small integers among keys, unless it needs to know of each key when it was used.
+fn refcount(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let config = call.server.settings.current();
+    let policy = config.maxmemory_policy;
+    let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
+    match looked_up(call, key)? {
+        Some(Encoding::Integer(number)) if shares && (0..SHARED_INTEGERS).contains(&number) => {
+            call.reply.int(SHARED_COUNT);
+        }
+        Some(_) => call.reply.int(1),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn idletime(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let usage = call.view.usage(key);
+    call.view.count_untold(usage.is_some());
+    match usage {
+        Some(_) if call.server.store.pressure().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
+        Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn freq(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let rule = call.server.store.pressure().rule();
+    let usage = call.view.usage(key);
+    call.view.count_untold(usage.is_some());
+    match usage {
+        Some(_) if !rule.counts() => return Err(Error::other(NO_FREQUENCY)),
+        Some(usage) => call.reply.int(i64::from(rule.count(usage, call.now()))),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// How Redis would keep a string.
+enum Encoding {
+    Integer(i64),
+    Embedded,
+    Raw,
+}
+
+/// Returns the encoding, and counts the look-up.
+fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
+    let encoding = encoding_of(call, key)?;
+    call.view.count_untold(encoding.is_some());
+    Ok(encoding)
+}
+
+/// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
+pub(crate) fn encoding_and_length(form: Form, text: &[u8]) -> (&'static str, usize) {
+    let as_text = match text.len() {
+        len @ ..64 => 1 + len,
+        len @ 64..16_384 => 2 + len,
+        len => 5 + len,
+    };
+    match encoded_as(form, text) {
+        Encoding::Integer(number) if i8::try_from(number).is_ok() => ("int", 2),
+        Encoding::Integer(number) if i16::try_from(number).is_ok() => ("int", 3),
+        Encoding::Integer(number) if i32::try_from(number).is_ok() => ("int", 5),
+        Encoding::Integer(_) => ("int", as_text),
+        Encoding::Embedded => ("embstr", as_text),
+        Encoding::Raw => ("raw", as_text),
+    }
+}
+
+fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
+    let Some(form) = call.view.form(key) else { return Ok(None) };
+    let text = call.view.peek(key)?.map_or(&b""[..], |text| text.as_slice());
+    Ok(Some(encoded_as(form, text)))
+}
+
+fn encoded_as(form: Form, text: &[u8]) -> Encoding {
+    match (form, parse_int(text)) {
+        (Form::Whole, Some(number)) => Encoding::Integer(number),
+        (Form::Whole | Form::Text, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
+        _ => Encoding::Raw,
+    }
+}

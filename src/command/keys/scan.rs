@@ -1,0 +1,337 @@
+//! Commands over all keys of a database: list them, walk through them, count them.
+//!
+//! KEYS and SCAN are the same walk with other limits. It goes bucket by bucket and in slices, between
+//! which other clients are served, so neither ten million keys nor a huge COUNT hold anybody up.
+//!
+//! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
+
+use bytes::Bytes;
+
+use crate::dispatch::args::is_word;
+use crate::dispatch::call::Sliced;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::resp::{Output, Protocol, Reply};
+use crate::spec::{Command, FAST, Group, READ, integer, pattern, string};
+use crate::store::entry::Entry;
+use crate::store::{SCAN_CURSORS, View};
+
+/// How many keys SCAN visits without COUNT.
+const COUNT_DEFAULT: usize = 10;
+
+/// How many buckets SCAN visits at most for each key it was to visit, so that a sparse table costs no more than a
+/// full one.
+const BUCKETS_PER_KEY: usize = 10;
+
+/// How many buckets any SCAN may visit: with them a small COUNT crosses a database that has lost nearly all its
+/// keys, 64 shards of 64 buckets each, in a few calls instead of hundreds.
+const BUCKETS_MIN: usize = 1000;
+
+/// How much a slice does: 2,000 keys or empty buckets stay below a millisecond, cache misses and matching included.
+const SLICE_EFFORT: usize = 2000;
+
+/// From this length on a key counts for several, because it has to be matched and copied.
+const BYTES_PER_EFFORT: usize = 512;
+
+/// From this length on a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it
+/// is handed on without a copy.
+const PIECE_LEN: usize = 64 * 1024;
+
+/// Among up to this many keys, RANDOMKEY chooses fairly.
+const CHOICE_MAX: usize = 100;
+
+const KEYS_COMPLEXITY: &str = "O(N) with N being the number of keys in the database, under the assumption that the \
+key names in the database and the given pattern have limited length.";
+
+const SCAN_COMPLEXITY: &str = "O(1) for every call. O(N) for a complete iteration, including enough command calls for \
+the cursor to return back to 0. N is the number of elements inside the collection.";
+
+/// The commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::new("KEYS", keys, READ, Group::Generic)
+        .args(&[pattern("pattern")])
+        .categories(&["dangerous"])
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+        .docs("1.0.0", KEYS_COMPLEXITY, "Lists the keys that match a pattern."),
+    Command::new("RANDOMKEY", randomkey, READ, Group::Generic)
+        .tips(&["request_policy:all_shards", "nondeterministic_output"])
+        .docs("1.0.0", "O(1)", "Returns the name of any key."),
+    Command::new("SCAN", scan, READ, Group::Generic)
+        .args(&[
+            integer("cursor"),
+            pattern("pattern").token("MATCH").optional(),
+            integer("count").token("COUNT").optional(),
+            string("type").token("TYPE").optional().since("6.0.0"),
+        ])
+        .tips(&["nondeterministic_output", "request_policy:special"])
+        .docs("2.8.0", SCAN_COMPLEXITY, "Walks through the keys a few at a time."),
+    Command::new("DBSIZE", dbsize, READ | FAST, Group::Server)
+        .categories(&["keyspace"])
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
+        .docs("1.0.0", "O(1)", "Counts the keys of the selected database."),
+];
+
+fn keys(call: &mut Call<'_>) -> Result<()> {
+    let mut filter = Filter::default();
+    filter.match_pattern(call.args.bytes()?);
+    call.run_sliced(Walk::over_all_keys(filter));
+    Ok(())
+}
+
+fn scan(call: &mut Call<'_>) -> Result<()> {
+    let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
+    let options = Options::read(&mut call.args)?;
+    call.run_sliced(Walk::some_way(cursor, options));
+    Ok(())
+}
+
+fn dbsize(call: &mut Call<'_>) -> Result<()> {
+    let keys = call.view.key_count();
+    call.reply.int(keys as i64);
+    Ok(())
+}
+
+fn randomkey(call: &mut Call<'_>) -> Result<()> {
+    // No two calls are the same, so what the store's secret makes of them is as good as random.
+    let calls = call.server.observed.meters.calls(call.command).count;
+    let dice = call.server.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
+    match random_key(&mut call.view, dice) {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Chooses a living key: of a few keys each is as likely as the others; of many, from a random bucket on the next.
+fn random_key(view: &mut View<'_>, dice: u64) -> Option<Vec<u8>> {
+    let is_small = view.key_count() <= CHOICE_MAX;
+    let mut cursor = if is_small { 0 } else { dice % SCAN_CURSORS };
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    // Once around at most: from the cursor to the end, and then from the beginning.
+    for _ in 0..2 {
+        while is_small || keys.is_empty() {
+            cursor = view.scan(cursor, |entry| keys.push(entry.key().to_vec()));
+            if cursor == 0 {
+                break;
+            }
+        }
+        if !keys.is_empty() {
+            break;
+        }
+    }
+    let chosen = (dice >> 32) as usize % keys.len().max(1);
+    (chosen < keys.len()).then(|| keys.swap_remove(chosen))
+}
+
+/// Holds the options of SCAN.
+struct Options {
+    filter: Filter,
+    count: usize,
+}
+
+impl Options {
+    /// Reads options to the end of the request; of one given twice the last counts.
+    fn read(args: &mut Args<'_>) -> Result<Self> {
+        let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
+        while let Some(word) = args.next_word() {
+            match word {
+                word if is_word(word, "COUNT") => options.count = read_count(args)?,
+                word if is_word(word, "MATCH") => options.filter.match_pattern(args.bytes()?),
+                word if is_word(word, "TYPE") => options.filter.kind = Some(args.bytes()?.into()),
+                _ => return Err(Error::Syntax),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn read_count(args: &mut Args<'_>) -> Result<usize> {
+    match usize::try_from(args.int()?) {
+        Ok(0) | Err(_) => Err(Error::Syntax),
+        Ok(count) => Ok(count),
+    }
+}
+
+/// Reads a cursor as C's `strtoul` does, since that is what Redis calls: a sign is allowed, and `-` counts down from
+/// 2^64; no text at all is 0; the text ends at a zero byte.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.split(|byte| *byte == 0).next()?;
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let value = digits.iter().try_fold(0u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })?;
+    Some(if negative { value.wrapping_neg() } else { value })
+}
+
+/// Says which of the visited keys are wanted.
+#[derive(Default)]
+struct Filter {
+    /// The pattern of the name; `None` where every name will do.
+    pattern: Option<Box<[u8]>>,
+    /// The name of the data type, whether or not there is such a type.
+    kind: Option<Box<[u8]>>,
+}
+
+impl Filter {
+    fn match_pattern(&mut self, pattern: &[u8]) {
+        self.pattern = (pattern != b"*").then(|| pattern.into());
+    }
+
+    fn admits(&self, entry: &Entry) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key(), false))
+            && self.kind.as_ref().is_none_or(|kind| is_word(kind, entry.kind().name()))
+    }
+}
+
+/// Walks over keys and collects those that are wanted.
+struct Walk {
+    filter: Filter,
+    /// Where to go on; 0 before the first bucket and after the last.
+    cursor: u64,
+    /// How many keys, wanted or not, may still be visited.
+    keys_left: usize,
+    /// How many buckets may still be visited.
+    buckets_left: usize,
+    /// Whether the reply tells the cursor.
+    resumable: bool,
+    found: Found,
+}
+
+impl Walk {
+    fn over_all_keys(filter: Filter) -> Self {
+        Walk {
+            filter,
+            cursor: 0,
+            keys_left: usize::MAX,
+            buckets_left: usize::MAX,
+            resumable: false,
+            found: Found::default(),
+        }
+    }
+
+    fn some_way(cursor: u64, options: Options) -> Self {
+        Walk {
+            cursor,
+            keys_left: options.count,
+            buckets_left: options.count.saturating_mul(BUCKETS_PER_KEY).max(BUCKETS_MIN),
+            resumable: true,
+            ..Walk::over_all_keys(options.filter)
+        }
+    }
+
+    /// Visits one bucket and returns the effort that it took.
+    fn visit_bucket(&mut self, view: &mut View<'_>) -> usize {
+        let (mut visited, mut effort) = (0, 1);
+        self.cursor = view.scan(self.cursor, |entry| {
+            visited += 1;
+            effort += 1 + entry.key().len() / BYTES_PER_EFFORT;
+            if self.filter.admits(entry) {
+                self.found.push(entry.key());
+            }
+        });
+        self.keys_left = self.keys_left.saturating_sub(visited);
+        self.buckets_left -= 1;
+        effort
+    }
+
+    fn is_finished(&self) -> bool {
+        self.cursor == 0 || self.keys_left == 0 || self.buckets_left == 0
+    }
+
+    fn write(&mut self, reply: &mut Reply<'_>) {
+        if self.resumable {
+            reply.array(2);
+            reply.bulk(self.cursor.to_string().as_bytes());
+        }
+        self.found.write(reply);
+    }
+}
+
+impl Sliced for Walk {
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
+        let mut effort = 0;
+        while effort < SLICE_EFFORT {
+            effort += self.visit_bucket(view);
+            if self.is_finished() {
+                self.write(reply);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Gathers keys as they go on the wire, until their number, which is written before them, is known.
+///
+/// They are kept in pieces, because a single buffer of a gigabyte would stop everybody whenever it outgrew its place.
+#[derive(Default)]
+struct Found {
+    count: usize,
+    full: Vec<Bytes>,
+    last: Output,
+}
+
+impl Found {
+    fn push(&mut self, key: &[u8]) {
+        Reply::new(&mut self.last, Protocol::default()).bulk(key);
+        self.count += 1;
+        if self.last.len() >= PIECE_LEN {
+            self.full.push(std::mem::take(&mut self.last).into_bytes().freeze());
+        }
+    }
+
+    fn write(&mut self, reply: &mut Reply<'_>) {
+        reply.array(self.count);
+        for piece in self.full.drain(..) {
+            reply.output().push_shared(piece);
+        }
+        reply.raw(&std::mem::take(&mut self.last).into_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expectations recorded from a Redis 7.0.15.
+    #[test]
+    fn cursors_are_read_as_redis_reads_them() {
+        let cases: &[(&[u8], Option<u64>)] = &[
+            (b"0", Some(0)),
+            (b"00", Some(0)),
+            (b"", Some(0)),
+            (b"+5", Some(5)),
+            (b"-0", Some(0)),
+            (b"-1", Some(u64::MAX)),
+            (b"-18446744073709551615", Some(1)),
+            (b"18446744073709551615", Some(u64::MAX)),
+            (b"5\0abc", Some(5)),
+            (b"\0", Some(0)),
+            (b"18446744073709551616", None),
+            (b"-18446744073709551616", None),
+            (b" 1", None),
+            (b"1 ", None),
+            (b"1\n", None),
+            (b"-", None),
+            (b"+", None),
+            (b"--1", None),
+            (b"- 1", None),
+            (b"0x10", None),
+            (b"a", None),
+        ];
+        for (text, cursor) in cases {
+            assert_eq!(parse_cursor(text), *cursor, "{}", text.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
+
+use crate::dispatch::Call;
+use crate::dispatch::call::Wait;
+use crate::error::{Error, Result};
+use crate::resp::{Reply, parse_int};
+use crate::spec::{BLOCKING, Command, Group, integer};
+use crate::store::NEVER;
+
+const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::new("WAIT", wait, BLOCKING, Group::Generic)
+        .args(&[integer("numreplicas"), integer("timeout")])
+        .categories(&["connection"])
+        .tips(TIPS)
+        .docs("3.0.0", "O(1)", "Waits until so many replicas have all writes of this connection; there are none."),
+    Command::new("WAITAOF", wait_aof, BLOCKING, Group::Generic)
+        .args(&[integer("numlocal"), integer("numreplicas"), integer("timeout")])
+        .categories(&["connection"])
+        .tips(TIPS)
+        .docs("7.2.0", "O(1)", "Waits until all writes of this connection are on so many disks; nothing is written there."),
+];
+
+fn wait(call: &mut Call<'_>) -> Result<()> {
+    let (replicas, until_ms) = (call.args.int()?, read_timeout(call)?);
+    wait_for(call, replicas > 0, until_ms, |reply| reply.int(0))
+}
+
+fn wait_aof(call: &mut Call<'_>) -> Result<()> {
+    const LOCAL: &str = "value is out of range, must be between 0 and 1";
+    let local = call.args.int().and_then(|local| u8::try_from(local).map_err(|_| Error::other(LOCAL)))?;
+    if local > 1 {
+        return Err(Error::other(LOCAL));
+    }
+    let replicas = call.args.int()?;
+    if replicas < 0 {
+        return Err(Error::NotPositive);
+    }
+    let until_ms = read_timeout(call)?;
+    if local > 0 {
+        return Err(Error::other("WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
+    }
+    wait_for(call, replicas > 0, until_ms, |reply| {
+        reply.array(2);
+        reply.int(0);
+        reply.int(0);
+    })
+}
+
+fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {
+    match is_wanted {
+        true => call.wait(Wait { until_ms, reply }),
+        false => reply(&mut call.reply),
+    }
+    Ok(())
+}
+
+/// Reads a timeout in milliseconds, 0 for none; returns when it is over, or [`NEVER`].
+pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
+    let now = call.now();
+    let timeout = call.args.bytes()?;
+    let ms = parse_int(timeout).ok_or(Error::other("timeout is not an integer or out of range"))?;
+    if ms < 0 {
+        return Err(Error::other("timeout is negative"));
+    }
+    // Redis adds the time of day, which must not overflow.
+    if ms > i64::MAX - now.wall_ms() {
+        return Err(Error::other("timeout is out of range"));
+    }
+    Ok(if ms > 0 { now.mono_ms() + ms as u64 } else { NEVER })
+}

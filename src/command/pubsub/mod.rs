@@ -1,0 +1,220 @@
+//! Messages from one client to others: SUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells who listens.
+//!
+//! Who listens is kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as a
+//! push; a client of RESP2 that listens can do little else, which the gate sees to.
+
+use crate::client::registry::{Class, Topic};
+use crate::config::Dialect;
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::push::hub::Message;
+use crate::spec::{
+    Arg, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, WHILE_LISTENING, block,
+    channel, channel_pattern, pattern, shard_channel, string,
+};
+
+const LISTEN: Flags = PUBSUB | NO_SCRIPT | LOADING | STALE | WHILE_LISTENING;
+const TALK: Flags = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
+const LOOK: Flags = PUBSUB | LOADING | STALE;
+
+const CHANNELS: &[Arg] = &[channel("channel").multiple()];
+const CHANNELS_OR_ALL: &[Arg] = &[string("channel").optional().multiple()];
+const PATTERNS: &[Arg] = &[block("pattern", &[channel_pattern("pattern")]).multiple()];
+const PATTERNS_OR_ALL: &[Arg] = &[pattern("pattern").optional().multiple()];
+const SHARD_CHANNELS: &[Arg] = &[shard_channel("shardchannel").multiple()];
+const SHARD_CHANNELS_OR_ALL: &[Arg] = &[shard_channel("shardchannel").optional().multiple()];
+
+const CHANNELS_COST: &str = "O(N) where N is the number of active channels, and assuming constant time pattern matching \
+(relatively short channels and patterns)";
+const NUMSUB_COST: &str = "O(N) for the NUMSUB subcommand, where N is the number of requested channels";
+const SHARD_CHANNELS_COST: &str = "O(N) where N is the number of active shard channels, and assuming constant time \
+pattern matching (relatively short shard channels).";
+const SHARD_NUMSUB_COST: &str =
+    "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels";
+const PUBLISH_COST: &str = "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the \
+total number of subscribed patterns (by any client).";
+const PUNSUBSCRIBE_COST: &str = "O(N+M) where N is the number of patterns the client is already subscribed and M is the \
+number of total patterns subscribed in the system (by any client).";
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub const COMMANDS: &[Command] = &[
+    Command::new("PSUBSCRIBE", psubscribe, LISTEN, Group::PubSub)
+        .args(PATTERNS)
+        .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Listens to all channels whose names match."),
+    Command::new("PUBLISH", publish, TALK, Group::PubSub)
+        .args(&[channel("channel"), string("message")])
+        .docs("2.0.0", PUBLISH_COST, "Sends a message to whoever listens to a channel."),
+    Command::container("PUBSUB", Group::PubSub, &[
+        Command::new("CHANNELS", channels, LOOK, Group::PubSub)
+            .args(&[pattern("pattern").optional()])
+            .docs("2.8.0", CHANNELS_COST, "Lists the channels that somebody listens to."),
+        Command::new("NUMPAT", numpat, LOOK, Group::PubSub)
+            .docs("2.8.0", "O(1)", "Counts the patterns of channels that somebody listens to."),
+        Command::new("NUMSUB", numsub, LOOK, Group::PubSub)
+            .args(CHANNELS_OR_ALL)
+            .docs("2.8.0", NUMSUB_COST, "Counts who listens to each channel by its name."),
+        Command::new("SHARDCHANNELS", shard_channels, LOOK, Group::PubSub)
+            .args(&[pattern("pattern").optional()])
+            .docs("7.0.0", SHARD_CHANNELS_COST, "Lists the shard channels that somebody listens to."),
+        Command::new("SHARDNUMSUB", shard_numsub, LOOK, Group::PubSub)
+            .args(&[string("shardchannel").optional().multiple()])
+            .docs("7.0.0", SHARD_NUMSUB_COST, "Counts who listens to each shard channel."),
+    ])
+    .help_since("6.2.0")
+    .docs("2.8.0", "Depends on subcommand.", "Holds the commands about who listens."),
+    Command::new("PUNSUBSCRIBE", punsubscribe, LISTEN, Group::PubSub)
+        .args(PATTERNS_OR_ALL)
+        .docs("2.0.0", PUNSUBSCRIBE_COST, "Stops to listen to channels whose names match, or to all patterns."),
+    Command::new("SPUBLISH", spublish, TALK, Group::PubSub)
+        .args(&[shard_channel("shardchannel"), string("message")])
+        .docs("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.", "Sends a message to whoever listens to a shard channel."),
+    Command::new("SSUBSCRIBE", ssubscribe, LISTEN, Group::PubSub)
+        .args(SHARD_CHANNELS)
+        .docs("7.0.0", "O(N) where N is the number of shard channels to subscribe to.", "Listens to shard channels."),
+    Command::new("SUBSCRIBE", subscribe, LISTEN, Group::PubSub)
+        .args(CHANNELS)
+        .docs("2.0.0", "O(N) where N is the number of channels to subscribe to.", "Listens to channels."),
+    Command::new("SUNSUBSCRIBE", sunsubscribe, LISTEN, Group::PubSub)
+        .args(SHARD_CHANNELS_OR_ALL)
+        .docs("7.0.0", "O(N) where N is the number of clients already subscribed to a shard channel.", "Stops to listen to shard channels, or to all of them."),
+    Command::new("UNSUBSCRIBE", unsubscribe, LISTEN, Group::PubSub)
+        .args(CHANNELS_OR_ALL)
+        .docs("2.0.0", "O(N) where N is the number of clients already subscribed to a channel.", "Stops to listen to channels, or to all of them."),
+];
+
+fn subscribe(call: &mut Call<'_>) -> Result<()> {
+    join(call, "subscribe", Topic::Channel)
+}
+
+fn psubscribe(call: &mut Call<'_>) -> Result<()> {
+    join(call, "psubscribe", Topic::Pattern)
+}
+
+fn ssubscribe(call: &mut Call<'_>) -> Result<()> {
+    if call.is_nested() {
+        return Err(Error::other("SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
+    join(call, "ssubscribe", Topic::ShardChannel)
+}
+
+fn unsubscribe(call: &mut Call<'_>) -> Result<()> {
+    part(call, "unsubscribe", Topic::Channel)
+}
+
+fn punsubscribe(call: &mut Call<'_>) -> Result<()> {
+    part(call, "punsubscribe", Topic::Pattern)
+}
+
+fn sunsubscribe(call: &mut Call<'_>) -> Result<()> {
+    part(call, "sunsubscribe", Topic::ShardChannel)
+}
+
+/// Subscribes to every channel named, and confirms each.
+fn join(call: &mut Call<'_>, word: &str, topic: Topic) -> Result<()> {
+    while let Some(name) = call.args.next_word() {
+        call.server.hub.subscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+        confirm(call, word, topic, Some(name));
+    }
+    call.end_turn();
+    Ok(())
+}
+
+/// Gives up every channel named, or all, and confirms each; where there is none, that.
+fn part(call: &mut Call<'_>, word: &'static str, topic: Topic) -> Result<()> {
+    if call.config.dialect() == Dialect::Valkey && call.session.info.class() != Class::Subscriber {
+        return Err(Error::NotSubscribed(word));
+    }
+    if call.args.left() == 0 {
+        let names = call.session.subscriptions.names(topic);
+        for name in &names {
+            leave(call, word, topic, name);
+        }
+        if names.is_empty() {
+            confirm(call, word, topic, None);
+        }
+    }
+    while let Some(name) = call.args.next_word() {
+        leave(call, word, topic, name);
+    }
+    call.end_turn();
+    Ok(())
+}
+
+/// Gives up one channel. Its messages so far are written before the confirmation, and none comes after it.
+fn leave(call: &mut Call<'_>, word: &str, topic: Topic, name: &[u8]) {
+    call.server.hub.unsubscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+    call.take_mail();
+    confirm(call, word, topic, Some(name));
+}
+
+/// Tells what was done about a channel and how many subscriptions there are now; channels and patterns count together.
+fn confirm(call: &mut Call<'_>, word: &str, topic: Topic, name: Option<&[u8]>) {
+    let info = &call.session.info;
+    let count = match topic {
+        Topic::ShardChannel => info.subscriptions(topic),
+        Topic::Channel | Topic::Pattern => info.subscriptions(Topic::Channel) + info.subscriptions(Topic::Pattern),
+    };
+    call.reply.push(3);
+    call.reply.bulk(word.as_bytes());
+    match name {
+        Some(name) => call.reply.bulk(name),
+        None => call.reply.null(),
+    }
+    call.reply.int(i64::from(count));
+}
+
+fn publish(call: &mut Call<'_>) -> Result<()> {
+    let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
+    let heard = call.server.hub.publish(message, call.config, call.now());
+    call.reply.int(heard as i64); // who listens to itself gets the message after this
+    Ok(())
+}
+
+fn spublish(call: &mut Call<'_>) -> Result<()> {
+    let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
+    let heard = call.server.hub.publish_to_shard(message, call.config, call.now());
+    call.reply.int(heard as i64);
+    Ok(())
+}
+
+fn channels(call: &mut Call<'_>) -> Result<()> {
+    list(call, Topic::Channel)
+}
+
+fn shard_channels(call: &mut Call<'_>) -> Result<()> {
+    list(call, Topic::ShardChannel)
+}
+
+fn list(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+    let pattern = call.args.next_word();
+    if call.args.left() > 0 {
+        return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
+    }
+    let names = call.server.hub.names(topic, pattern);
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name));
+    Ok(())
+}
+
+fn numsub(call: &mut Call<'_>) -> Result<()> {
+    count(call, Topic::Channel)
+}
+
+fn shard_numsub(call: &mut Call<'_>) -> Result<()> {
+    count(call, Topic::ShardChannel)
+}
+
+fn count(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+    call.reply.array(call.args.left() * 2);
+    while let Some(name) = call.args.next_word() {
+        call.reply.bulk(name);
+        call.reply.int(call.server.hub.audience(topic, name) as i64);
+    }
+    Ok(())
+}
+
+fn numpat(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.server.hub.count(Topic::Pattern) as i64);
+    Ok(())
+}

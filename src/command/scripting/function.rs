@@ -1,0 +1,265 @@
+//! FCALL, FCALL_RO, FUNCTION: libraries of functions that are loaded once and called by name.
+
+use crate::command::scripting::{RUNS, Run, key_count, run, run_args, script_error};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::post_call::show_ahead;
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::rdb::library;
+use crate::resp::Reply;
+use crate::script::{FLAG_NAMES, Library, Registered, Restore};
+use crate::spec::{ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token};
+
+const COST: &str = "Depends on the function that is executed.";
+const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] =
+    &[
+        Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
+            .args(&run_args("function", false, true))
+            .docs("7.0.0", COST, "Calls a function."),
+        Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting).args(&run_args("function", true, true)).docs(
+            "7.0.0",
+            COST,
+            "Calls a function that must not write.",
+        ),
+        Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
+            "7.0.0",
+            "Depends on subcommand.",
+            "Holds the commands about functions.",
+        ),
+    ];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("DELETE", delete, WRITE | NO_SCRIPT, Group::Scripting)
+        .args(&[string("library-name")])
+        .tips(WRITES_ALL)
+        .docs("7.0.0", "O(1)", "Removes a library and its functions."),
+    Command::new("DUMP", dump_libraries, NO_SCRIPT, Group::Scripting).docs(
+        "7.0.0",
+        "O(N) where N is the number of functions",
+        "Writes all libraries as bytes for FUNCTION RESTORE.",
+    ),
+    Command::new("FLUSH", flush, WRITE | NO_SCRIPT, Group::Scripting)
+        .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional()])
+        .tips(WRITES_ALL)
+        .docs("7.0.0", "O(N) where N is the number of functions deleted", "Removes all libraries."),
+    Command::new("KILL", kill, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
+        .docs("7.0.0", "O(1)", "Ends the function that has been running for too long."),
+    Command::new("LIST", list, NO_SCRIPT, Group::Scripting)
+        .args(&[
+            string("library-name-pattern").token("LIBRARYNAME").optional(),
+            token("withcode", "WITHCODE").optional(),
+        ])
+        .tips(&["nondeterministic_output_order"])
+        .docs("7.0.0", "O(N) where N is the number of functions", "Lists the libraries and their functions."),
+    Command::new("LOAD", load, WRITE | DENY_OOM | NO_SCRIPT, Group::Scripting)
+        .args(&[token("replace", "REPLACE").optional(), string("function-code")])
+        .tips(WRITES_ALL)
+        .docs("7.0.0", "O(1) (considering compilation time is redundant)", "Loads a library."),
+    Command::new("RESTORE", restore, WRITE | DENY_OOM | NO_SCRIPT, Group::Scripting)
+        .args(&[
+            string("serialized-value"),
+            one_of("policy", &[token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE")])
+                .optional(),
+        ])
+        .tips(WRITES_ALL)
+        .docs(
+            "7.0.0",
+            "O(N) where N is the number of functions on the payload",
+            "Loads what FUNCTION DUMP has written.",
+        ),
+    Command::new("STATS", stats, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .docs("7.0.0", "O(1)", "Tells which function is running, and how many there are."),
+];
+
+fn fcall(call: &mut Call<'_>) -> Result<()> {
+    call_function(call, false)
+}
+
+fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
+    call_function(call, true)
+}
+
+fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
+    let name = call.args.bytes()?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let entry = engines.libraries.function(name).cloned().ok_or(Error::other("Function not found"))?;
+    let keys = key_count(call, Error::other("Bad number of keys provided"))?;
+    let scratch = std::mem::take(&mut engines.scratch);
+    let (vm, _) = engines.libraries(&scripts.control);
+    let function = Run { name: &entry.name, number: entry.number, flags: entry.flags, keys, is_read_only };
+    engines.scratch = run(call, vm, function, scratch)?;
+    Ok(())
+}
+
+fn load(call: &mut Call<'_>) -> Result<()> {
+    let mut replace = false;
+    while call.args.left() > 1 {
+        let option = call.args.bytes()?;
+        if !is_word(option, "REPLACE") {
+            return Err(script_error([b"Unknown option given: ", option].concat()));
+        }
+        replace = true;
+    }
+    let code = call.args.next_word().ok_or(Error::other("Function code is missing"))?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let (vm, libraries) = engines.libraries(&scripts.control);
+    let name = libraries.load(vm, code, replace).map_err(script_error)?;
+    call.reply.bulk(&name);
+    Ok(())
+}
+
+fn delete(call: &mut Call<'_>) -> Result<()> {
+    let name = call.args.bytes()?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let (vm, libraries) = engines.libraries(&scripts.control);
+    if !libraries.delete(vm, name) {
+        return Err(Error::other("Library not found"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_>) -> Result<()> {
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => {}
+        (Some(_), 1..) => return Err(misused(call)),
+        (Some(mode), _) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
+        _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    }
+    call.server.scripts.engines().flush_functions();
+    call.reply.ok();
+    Ok(())
+}
+
+/// Says that a subcommand was given too many words.
+fn misused(call: &Call<'_>) -> Error {
+    let word = call.args.request().arg(1);
+    let text = [b"unknown subcommand or wrong number of arguments for '", word, b"'. Try FUNCTION HELP."].concat();
+    script_error(text)
+}
+
+fn kill(call: &mut Call<'_>) -> Result<()> {
+    call.server.scripts.control.kill(true)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let (mut pattern, mut with_code) = (None, false);
+    while let Some(option) = call.args.next_word() {
+        if !with_code && is_word(option, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && is_word(option, "LIBRARYNAME") {
+            pattern = Some(call.args.next_word().ok_or(Error::other("library name argument was not given"))?);
+        } else {
+            return Err(script_error([b"Unknown argument ", option].concat()));
+        }
+    }
+    let engines = call.server.scripts.engines();
+    let fits = |library: &&Library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true));
+    let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
+    call.reply.array(libraries.len());
+    libraries.iter().for_each(|library| describe(&mut call.reply, library, with_code));
+    Ok(())
+}
+
+fn describe(reply: &mut Reply<'_>, library: &Library, with_code: bool) {
+    reply.map(3 + usize::from(with_code));
+    for (field, value) in [("library_name", &library.name[..]), ("engine", b"LUA")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value);
+    }
+    reply.bulk(b"functions");
+    reply.array(library.functions.len());
+    library.functions.iter().for_each(|function| describe_function(reply, function));
+    if with_code {
+        reply.bulk(b"library_code");
+        reply.bulk(&library.code);
+    }
+}
+
+fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
+    reply.map(3);
+    reply.bulk(b"name");
+    reply.bulk(&function.name);
+    reply.bulk(b"description");
+    match &function.description {
+        Some(description) => reply.bulk(description),
+        None => reply.null(),
+    }
+    reply.bulk(b"flags");
+    let flags = || FLAG_NAMES.iter().filter(|(flag, _)| function.flags & flag != 0);
+    reply.set(flags().count());
+    flags().for_each(|(_, name)| reply.simple(name));
+}
+
+fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
+    let engines = call.server.scripts.engines();
+    let codes = engines.libraries.all().values().map(|library| &library.code[..]);
+    let payload = library::dump(codes, call.config.rdbcompression);
+    call.reply.bulk(&payload);
+    Ok(())
+}
+
+fn restore(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() > 2 {
+        return Err(misused(call));
+    }
+    let payload = call.args.bytes()?;
+    let policy = match call.args.next_word() {
+        None => Restore::Append,
+        Some(word) if is_word(word, "APPEND") => Restore::Append,
+        Some(word) if is_word(word, "REPLACE") => Restore::Replace,
+        Some(word) if is_word(word, "FLUSH") => Restore::Flush,
+        Some(_) => {
+            return Err(Error::other("Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."));
+        }
+    };
+    let codes = library::parse(payload).map_err(Error::other)?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let (vm, libraries) = engines.libraries(&scripts.control);
+    libraries.restore(vm, &codes, policy).map_err(script_error)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn stats(call: &mut Call<'_>) -> Result<()> {
+    let running = call.server.scripts.control.busy_function()?;
+    let usage = call.server.scripts.usage();
+    let reply = &mut call.reply;
+    reply.map(2);
+    reply.bulk(b"running_script");
+    match running {
+        None => reply.null(),
+        Some(running) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(running.name.as_bytes());
+            reply.bulk(b"command");
+            reply.array(running.words.len());
+            running.words.iter().for_each(|word| reply.bulk(word));
+            reply.bulk(b"duration_ms");
+            reply.int(running.duration_ms as i64);
+        }
+    }
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    for (field, count) in [("libraries_count", usage.libraries), ("functions_count", usage.functions)] {
+        reply.bulk(field.as_bytes());
+        reply.int(count as i64);
+    }
+    Ok(())
+}

@@ -1,0 +1,430 @@
+//! EVAL, EVALSHA, their read-only forms, SCRIPT: scripts in Lua.
+//!
+//! A script holds the whole store, so that nobody sees a state between its commands, and calls them through the gate as
+//! EXEC does (`Caller`).
+
+pub mod function;
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Buf;
+
+use crate::acl::Denial;
+use crate::command::server::acl::note_denial_in_script;
+use crate::dispatch::args::is_word;
+use crate::dispatch::post_call::show_ahead;
+use crate::dispatch::turn::find;
+use crate::dispatch::{Call, unknown};
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
+use crate::script::{
+    ALLOW_OOM, COMPATIBLE, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Scratch, Script, Vm,
+};
+use crate::spec::{
+    ACCESS, ALLOW_BUSY, Arg, Command, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
+    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, Registered, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of,
+    string, token,
+};
+
+/// What commands that run scripts have in common.
+pub(crate) const RUNS: Flags = NO_SCRIPT | STALE | SKIP_MONITOR | NO_MANDATORY_KEYS | MOVABLE_KEYS | EXCLUSIVE;
+const ANY_USE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const ANY_READ: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+const NO_MEMORY: &str = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+const COST: &str = "Depends on the script that is executed.";
+
+/// Declares the arguments of a command that runs a script.
+pub(crate) const fn run_args(script: &'static str, is_read_only: bool, with_notes: bool) -> [Arg; 4] {
+    let keys = key("key", if is_read_only { RO | ACCESS } else { RW | ACCESS | UPDATE }).optional().multiple();
+    let keys = match (with_notes, is_read_only) {
+        (false, _) => keys,
+        (true, false) => keys.key_notes(ANY_USE),
+        (true, true) => keys.key_notes(ANY_READ),
+    };
+    [string(script), integer("numkeys"), keys, string("arg").optional().multiple()]
+}
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] =
+    &[
+        Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
+            "2.6.0",
+            COST,
+            "Runs a script.",
+        ),
+        Command::new("EVALSHA", eval_sha, RUNS | MAY_REPLICATE, Group::Scripting)
+            .args(&run_args("sha1", false, false))
+            .docs("2.6.0", COST, "Runs a script that was loaded before, by its SHA1."),
+        Command::new("EVAL_RO", eval_ro, RUNS | READ, Group::Scripting).args(&run_args("script", true, true)).docs(
+            "7.0.0",
+            COST,
+            "Runs a script that must not write.",
+        ),
+        Command::new("EVALSHA_RO", eval_sha_ro, RUNS | READ, Group::Scripting)
+            .args(&run_args("sha1", true, false))
+            .docs("7.0.0", COST, "Runs a script that was loaded before and must not write, by its SHA1."),
+        Command::container("SCRIPT", Group::Scripting, SUBCOMMANDS).docs(
+            "2.6.0",
+            "Depends on subcommand.",
+            "Holds the commands about scripts.",
+        ),
+    ];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("DEBUG", debug, NO_SCRIPT, Group::Scripting)
+        .args(&[one_of("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")])])
+        .docs("3.2.0", "O(1)", "Says that scripts are not debugged here."),
+    Command::new("EXISTS", exists, NO_SCRIPT, Group::Scripting)
+        .args(&[string("sha1").multiple()])
+        .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"])
+        .docs(
+            "2.6.0",
+            "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+            "Tells which scripts are known.",
+        ),
+    Command::new("FLUSH", flush, NO_SCRIPT, Group::Scripting)
+        .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional().since("6.2.0")])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .docs("2.6.0", "O(N) with N being the number of scripts in cache", "Forgets all scripts."),
+    Command::new("KILL", kill, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
+        .docs("2.6.0", "O(1)", "Ends the script that has been running for too long."),
+    Command::new("LOAD", load, NO_SCRIPT | STALE, Group::Scripting)
+        .args(&[string("script")])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .docs("2.6.0", "O(N) with N being the length in bytes of the script body.", "Compiles a script for EVALSHA."),
+    Command::new("SHOW", show, NO_SCRIPT, Group::Scripting).args(&[string("sha1")]).docs(
+        "8.0.0",
+        "O(1)",
+        "Returns the text of a script.",
+    ),
+];
+
+fn eval(call: &mut Call<'_>) -> Result<()> {
+    run_text(call, false)
+}
+
+fn eval_ro(call: &mut Call<'_>) -> Result<()> {
+    run_text(call, true)
+}
+
+fn eval_sha(call: &mut Call<'_>) -> Result<()> {
+    run_sha(call, false)
+}
+
+fn eval_sha_ro(call: &mut Call<'_>) -> Result<()> {
+    run_sha(call, true)
+}
+
+fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
+    let text = call.args.bytes()?;
+    let keys = key_count(call, Error::NotInteger)?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let script = engines.load_script(&scripts.control, text, Origin::Eval).map_err(script_error)?;
+    call.server.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
+    run_script(call, &mut engines, &script, keys, is_read_only)
+}
+
+fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
+    show_ahead(call);
+    let sha = call.args.bytes()?;
+    if sha.len() != 40 {
+        return Err(Error::NoScript);
+    }
+    let keys = key_count(call, Error::NotInteger)?;
+    let scripts = &call.server.scripts;
+    let mut engines = scripts.engines();
+    let script = engines.cache.find_to_run(sha).ok_or(Error::NoScript)?;
+    run_script(call, &mut engines, &script, keys, is_read_only)
+}
+
+/// Returns what the script or function that a request runs says of itself; `None` where it says nothing, where there is
+/// none, and while another one keeps the interpreters for long.
+#[cold]
+pub(crate) fn declared_flags(
+    server: &Namespace,
+    command: &Registered,
+    request: Request<'_>,
+) -> Option<crate::script::Flags> {
+    let subject = (request.len() > 1).then(|| request.arg(1))?;
+    let scripts = &server.scripts;
+    let flags = match &command.name[..] {
+        "eval" | "eval_ro" => crate::script::flags_of(subject)?,
+        "evalsha" | "evalsha_ro" => scripts.engines_soon(server.store.seat())?.cache.find(subject)?.flags,
+        "fcall" | "fcall_ro" => scripts.engines_soon(server.store.seat())?.libraries.function(subject)?.flags,
+        _ => return None,
+    };
+    (flags & COMPATIBLE == 0).then_some(flags)
+}
+
+fn run_script(
+    call: &mut Call<'_>,
+    engines: &mut Engines,
+    script: &Script,
+    keys: usize,
+    is_read_only: bool,
+) -> Result<()> {
+    let scratch = std::mem::take(&mut engines.scratch);
+    let subject = Run { name: &script.name, number: script.number, flags: script.flags, keys, is_read_only };
+    engines.scratch = run(call, engines.eval(&call.server.scripts.control), subject, scratch)?;
+    Ok(())
+}
+
+/// Makes an error of what the interpreter says, which lacks the code.
+pub(crate) fn script_error(complaint: Vec<u8>) -> Error {
+    Error::Script([b"ERR ", &complaint[..]].concat())
+}
+
+/// Reads how many of the arguments that follow are keys.
+pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: Error) -> Result<usize> {
+    let count = parse_int(call.args.bytes()?).ok_or(not_a_number)?;
+    match usize::try_from(count) {
+        Ok(count) if count <= call.args.left() => Ok(count),
+        Ok(_) => Err(Error::other("Number of keys can't be greater than number of args")),
+        Err(_) => Err(Error::other("Number of keys can't be negative")),
+    }
+}
+
+/// What is to be run, and how.
+pub(crate) struct Run<'r> {
+    /// The SHA1 of a script, or a function's name.
+    pub(crate) name: &'r str,
+    /// Under which the interpreter knows it.
+    pub(crate) number: usize,
+    /// What its author says of it.
+    pub(crate) flags: crate::script::Flags,
+    /// How many keys it is given.
+    pub(crate) keys: usize,
+    /// Whether the caller wants nothing written.
+    pub(crate) is_read_only: bool,
+}
+
+/// Runs a script or function for the caller and writes its reply. Gives the working memory back.
+pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) -> Result<Scratch> {
+    let may_write = run.flags & NO_WRITES == 0;
+    if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
+        return Err(Error::other("Can not execute a script with write flag using *_ro command."));
+    }
+    let is_short = call.session.is_short_of_memory && call.server.store.pressure().has_limit();
+    if is_short && run.flags & (COMPATIBLE | NO_WRITES | ALLOW_OOM) == 0 {
+        return Err(Error::Script(NO_MEMORY.into()));
+    }
+    let lacks_memory = is_short && run.flags & ALLOW_OOM == 0;
+    let (db, protocol) = (call.session.db, call.session.protocol);
+    call.session.protocol = Protocol::Resp2;
+    let invocation = Invocation {
+        request: call.args.request(),
+        keys: run.keys,
+        now_ms: call.now().mono_ms(),
+        threshold_ms: call.config.busy_reply_threshold_ms,
+    };
+    let is_read_only = run.is_read_only || !may_write;
+    let mut caller = Caller { call, scratch, name: run.name, is_read_only, lacks_memory };
+    if caller.call.session.has_called(caller.call.command) {
+        caller.call.session.frozen_us = None;
+    }
+    caller.call.session.is_in_script = true;
+    let ended = vm.run(run.number, invocation, &mut caller);
+    let Caller { call, scratch, .. } = caller;
+    call.session.is_in_script = false;
+    let chosen = std::mem::replace(&mut call.session.protocol, protocol);
+    if call.session.db != db {
+        call.session.select(db);
+    }
+    match vm.finish(ended, run.name, chosen, &mut call.reply) {
+        Outcome::Replied => Ok(scratch),
+        Outcome::ErrorReplied(line) => {
+            line.iter().for_each(|line| call.server.observed.errors.count_made_up(line));
+            call.gauge.fail(call.command);
+            Ok(scratch)
+        }
+        Outcome::Failed(line) => Err(Error::Script(line)),
+    }
+}
+
+/// Lets a script call commands as the client that runs it.
+struct Caller<'c, 'a> {
+    call: &'c mut Call<'a>,
+    scratch: Scratch,
+    name: &'c str,
+    is_read_only: bool,
+    /// Whether memory was short when the script began, and it has to mind that.
+    lacks_memory: bool,
+}
+
+/// Says to a script what its user may not do.
+fn refused_to_user(denial: Denial) -> &'static str {
+    match denial {
+        Denial::Command => "The user executing the script can't run this command or subcommand",
+        Denial::Key(_) => {
+            "The user executing the script can't access at least one of the keys mentioned in the command arguments"
+        }
+        Denial::Channel(_) => "The user executing the script can't publish to the channel mentioned in the command",
+    }
+}
+
+/// Returns whether scripts may call a command although it is not for them: DEBUG, when it has said so itself.
+fn may_debug(server: &Namespace, command: &Registered) -> bool {
+    command.command.name == "DEBUG" && server.may_scripts_debug.load(Relaxed)
+}
+
+impl Caller<'_, '_> {
+    /// Finds out whether the command whose words were filled in may be called from this script.
+    fn check(&mut self, command: Option<&'static Registered>) -> std::result::Result<(), Cow<'static, str>> {
+        let (request, dialect) = (self.scratch.words.as_request(), self.call.config.dialect());
+        let (Some(command), Some(request)) = (command, request) else {
+            return Err(dialect
+                .choose("Unknown Redis command called from script", "Unknown command called from script")
+                .into());
+        };
+        let flags = command.command.flags;
+        if !command.accepts(request.len()) {
+            return Err(dialect
+                .choose(
+                    "Wrong number of args calling Redis command from script",
+                    "Wrong number of args calling command from script",
+                )
+                .into());
+        }
+        if flags & NO_SCRIPT != 0 && !may_debug(self.call.server, command) {
+            return Err("This Redis command is not allowed from script".into());
+        }
+        if let Some(denial) = self.call.session.access.denial(command, request) {
+            note_denial_in_script(self.call, (command, request), denial);
+            return Err(refused_to_user(denial).into());
+        }
+        if self.is_read_only && flags & (WRITE | MAY_REPLICATE) != 0 {
+            return Err("Write commands are not allowed from read-only scripts.".into());
+        }
+        if flags & WRITE != 0 && self.call.server.lacks_replicas() {
+            return Err(format!("-{}", Error::NoReplicas).into());
+        }
+        if self.lacks_memory && flags & DENY_OOM != 0 {
+            return Err(format!("-{}", Error::OutOfMemory).into());
+        }
+        if flags & WRITE != 0 {
+            self.lacks_memory = false; // what has begun to write goes on
+            self.call.server.scripts.control.note_write();
+        }
+        Ok(())
+    }
+
+    /// Counts an error that a script is told instead of calling a command.
+    #[cold]
+    fn count_refusal(&self, command: Option<&'static Registered>, refusal: &str) {
+        let observed = &self.call.server.observed;
+        observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
+        match (command, self.scratch.words.as_request()) {
+            (Some(command), _) => observed.meters.reject(command),
+            (None, Some(request)) => {
+                let Call { server, config, session, .. } = &*self.call;
+                unknown::note(server, &config.special.renames, request, &session.info.addr);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl Host for Caller<'_, '_> {
+    fn words(&mut self) -> &mut RequestBuffer {
+        &mut self.scratch.words
+    }
+
+    fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
+        let renames = &self.call.config.special.renames;
+        let command = self.scratch.words.as_request().and_then(|request| find(request, renames));
+        if let Err(refusal) = self.check(command) {
+            self.count_refusal(command, &refusal);
+            return Err(refusal);
+        }
+        let Scratch { words, output } = &mut self.scratch;
+        output.advance(output.len());
+        if let (Some(command), Some(request)) = (command, words.as_request()) {
+            self.call.nested_into(command, request, output);
+        }
+        Ok(reply_bytes(output))
+    }
+
+    fn may_call(&mut self) -> Option<bool> {
+        let request = self.scratch.words.as_request()?;
+        let command = find(request, &self.call.config.special.renames)?;
+        Some(self.call.session.access.denial(command, request).is_none())
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.call.session.protocol
+    }
+
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.call.session.protocol = protocol;
+    }
+
+    fn running(&self) -> (String, Request<'_>) {
+        (self.name.to_owned(), self.call.args.request())
+    }
+}
+
+/// Returns a reply as one piece, copied only when it holds large values.
+fn reply_bytes(output: &mut Output) -> Cow<'_, [u8]> {
+    if output.as_slice().is_none() {
+        return Cow::Owned(std::mem::take(output).into_bytes().to_vec());
+    }
+    Cow::Borrowed(output.as_slice().unwrap_or_default())
+}
+
+fn load(call: &mut Call<'_>) -> Result<()> {
+    let text = call.args.bytes()?;
+    let scripts = &call.server.scripts;
+    let script = scripts.engines().load_script(&scripts.control, text, Origin::Load).map_err(script_error)?;
+    call.reply.bulk(script.name.as_bytes());
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_>) -> Result<()> {
+    let engines = call.server.scripts.engines();
+    call.reply.array(call.args.left());
+    while let Some(sha) = call.args.next_word() {
+        call.reply.int(i64::from(engines.cache.find(sha).is_some()));
+    }
+    Ok(())
+}
+
+fn show(call: &mut Call<'_>) -> Result<()> {
+    let engines = call.server.scripts.engines();
+    let script = engines.cache.find(call.args.bytes()?).ok_or(Error::NoScript)?;
+    call.reply.bulk(&script.text);
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_>) -> Result<()> {
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => {}
+        (Some(mode), 0) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
+        _ => return Err(Error::other("SCRIPT FLUSH only support SYNC|ASYNC option")),
+    }
+    call.server.scripts.engines().flush_scripts();
+    call.reply.ok();
+    Ok(())
+}
+
+fn kill(call: &mut Call<'_>) -> Result<()> {
+    call.server.scripts.control.kill(false)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn debug(call: &mut Call<'_>) -> Result<()> {
+    let mode = call.args.bytes()?;
+    if is_word(mode, "NO") {
+        call.reply.ok();
+        Ok(())
+    } else if is_word(mode, "YES") || is_word(mode, "SYNC") {
+        Err(Error::other("SCRIPT DEBUG is not supported: scripts run to their end"))
+    } else {
+        Err(Error::other("Use SCRIPT DEBUG YES/SYNC/NO"))
+    }
+}

@@ -1,0 +1,393 @@
+//! ACL: the users and what they may do, shown and changed; and the notes about what they were refused.
+//!
+//! Rules and checks are in [`crate::acl`]; asking before a command is the gate's work (`dispatch`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracing::{debug, warn};
+
+use crate::acl::{Context, DEFAULT, Denial, Entry, Reason, Shown, User, has_blanks, to_hex, until_nul};
+use crate::client::outbox::END;
+use crate::client::registry::{ClientInfo, Topic};
+use crate::client::session::Session;
+use crate::config::Config;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::turn::find;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::resp::{Reply, Request, parse_int};
+use crate::spec::registry::{CATEGORIES, Registered, table};
+use crate::spec::{ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
+
+const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
+const ADMINISTRATION: Flags = PLAIN | ADMIN;
+const PER_USER: &str = "O(N). Where N is the number of configured users.";
+const RULES_COST: &str = "O(N). Where N is the number of rules provided.";
+const SHOW_COST: &str = "O(N). Where N is the number of password, command and pattern rules that the user has.";
+const CATEGORIES_COST: &str = "O(1) since the categories and commands are a fixed set.";
+
+/// How many entries ACL LOG shows unless told otherwise.
+const LOG_SHOWN: i64 = 10;
+/// The longest password that ACL GENPASS makes, in bits.
+const PASSWORD_BITS_MAX: i64 = 4096;
+/// The length of a password unless told otherwise, in bits.
+const PASSWORD_BITS: i64 = 256;
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS).help_since("6.0.0").docs(
+    "6.0.0",
+    "Depends on subcommand.",
+    "Holds the commands about users and what they may do.",
+)];
+
+#[rustfmt::skip] // one command, the same few lines
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("CAT", cat, PLAIN, Group::Server)
+        .args(&[string("categoryname").optional()])
+        .docs("6.0.0", CATEGORIES_COST, "Lists the categories of commands, or the commands in one."),
+    Command::new("DELUSER", delete_users, ADMINISTRATION, Group::Server)
+        .args(&[string("username").multiple()])
+        .docs("6.0.0", "O(1) amortized time considering the typical user.", "Removes users and disconnects them."),
+    Command::new("DRYRUN", dry_run, ADMINISTRATION, Group::Server)
+        .args(&[string("username"), string("command"), string("arg").optional().multiple()])
+        .docs("7.0.0", "O(1).", "Tells whether a user may call a command, without calling it."),
+    Command::new("GENPASS", generate_password, PLAIN, Group::Server)
+        .args(&[integer("bits").optional()])
+        .docs("6.0.0", "O(1)", "Makes up a password that nobody can guess."),
+    Command::new("GETUSER", get_user, ADMINISTRATION, Group::Server)
+        .args(&[string("username")])
+        .docs("6.0.0", SHOW_COST, "Shows the rules of a user."),
+    Command::new("LIST", list, ADMINISTRATION, Group::Server)
+        .docs("6.0.0", PER_USER, "Lists the users as lines of a file of users."),
+    Command::new("LOAD", load, ADMINISTRATION, Group::Server)
+        .docs("6.0.0", PER_USER, "Replaces the users by those of the file."),
+    Command::new("LOG", log, ADMINISTRATION, Group::Server)
+        .args(&[one_of("operation", &[integer("count"), token("reset", "RESET")]).optional()])
+        .docs("6.0.0", "O(N) with N being the number of entries shown.", "Tells what was refused of late."),
+    Command::new("SAVE", save, ADMINISTRATION, Group::Server)
+        .docs("6.0.0", PER_USER, "Writes the users to the file."),
+    Command::new("SETUSER", set_user, ADMINISTRATION, Group::Server)
+        .args(&[string("username"), RULES])
+        .docs("6.0.0", RULES_COST, "Creates a user, or changes one."),
+    Command::new("USERS", users, ADMINISTRATION, Group::Server)
+        .docs("6.0.0", PER_USER, "Lists the names of the users."),
+    Command::new("WHOAMI", who_am_i, PLAIN, Group::Server)
+        .docs("6.0.0", "O(1)", "Returns the name of the connection's user."),
+];
+
+const RULES: Arg = string("rule").optional().multiple();
+
+fn set_user(call: &mut Call<'_>) -> Result<()> {
+    let name = call.args.bytes()?;
+    if has_blanks(name) {
+        return Err(Error::other("Usernames can't contain spaces or null characters"));
+    }
+    let before = call.server.acl.user(name);
+    let rules: Vec<_> = call.args.request().args().skip(3).collect();
+    call.server.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
+    call.session.follow_users(&call.server.acl);
+    disconnect_listeners(call, &before.into_iter().zip(call.server.acl.user(name)).collect::<Vec<_>>());
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends the connections of clients that listen to what their user was allowed to listen to and is no more; the users are
+/// given before and after.
+fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
+    let by_name: HashMap<&[u8], _> = users.iter().map(|(before, after)| (&*after.name, (before, after))).collect();
+    let is_revoked = |topic, channel: &[u8], client: &ClientInfo| {
+        let Some(name) = client.user() else { return false };
+        let Some((before, after)) = by_name.get(&*name).filter(|(_, after)| after.is(&name)) else { return false };
+        let is_pattern = topic == Topic::Pattern;
+        before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
+    };
+    if !by_name.is_empty() && call.server.hub.has_subscribers() {
+        call.server.hub.listeners(is_revoked).iter().for_each(|client| client.mailbox.signal(END));
+    }
+}
+
+fn delete_users(call: &mut Call<'_>) -> Result<()> {
+    let names = || call.args.request().args().skip(2);
+    if names().any(|name| until_nul(name) == DEFAULT) {
+        return Err(Error::other("The 'default' user cannot be removed"));
+    }
+    let removed = call.server.acl.remove(names());
+    disconnect(call, &removed);
+    call.reply.int(removed.len() as i64);
+    Ok(())
+}
+
+/// Ends the connections of users that are gone; this client, if it is one of them, still gets its reply.
+fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
+    call.session.follow_users(&call.server.acl);
+    let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
+    for client in call.server.clients.all() {
+        let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
+        if is_gone && client.id != call.session.info.id {
+            client.mailbox.signal(END);
+        }
+    }
+}
+
+fn get_user(call: &mut Call<'_>) -> Result<()> {
+    let name = call.args.bytes()?;
+    let Some(user) = call.server.acl.user(name) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let reply = &mut call.reply;
+    reply.map(6);
+    reply.bulk(b"flags");
+    let flags = user.flags();
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"passwords");
+    let hashes = user.hashes();
+    reply.array(hashes.len());
+    hashes.for_each(|digits| reply.bulk(digits.as_bytes()));
+    let mut selectors = user.shown().into_iter();
+    if let Some(root) = selectors.next() {
+        show_selector(reply, &root);
+    }
+    reply.bulk(b"selectors");
+    reply.array(selectors.len());
+    for selector in selectors {
+        reply.map(3);
+        show_selector(reply, &selector);
+    }
+    Ok(())
+}
+
+fn show_selector(reply: &mut Reply<'_>, shown: &Shown) {
+    for (field, rules) in [("commands", &shown.commands), ("keys", &shown.keys), ("channels", &shown.channels)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(rules);
+    }
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let users = call.server.acl.users();
+    call.reply.array(users.len());
+    users.iter().for_each(|user| call.reply.bulk(&user.line()));
+    Ok(())
+}
+
+fn users(call: &mut Call<'_>) -> Result<()> {
+    let users = call.server.acl.users();
+    call.reply.array(users.len());
+    users.iter().for_each(|user| call.reply.bulk(&user.name));
+    Ok(())
+}
+
+fn who_am_i(call: &mut Call<'_>) -> Result<()> {
+    call.reply.bulk(&call.session.access.user().name);
+    Ok(())
+}
+
+fn load(call: &mut Call<'_>) -> Result<()> {
+    need_file(call)?;
+    let config = call.server.settings.current();
+    let loaded = call.server.acl.load(&config).map_err(Error::AclRefused)?;
+    disconnect(call, &loaded.gone);
+    disconnect_listeners(call, &loaded.kept);
+    call.reply.ok();
+    Ok(())
+}
+
+fn save(call: &mut Call<'_>) -> Result<()> {
+    need_file(call)?;
+    call.server.acl.save(&call.server.settings.current()).map_err(|error| {
+        warn!(cause = %error, "failed to write the file of users");
+        Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")
+    })?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn need_file(call: &Call<'_>) -> Result<()> {
+    match call.config.aclfile {
+        Some(_) => Ok(()),
+        None => Err(Error::NoAclFile),
+    }
+}
+
+fn cat(call: &mut Call<'_>) -> Result<()> {
+    let Some(category) = call.args.next_word() else {
+        call.reply.array(CATEGORIES.len());
+        CATEGORIES.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+        return Ok(());
+    };
+    need_no_more(call)?;
+    let known = CATEGORIES.iter().position(|name| is_word(category, name));
+    let known = known.ok_or_else(|| Error::UnknownCategory(category.to_vec()))?;
+    let members: Vec<_> = table().every().filter(|command| command.is_in(known)).collect();
+    call.reply.array(members.len());
+    members.iter().for_each(|command| call.reply.bulk(command.name.as_bytes()));
+    Ok(())
+}
+
+/// Refuses words behind the last one that a subcommand reads.
+fn need_no_more(call: &Call<'_>) -> Result<()> {
+    match call.args.left() {
+        0 => Ok(()),
+        _ => Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "ACL")),
+    }
+}
+
+fn generate_password(call: &mut Call<'_>) -> Result<()> {
+    let word = call.args.next_word();
+    need_no_more(call)?;
+    let bits = word.map_or(Some(PASSWORD_BITS), parse_int).ok_or(Error::NotInteger)?;
+    if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
+        return Err(Error::other(format!(
+            "ACL GENPASS argument must be the number of bits for the output password, a positive number up to \
+             {PASSWORD_BITS_MAX}"
+        )));
+    }
+    let digits = (bits as usize).div_ceil(4);
+    let mut random = vec![0; digits.div_ceil(2)];
+    getrandom::fill(&mut random).map_err(|error| Error::other(format!("no randomness to be had: {error}")))?;
+    call.reply.bulk(&to_hex(&random).as_bytes()[..digits]);
+    Ok(())
+}
+
+fn log(call: &mut Call<'_>) -> Result<()> {
+    let word = call.args.next_word();
+    need_no_more(call)?;
+    let mut log = call.server.acl.log.lock();
+    if word.is_some_and(|word| is_word(word, "RESET")) {
+        log.clear();
+        call.reply.ok();
+        return Ok(());
+    }
+    let count = word.map_or(Some(LOG_SHOWN), parse_int).ok_or(Error::NotInteger)?;
+    let shown = log.entries().take(usize::try_from(count).unwrap_or(0));
+    let now_ms = call.view.now().wall_ms();
+    call.reply.array(shown.len());
+    shown.for_each(|entry| show_entry(&mut call.reply, entry, now_ms));
+    Ok(())
+}
+
+fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
+    reply.map(10);
+    reply.bulk(b"count");
+    reply.int(entry.count as i64);
+    let texts = [
+        ("reason", entry.reason.name().as_bytes()),
+        ("context", entry.context.name().as_bytes()),
+        ("object", &entry.object),
+        ("username", &entry.user),
+    ];
+    for (field, text) in texts {
+        reply.bulk(field.as_bytes());
+        reply.bulk(text);
+    }
+    reply.bulk(b"age-seconds");
+    reply.double((now_ms - entry.wall_ms) as f64 / 1000.0);
+    reply.bulk(b"client-info");
+    reply.bulk(entry.client.as_bytes());
+    let numbers = [
+        ("entry-id", entry.id as i64),
+        ("timestamp-created", entry.created_ms),
+        ("timestamp-last-updated", entry.wall_ms),
+    ];
+    for (field, number) in numbers {
+        reply.bulk(field.as_bytes());
+        reply.int(number);
+    }
+}
+
+fn dry_run(call: &mut Call<'_>) -> Result<()> {
+    let name = call.args.bytes()?;
+    let user = call.server.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
+    let request = call.args.request().starting_at(3);
+    let command =
+        find(request, &call.config.special.renames).ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
+    if !command.accepts(request.len()) {
+        return Err(Error::WrongArity(command.name.as_str().into()));
+    }
+    let (what, kind) = match user.denial(command, request) {
+        None => {
+            call.reply.ok();
+            return Ok(());
+        }
+        Some(Denial::Command) => {
+            let text = format!("This user has no permissions to run the '{}' command", command.name);
+            call.reply.bulk(text.as_bytes());
+            return Ok(());
+        }
+        Some(Denial::Key(at)) => (request.arg(at), "key"),
+        Some(Denial::Channel(at)) => (request.arg(at), "channel"),
+    };
+    let end = format!("' {kind}");
+    let parts = [b"This user has no permissions to access the '", until_nul(what), end.as_bytes()];
+    call.reply.bulk(&parts.concat());
+    Ok(())
+}
+
+/// Notes that the gate has refused a request of a client.
+pub(crate) fn note_denial(
+    server: &Namespace,
+    config: &Config,
+    session: &Session,
+    refused: (&'static Registered, Request<'_>),
+    denial: Denial,
+) {
+    let context = if session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
+    session.info.set_last_command(refused.0);
+    note_request(server, config, session, refused, denial, context);
+}
+
+/// Notes that EXEC has refused a command that was queued.
+pub(crate) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+    call.session.show_command();
+    note_request(call.server, call.config, call.session, refused, denial, Context::Multi);
+}
+
+/// Notes that a script may not call a command.
+#[cfg(feature = "lua")]
+pub(crate) fn note_denial_in_script(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+    call.session.show_command();
+    note_request(call.server, call.config, call.session, refused, denial, Context::Lua);
+}
+
+fn note_request(
+    server: &Namespace,
+    config: &Config,
+    session: &Session,
+    (command, request): (&'static Registered, Request<'_>),
+    denial: Denial,
+    context: Context,
+) {
+    let (reason, object) = match denial {
+        Denial::Command => (Reason::Command, command.name.as_bytes()),
+        Denial::Key(at) => (Reason::Key, request.arg(at)),
+        Denial::Channel(at) => (Reason::Channel, request.arg(at)),
+    };
+    note(server, config, session, (reason, context), object, &session.access.user().name);
+}
+
+/// Notes that AUTH or HELLO has refused a name or a password.
+pub(crate) fn note_failed_login(call: &Call<'_>, user: &[u8]) {
+    call.session.show_command();
+    let context = if call.is_inside_exec() { Context::Multi } else { Context::TopLevel };
+    let object = call.args.request().name();
+    debug!("Authentication failed for a client at {}", call.session.info.addr);
+    note(call.server, call.config, call.session, (Reason::Auth, context), object, user);
+}
+
+fn note(server: &Namespace, config: &Config, session: &Session, why: (Reason, Context), object: &[u8], user: &[u8]) {
+    let counter = match why.0 {
+        Reason::Command => &server.stats.acl_denied_command,
+        Reason::Key => &server.stats.acl_denied_key,
+        Reason::Channel => &server.stats.acl_denied_channel,
+        Reason::Auth => &server.stats.acl_denied_auth,
+    };
+    counter.fetch_add(1, Relaxed);
+    let now = server.clock.now();
+    let entry = Entry::new(why, object, user, now.wall_ms(), session.info.line(now, 0));
+    server.acl.log.lock().note(entry, config.acllog_max_len);
+}

@@ -1,0 +1,84 @@
+//! DEBUG DIGEST: a signature of the data, the same as Redis computes, so that two servers can be compared.
+//!
+//! A digest is twenty bytes that start at zero. To *add* bytes is to XOR their SHA-1 into it, which does not depend on the
+//! order; to *mix* them is to add them and then to replace the digest by its own SHA-1, which does.
+
+use sha1::{Digest as _, Sha1};
+
+use crate::dispatch::Call;
+use crate::error::Result;
+use crate::store::View;
+
+/// What Redis calls the type of strings.
+const STRING: [u8; 4] = 0u32.to_be_bytes();
+
+#[derive(Default)]
+struct Digest([u8; 20]);
+
+impl Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.iter_mut().zip(Sha1::digest(bytes)).for_each(|(byte, other)| *byte ^= other);
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        self.add(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    /// Mixes a value, and notes whether it has a time to live.
+    fn value(&mut self, value: &[u8], is_timed: bool) {
+        self.mix(&STRING);
+        self.mix(value);
+        if is_timed {
+            self.add(b"!!expire!!");
+        }
+    }
+
+    fn hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Replies with the digest of all databases.
+pub(crate) fn all(call: &mut Call<'_>) -> Result<()> {
+    let mut sum = Digest::default();
+    for db in 0..call.config.databases {
+        let mut view = call.view.whole_again(db as usize);
+        if view.key_count() > 0 {
+            sum.mix(&db.to_be_bytes());
+            add_keys(&mut sum, &mut view);
+        }
+    }
+    call.reply.simple(&sum.hex());
+    Ok(())
+}
+
+fn add_keys(sum: &mut Digest, view: &mut View<'_>) {
+    let mut cursor = 0;
+    loop {
+        cursor = view.scan(cursor, |entry| {
+            let mut digest = Digest::default();
+            digest.mix(entry.key());
+            digest.value(entry.as_text().map_or(&b""[..], |text| text.as_slice()), entry.deadline().is_some());
+            sum.add(&digest.0);
+        });
+        if cursor == 0 {
+            return;
+        }
+    }
+}
+
+/// Replies with the digest of each value.
+pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
+    call.reply.array(call.args.left());
+    while let Some(name) = call.args.next_word() {
+        let key = call.server.store.key(name);
+        let is_timed = call.view.deadline(key).flatten().is_some();
+        let mut digest = Digest::default();
+        if let Some(text) = call.view.string(key)? {
+            digest.value(text.as_slice(), is_timed);
+        }
+        call.reply.simple(&digest.hex());
+    }
+    Ok(())
+}

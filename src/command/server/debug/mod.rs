@@ -1,0 +1,348 @@
+//! DEBUG: what tests of servers and clients need and nobody else should have, unless `enable-debug-command` allows it.
+//!
+//! Subcommands that prepare a part of Redis that does not exist here are accepted where their effect would not be seen,
+//! and refused where it would.
+
+mod digest;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tracing::{error, warn};
+
+use crate::client::registry::ClientInfo;
+use crate::client::session::Session;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::{Protocol, parse_int};
+use crate::runtime::panics::Site;
+use crate::spec::{ADMIN, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, Registered, STALE};
+use crate::store::{Event, Shard, Ttl, usage};
+use crate::time::clock::Deadline;
+
+/// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
+pub const COMMANDS: &[Command] =
+    &[Command::new("DEBUG", debug, ADMIN | NO_SCRIPT | LOADING | STALE | EXCLUSIVE, Group::Server)
+        .arity(-2)
+        .internal()
+        .docs("1.0.0", "Depends on subcommand.", "Holds the commands for debugging.")];
+
+/// Carries out a subcommand; the arguments stand behind its word.
+type Subcommand = fn(&mut Call<'_>) -> Result<()>;
+
+/// The subcommands: word, least and greatest number of arguments, and what they do.
+#[rustfmt::skip] // a table
+const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
+    ("AOF-FLUSH-SLEEP", 1, 1, accept),
+    ("ASSERT", 0, usize::MAX, |call| die(call, "assertion failed")),
+    ("CHANGE-REPL-ID", 0, 0, change_replication_id),
+    ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
+    ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| crate::command::server::rewrite_config(call, true)),
+    ("DICT-RESIZING", 1, 1, accept),
+    ("DIGEST", 0, 0, digest::all),
+    ("DIGEST-VALUE", 0, usize::MAX, digest::values),
+    ("DROP-CLUSTER-PACKET-FILTER", 1, 1, accept),
+    ("ERROR", 1, 1, reply_error),
+    ("HELP", 0, 0, help),
+    ("HTSTATS", 1, 1, table_statistics),
+    ("HTSTATS-KEY", 1, 1, |call| refuse_key(call, "The value stored at the specified key is not represented using an hash table")),
+    ("INJECT-PANIC", 1, 1, inject_panic),
+    ("LEAK", 1, 1, accept),
+    ("LISTPACK", 1, 1, |call| refuse_key(call, "Not a listpack encoded object.")),
+    ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
+    ("LOG", 1, 1, log),
+    ("OBJECT", 1, 2, object),
+    ("OOM", 0, usize::MAX, |call| die(call, "out of memory")),
+    ("PANIC", 0, usize::MAX, |call| die(call, "panic")),
+    ("PAUSE-CRON", 1, 1, accept),
+    ("POPULATE", 1, 3, populate),
+    ("PROTOCOL", 1, 1, protocol),
+    ("QUICKLIST", 1, 2, |call| refuse_key(call, "Not a quicklist encoded object.")),
+    ("QUICKLIST-PACKED-THRESHOLD", 1, 1, packed_threshold),
+    ("RELOAD", 0, usize::MAX, reload),
+    ("REPLICATE", 1, usize::MAX, accept),
+    ("REPLYBUFFER", 2, 2, reply_buffer),
+    ("SEGFAULT", 0, usize::MAX, |call| die(call, "crashed by signal: 11")),
+    ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
+    ("SET-DISABLE-DENY-SCRIPTS", 1, 1, let_scripts_debug),
+    ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, accept),
+    ("SLEEP", 1, 1, sleep),
+    ("STRUCTSIZE", 0, 0, structure_sizes),
+    ("STRINGMATCH-TEST", 0, 0, |call| { call.reply.simple("Apparently Redis did not crash: test passed"); Ok(()) }),
+];
+
+fn debug(call: &mut Call<'_>) -> Result<()> {
+    call.check_allowed("DEBUG", call.config.enable_debug_command)?;
+    let (word, left) = (call.args.bytes()?, call.args.left());
+    let found =
+        SUBCOMMANDS.iter().find(|(name, least, most, _)| is_word(word, name) && (*least..=*most).contains(&left));
+    match found {
+        Some((_, _, _, subcommand)) => subcommand(call),
+        None => Err(Error::SubcommandSyntax(word.to_vec(), "DEBUG")),
+    }
+}
+
+/// Accepts what changes nothing that could be seen.
+fn accept(call: &mut Call<'_>) -> Result<()> {
+    call.reply.ok();
+    Ok(())
+}
+
+/// Holds everybody up. What is no number of seconds counts as none, as for C's `strtod`.
+fn sleep(call: &mut Call<'_>) -> Result<()> {
+    let seconds = leading_number(call.args.bytes()?).max(0.0);
+    if let Ok(time) = Duration::try_from_secs_f64(seconds) {
+        call.server.clock.pass(time);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Reads the number that a word begins with, or 0.
+fn leading_number(word: &[u8]) -> f64 {
+    let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.".contains(byte);
+    let text: String = word.iter().take_while(is_part).copied().map(char::from).collect();
+    text.parse().unwrap_or(0.0)
+}
+
+/// Causes a panic: in this call, or in a task of the server the next time that it has something to do.
+fn inject_panic(call: &mut Call<'_>) -> Result<()> {
+    let place = call.args.bytes()?;
+    let sites = [("SWEEP", Site::Sweep), ("HOUSEKEEPING", Site::Housekeeping), ("ACCEPT", Site::Accept)];
+    if is_word(place, "HANDLER") {
+        panic!("injected by DEBUG INJECT-PANIC");
+    }
+    let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
+    call.server.panics.inject(site);
+    call.server.sweep_wanted.notify_one();
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
+    let is_on = leading_number(call.args.bytes()?) != 0.0;
+    call.server.set_sweeping(is_on);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lets scripts call DEBUG; in Redis, everything.
+fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
+    let is_on = leading_number(call.args.bytes()?) != 0.0;
+    call.server.may_scripts_debug.store(is_on, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lists the subcommands: how many arguments they take at least, and whether they take more.
+fn help(call: &mut Call<'_>) -> Result<()> {
+    let shown = |(name, least, most, _): &(&str, usize, usize, Subcommand)| {
+        let optional = if most > least { " [<arg> ...]" } else { "" };
+        format!("{name}{}{optional}", " <arg>".repeat(*least))
+    };
+    call.reply.array(SUBCOMMANDS.len() + 1);
+    call.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    SUBCOMMANDS.iter().for_each(|subcommand| call.reply.simple(&shown(subcommand)));
+    Ok(())
+}
+
+fn log(call: &mut Call<'_>) -> Result<()> {
+    let text = call.args.bytes()?;
+    warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
+    call.reply.ok();
+    Ok(())
+}
+
+/// Replies with a made-up error, which nobody counts.
+fn reply_error(call: &mut Call<'_>) -> Result<()> {
+    let line = call.args.bytes()?;
+    call.reply.error(line);
+    Ok(())
+}
+
+fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
+    call.server.change_replication_id();
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends the process as a crash would, which is what is tested.
+fn die(_: &mut Call<'_>, reason: &str) -> Result<()> {
+    error!("DEBUG asked for it: {reason}");
+    std::process::abort()
+}
+
+/// Saving and loading again would change nothing that a client sees, so it is enough to say that it was done. What is on
+/// disk cannot be loaded, because nothing is.
+fn reload(call: &mut Call<'_>) -> Result<()> {
+    let mut saves = true;
+    while let Some(option) = call.args.next_word() {
+        match option {
+            option if is_word(option, "NOSAVE") => saves = false,
+            option if is_word(option, "MERGE") || is_word(option, "NOFLUSH") => {}
+            _ => return Err(Error::other("DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")),
+        }
+    }
+    if !saves {
+        return Err(Error::other("Error trying to load the RDB dump"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Creates keys `<prefix>:0` and so on, but for those that are there; a value has its number, and a length if one is given.
+fn populate(call: &mut Call<'_>) -> Result<()> {
+    let count = positive(call.args.bytes()?)?;
+    let prefix = call.args.next_word().unwrap_or(b"key");
+    let len = call.args.next_word().map(positive).transpose()?.unwrap_or(0);
+    if len > call.bulk_len_max() {
+        return Err(Error::StringTooLong);
+    }
+    for number in 0..count {
+        let name = [prefix, format!(":{number}").as_bytes()].concat();
+        let key = call.server.store.key(&name);
+        if !call.view.exists(key) {
+            let mut value = format!("value:{number}").into_bytes();
+            if len > 0 {
+                value.resize(len, 0);
+            }
+            call.view.set(key, &value, Ttl::Clear, Event::Untold);
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn positive(word: &[u8]) -> Result<usize> {
+    parse_int(word).and_then(|number| usize::try_from(number).ok()).ok_or(Error::NotPositive)
+}
+
+/// Replies with a value of each type of the protocol, for tests of clients.
+#[expect(clippy::approx_constant, reason = "it is this number that Redis replies with, and not pi")]
+fn protocol(call: &mut Call<'_>) -> Result<()> {
+    let is_resp3 = call.reply.protocol() == Protocol::Resp3;
+    let (word, reply) = (call.args.bytes()?, &mut call.reply);
+    match word.to_ascii_lowercase().as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.int(12345),
+        b"double" => reply.double(3.141),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.int(number);
+                reply.bool(number == 1);
+            }
+        }
+        b"attrib" => {
+            if is_resp3 {
+                reply.raw(b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n");
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if !is_resp3 => return Err(Error::other("RESP2 is not supported by this command")),
+        b"push" => {
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.int(42);
+            reply.bulk(b"Some real reply following the push reply");
+        }
+        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        b"true" => reply.bool(true),
+        b"false" => reply.bool(false),
+        _ => return Err(Error::other(PROTOCOL_TYPES)),
+    }
+    Ok(())
+}
+
+const PROTOCOL_TYPES: &str = "Wrong protocol type name. Please use one of the following: \
+    string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
+
+fn packed_threshold(call: &mut Call<'_>) -> Result<()> {
+    const MOST: u64 = 4 << 30;
+    let bytes = crate::config::parse_memory(call.args.bytes()?);
+    if bytes.is_none_or(|bytes| bytes > MOST) {
+        return Err(Error::other("argument must be a memory value bigger than 1 and smaller than 4gb"));
+    }
+    accept(call)
+}
+
+fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
+    let (topic, value) = (call.args.bytes()?, call.args.bytes()?);
+    if is_word(topic, "PEAK-RESET-TIME") {
+        if !is_word(value, "NEVER") && !is_word(value, "RESET") {
+            parse_int(value).ok_or(Error::NotInteger)?;
+        }
+    } else if !is_word(topic, "RESIZING") {
+        return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "DEBUG"));
+    }
+    accept(call)
+}
+
+/// Refuses a key whose value is none of the kinds asked for: all are strings.
+fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
+    let name = call.args.bytes()?;
+    match call.view.exists(call.server.store.key(name)) {
+        true => Err(Error::other(text)),
+        false => Err(Error::NoSuchKey),
+    }
+}
+
+/// Tells how many bytes the structures take that there is one of for each key, client and so on.
+fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
+    let sizes = [
+        ("bits", usize::BITS as usize),
+        ("client", size_of::<ClientInfo>()),
+        ("session", size_of::<Session>()),
+        ("shard", size_of::<Shard>()),
+        ("deadline", size_of::<Deadline>()),
+        ("command", size_of::<Registered>()),
+    ];
+    let text: Vec<String> = sizes.iter().map(|(name, bytes)| format!("{name}:{bytes}")).collect();
+    call.reply.bulk(text.join(" ").as_bytes());
+    Ok(())
+}
+
+/// Tells what Redis would of a value, even of one whose time is over, as long as it was not removed. The address is none,
+/// and the length is that of a value that was not compressed.
+fn object(call: &mut Call<'_>) -> Result<()> {
+    let name = call.args.bytes()?;
+    let key = call.server.store.key(name);
+    let (form, text, usage) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
+    let idle_s = if call.server.store.pressure().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
+    let lru = usage::second(usage);
+    let (encoding, len) = crate::command::keys::object::encoding_and_length(form, &text);
+    let line = format!(
+        "Value at:{:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{lru} lru_seconds_idle:{idle_s}",
+        key.hash >> 16
+    );
+    call.reply.simple(&line);
+    Ok(())
+}
+
+fn table_statistics(call: &mut Call<'_>) -> Result<()> {
+    let db = parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
+    let db = usize::try_from(db).ok().filter(|db| *db < call.config.databases as usize);
+    let db = db.ok_or(Error::other("Out of range database"))?;
+    let totals = call.view.whole_again(db).totals();
+    let mut text = String::new();
+    for (title, count) in [("Dictionary", totals.keys), ("Expires", totals.timed)] {
+        text.push_str(&format!("[{title} HT]\nHash table 0 stats (main hash table):\n"));
+        text.push_str(&match count {
+            0 => "No stats available for empty dictionaries\n".to_owned(),
+            count => format!(" number of elements: {count}\n"),
+        });
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}

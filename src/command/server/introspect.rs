@@ -1,0 +1,383 @@
+//! COMMAND and its subcommands, all computed from the declarations.
+
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::turn::find;
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::resp::Reply;
+use crate::spec::registry::{CATEGORIES, KeySpec, Registered};
+use crate::spec::{
+    Arg, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of, pattern,
+    string,
+};
+
+const PLAIN: Flags = LOADING | STALE;
+const TIPS: &[&str] = &["nondeterministic_output_order"];
+const NAMES: &[Arg] = &[string("command-name").optional().multiple()];
+const FILTER: &[Arg] = &[one_of(
+    "filterby",
+    &[string("module-name").token("MODULE"), string("category").token("ACLCAT"), pattern("pattern").token("PATTERN")],
+)
+.token("FILTERBY")
+.optional()];
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
+    .categories(&["connection"])
+    .tips(TIPS)
+    .arity(-1)
+    .docs("2.8.13", "O(N) where N is the total number of Redis commands", "Describes every command.")
+    .subcommands(&[
+        Command::new("COUNT", count, PLAIN, Group::Server).categories(&["connection"]).docs(
+            "2.8.13",
+            "O(1)",
+            "Returns the number of commands.",
+        ),
+        Command::new("DOCS", docs, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
+            "7.0.0",
+            "O(N) where N is the number of commands to look up",
+            "Documents commands.",
+        ),
+        Command::new("GETKEYS", get_keys, PLAIN, Group::Server).arity(-4).categories(&["connection"]).docs(
+            "2.8.13",
+            "O(N) where N is the number of arguments to the command",
+            "Tells which words of a call are keys.",
+        ),
+        Command::new("GETKEYSANDFLAGS", get_keys_and_flags, PLAIN, Group::Server)
+            .arity(-4)
+            .categories(&["connection"])
+            .docs(
+                "7.0.0",
+                "O(N) where N is the number of arguments to the command",
+                "Tells which words of a call are keys, and what is done with each.",
+            ),
+        Command::new("INFO", info, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
+            "2.8.13",
+            "O(N) where N is the number of commands to look up",
+            "Describes the commands named.",
+        ),
+        Command::new("LIST", list, PLAIN, Group::Server).args(FILTER).categories(&["connection"]).tips(TIPS).docs(
+            "7.0.0",
+            "O(N) where N is the total number of Redis commands",
+            "Lists the names of commands.",
+        ),
+    ])];
+
+fn command(call: &mut Call<'_>) -> Result<()> {
+    let commands: Vec<&Registered> = call.config.special.renames.all().collect();
+    call.reply.array(commands.len());
+    commands.iter().for_each(|command| describe(&mut call.reply, command));
+    Ok(())
+}
+
+fn count(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.config.special.renames.all().count() as i64);
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() == 0 {
+        return command(call);
+    }
+    call.reply.array(call.args.left());
+    while let Some(name) = call.args.next_word() {
+        match call.config.special.renames.find_full(name) {
+            Some(command) => describe(&mut call.reply, command),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn docs(call: &mut Call<'_>) -> Result<()> {
+    let renames = &call.config.special.renames;
+    let commands: Vec<&Registered> = match call.args.left() {
+        0 => renames.all().collect(),
+        _ => call.args.request().args().skip(2).filter_map(|name| renames.find_full(name)).collect(),
+    };
+    call.reply.map(commands.len());
+    for command in commands {
+        call.reply.bulk(command.name.as_bytes());
+        document(&mut call.reply, command);
+    }
+    Ok(())
+}
+
+fn get_keys(call: &mut Call<'_>) -> Result<()> {
+    reply_keys(call, false)
+}
+
+fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
+    reply_keys(call, true)
+}
+
+/// Finds the keys of the call that follows the subcommand's name.
+fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
+    let request = call.args.request().skip(2);
+    let command = find(request, &call.config.special.renames).ok_or(Error::other("Invalid command specified"))?;
+    if command.keys.is_empty() && command.command.key_search.is_none() {
+        return Err(Error::other("The command has no key arguments"));
+    }
+    if !command.accepts(request.len()) {
+        return Err(Error::other("Invalid number of arguments specified for command"));
+    }
+    let keys: Vec<_> = command.keys_of(request).collect();
+    let is_lacking = keys.is_empty() && command.command.flags & NO_MANDATORY_KEYS == 0;
+    let has_places = command.command.key_search.is_none();
+    let is_missing = |spec: &KeySpec| !spec.unplaced && spec.positions(request.len()).next().is_none();
+    if is_lacking || has_places && command.keys.iter().any(is_missing) {
+        return Err(Error::other("Invalid arguments specified for command"));
+    }
+    call.reply.array(keys.len());
+    for (position, flags) in keys {
+        if with_flags {
+            call.reply.array(2);
+        }
+        call.reply.bulk(request.arg(position));
+        if with_flags {
+            words(&mut call.reply, &names_of(flags, KEY_FLAG_NAMES));
+        }
+    }
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let names = match (call.args.next_word(), call.args.left()) {
+        (None, _) => matching(call, |_| true),
+        (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
+            let (filter, value) = (call.args.bytes()?, call.args.bytes()?);
+            if is_word(filter, "MODULE") {
+                Vec::new() // there are no modules
+            } else if is_word(filter, "ACLCAT") {
+                in_category(call, value)
+            } else if is_word(filter, "PATTERN") {
+                matching(call, |command| glob::matches(value, command.name.as_bytes(), true))
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        _ => return Err(Error::Syntax),
+    };
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
+    match CATEGORIES.iter().find(|name| is_word(category, name)) {
+        None => Vec::new(),
+        Some(name) => matching(call, |command| command.categories().contains(&format!("@{name}"))),
+    }
+}
+
+/// Returns the names of the commands and subcommands that fulfil a condition.
+fn matching(call: &Call<'_>, fits: impl Fn(&Registered) -> bool) -> Vec<&'static str> {
+    let every = call.config.special.renames.all().flat_map(Registered::with_subcommands);
+    every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
+}
+
+/// Writes a command as COMMAND INFO shows it.
+fn describe(reply: &mut Reply<'_>, command: &Registered) {
+    let (first, last, step) = key_range(&command.keys);
+    reply.array(10);
+    reply.bulk(command.name.as_bytes());
+    reply.int(i64::from(command.arity));
+    words(reply, &names_of(command.command.flags, FLAG_NAMES));
+    reply.int(first);
+    reply.int(last);
+    reply.int(step);
+    words(reply, &command.categories());
+    reply.set(command.command.tips.len());
+    command.command.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(command.keys.len());
+    command.keys.iter().for_each(|spec| describe_keys(reply, spec));
+    reply.set(command.subcommands.len());
+    command.subcommands.iter().for_each(|sub| describe(reply, sub));
+}
+
+/// Sums up key specs as the old form does: first key, last key, step.
+fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
+    let fixed = || specs.iter().filter(|spec| !spec.counted && spec.keyword.is_none() && !spec.unplaced);
+    let (Some(first), Some(last)) = (fixed().next(), fixed().next_back()) else { return (0, 0, 0) };
+    let last_key = if last.last < 0 { i64::from(last.last) } else { last.first as i64 + i64::from(last.last) };
+    (first.first as i64, last_key, first.step as i64)
+}
+
+fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec) {
+    reply.map(3 + usize::from(spec.notes.is_some()));
+    if let Some(notes) = spec.notes {
+        reply.bulk(b"notes");
+        reply.bulk(notes.as_bytes());
+    }
+    reply.bulk(b"flags");
+    words(reply, &names_of(spec.flags, KEY_FLAG_NAMES));
+    reply.bulk(b"begin_search");
+    match spec.keyword {
+        _ if spec.unplaced => search(reply, "unknown", &[]),
+        None => search(reply, "index", &[("index", spec.first as i64)]),
+        Some(keyword) => search_word(reply, keyword),
+    }
+    reply.bulk(b"find_keys");
+    if spec.unplaced {
+        return search(reply, "unknown", &[]);
+    }
+    if spec.counted {
+        return search(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step as i64)]);
+    }
+    let range = [("lastkey", i64::from(spec.last)), ("keystep", spec.step as i64), ("limit", 0)];
+    search(reply, "range", &range);
+}
+
+fn search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.int(*number);
+    }
+}
+
+/// Says that keys begin behind the last place but one where a word stands.
+fn search_word(reply: &mut Reply<'_>, keyword: &str) {
+    reply.map(2);
+    text_field(reply, "type", "keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    text_field(reply, "keyword", keyword);
+    reply.bulk(b"startfrom");
+    reply.int(-2);
+}
+
+fn names_of(flags: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {
+    names.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect()
+}
+
+/// Writes a set of simple strings.
+fn words<W: AsRef<str>>(reply: &mut Reply<'_>, words: &[W]) {
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word.as_ref()));
+}
+
+/// Returns the names of the flags that are set.
+fn set_names(flags: &[(bool, &'static str)]) -> Vec<&'static str> {
+    flags.iter().filter_map(|(is_set, name)| is_set.then_some(*name)).collect()
+}
+
+fn text_field(reply: &mut Reply<'_>, name: &str, value: &str) {
+    reply.bulk(name.as_bytes());
+    reply.bulk(value.as_bytes());
+}
+
+/// Writes a command as COMMAND DOCS shows it.
+fn document(reply: &mut Reply<'_>, registered: &Registered) {
+    let command = registered.command;
+    let fields = 3
+        + usize::from(!command.complexity.is_empty())
+        + usize::from(command.deprecated.is_some() || command.internal)
+        + 2 * usize::from(command.deprecated.is_some())
+        + usize::from(!command.args.is_empty())
+        + usize::from(!command.subcommands.is_empty());
+    reply.map(fields);
+    text_field(reply, "summary", command.summary);
+    text_field(reply, "since", command.since);
+    text_field(reply, "group", command.group.name());
+    if !command.complexity.is_empty() {
+        text_field(reply, "complexity", command.complexity);
+    }
+    let flags = [(command.deprecated.is_some(), "deprecated"), (command.internal, "syscmd")];
+    if flags.iter().any(|(is_set, _)| *is_set) {
+        reply.bulk(b"doc_flags");
+        words(reply, &set_names(&flags));
+    }
+    if let Some((since, instead)) = command.deprecated {
+        text_field(reply, "deprecated_since", since);
+        text_field(reply, "replaced_by", instead);
+    }
+    if !command.args.is_empty() {
+        reply.bulk(b"arguments");
+        document_args(reply, command.args, &mut KeyCounter::new(registered));
+    }
+    if !registered.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(registered.subcommands.len());
+        for sub in &registered.subcommands {
+            reply.bulk(sub.name.as_bytes());
+            document(reply, sub);
+        }
+    }
+}
+
+/// Tells to which key spec each key argument, in turn, belongs.
+struct KeyCounter<'a> {
+    registered: &'a Registered,
+    keys_seen: usize,
+}
+
+impl<'a> KeyCounter<'a> {
+    fn new(registered: &'a Registered) -> Self {
+        KeyCounter { registered, keys_seen: 0 }
+    }
+
+    fn index_of(&mut self, arg: &Arg) -> i64 {
+        if arg.unplaced.is_some() {
+            let found = self.registered.keys.iter().position(|spec| spec.unplaced && spec.notes == arg.key_notes);
+            return found.unwrap_or(0) as i64;
+        }
+        let position = self.registered.keys.first().map_or(0, |spec| spec.first) + self.keys_seen;
+        self.keys_seen += 1;
+        let specs = &self.registered.keys;
+        let found = specs
+            .iter()
+            .position(|spec| spec.first <= position && (spec.last < 0 || position <= spec.first + spec.last as usize));
+        found.unwrap_or(0) as i64
+    }
+}
+
+fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>) {
+    reply.array(args.len());
+    for arg in args {
+        let flags = set_names(&[
+            (arg.optional, "optional"),
+            (arg.multiple, "multiple"),
+            (arg.multiple_token, "multiple_token"),
+        ]);
+        let (kind, parts) = match arg.kind {
+            Kind::Key(_) => ("key", None),
+            Kind::String | Kind::Channel | Kind::ShardChannel => ("string", None),
+            Kind::Integer => ("integer", None),
+            Kind::Double => ("double", None),
+            Kind::UnixTime => ("unix-time", None),
+            Kind::Pattern | Kind::ChannelPattern => ("pattern", None),
+            Kind::Token => ("pure-token", None),
+            Kind::OneOf(parts) => ("oneof", Some(parts)),
+            Kind::Block(parts) => ("block", Some(parts)),
+        };
+        let is_key = kind == "key" || arg.unplaced.is_some();
+        let optional_fields = [is_key, arg.token.is_some(), arg.since.is_some(), !flags.is_empty(), parts.is_some()];
+        reply.map(2 + optional_fields.into_iter().filter(|is_there| *is_there).count());
+        text_field(reply, "name", arg.name);
+        text_field(reply, "type", kind);
+        if is_key {
+            reply.bulk(b"key_spec_index");
+            reply.int(keys.index_of(arg));
+        }
+        if let Some(token) = arg.token {
+            text_field(reply, "token", token);
+        }
+        if let Some(since) = arg.since {
+            text_field(reply, "since", since);
+        }
+        if !flags.is_empty() {
+            reply.bulk(b"flags");
+            words(reply, &flags);
+        }
+        if let Some(parts) = parts {
+            reply.bulk(b"arguments");
+            document_args(reply, parts, keys);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! LATENCY: what took long, and when; how long each command takes.
+
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::observe::histogram::Counts;
+use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
+use crate::spec::registry::table;
+use crate::spec::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, Registered, STALE, string};
+
+const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
+const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::container("LATENCY", Group::Server, &[
+        Command::new("DOCTOR", doctor, FLAGS, Group::Server).tips(REPORT_TIPS)
+            .docs("2.8.13", "O(1)", "Says in words what took long."),
+        Command::new("GRAPH", graph, FLAGS, Group::Server).args(&[string("event")]).tips(REPORT_TIPS)
+            .docs("2.8.13", "O(1)", "Draws how long an event took over time."),
+        Command::new("HISTOGRAM", histogram, FLAGS, Group::Server)
+            .args(&[string("command").optional().multiple()]).tips(REPORT_TIPS)
+            .docs("7.0.0", "O(N) where N is the number of commands with latency information being retrieved.", "Tells how many calls of commands took how long."),
+        Command::new("HISTORY", history, FLAGS, Group::Server).args(&[string("event")]).tips(REPORT_TIPS)
+            .docs("2.8.13", "O(1)", "Tells how long an event took, and when."),
+        Command::new("LATEST", latest, FLAGS, Group::Server).tips(REPORT_TIPS)
+            .docs("2.8.13", "O(1)", "Tells how long every event took the last time."),
+        Command::new("RESET", reset, FLAGS, Group::Server)
+            .args(&[string("event").optional().multiple()])
+            .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+            .docs("2.8.13", "O(1)", "Forgets what took long."),
+    ])
+    .help_since("2.8.13")
+    .docs("2.8.13", "Depends on subcommand.", "Holds the commands about what takes long."),
+];
+
+fn latest(call: &mut Call<'_>) -> Result<()> {
+    let events = call.server.observed.latency.all();
+    call.reply.array(events.len());
+    for (event, series) in events {
+        let last = series.samples.last();
+        call.reply.array(4);
+        call.reply.bulk(event.as_bytes());
+        call.reply.int(last.map_or(0, |sample| sample.unix_s));
+        call.reply.int(last.map_or(0, |sample| sample.latency_ms as i64));
+        call.reply.int(series.max_ms as i64);
+    }
+    Ok(())
+}
+
+fn history(call: &mut Call<'_>) -> Result<()> {
+    let series = call.server.observed.latency.series(call.args.bytes()?);
+    let samples = series.map(|(_, series)| series.samples).unwrap_or_default();
+    call.reply.array(samples.len());
+    for sample in samples {
+        call.reply.array(2);
+        call.reply.int(sample.unix_s);
+        call.reply.int(sample.latency_ms as i64);
+    }
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_>) -> Result<()> {
+    let events = &call.server.observed.latency;
+    let mut count = 0;
+    if call.args.left() == 0 {
+        count = events.clear(None);
+    }
+    while let Some(event) = call.args.next_word() {
+        count += events.clear(Some(event));
+    }
+    call.reply.int(count as i64);
+    Ok(())
+}
+
+/// Replies with the histograms of the commands named, their subcommands included, or of all; a name that is none is
+/// passed over.
+fn histogram(call: &mut Call<'_>) -> Result<()> {
+    let mut commands: Vec<&Registered> = Vec::new();
+    if call.args.left() == 0 {
+        commands.extend(table().every());
+    }
+    while let Some(name) = call.args.next_word() {
+        if let Some(command) = call.config.special.renames.find_full(name) {
+            commands.push(command);
+            commands.extend(&command.subcommands);
+        }
+    }
+    let meters = &call.server.observed.meters;
+    let tracked = commands.into_iter().filter_map(|command| Some((command, meters.durations(command)?)));
+    let tracked: Vec<(&Registered, Counts)> = tracked.collect();
+    call.reply.map(tracked.len());
+    for (command, durations) in tracked {
+        let steps = durations.steps();
+        call.reply.bulk(command.name.as_bytes());
+        call.reply.map(2);
+        call.reply.bulk(b"calls");
+        call.reply.int(durations.total() as i64);
+        call.reply.bulk(b"histogram_usec");
+        call.reply.map(steps.len());
+        for (ns, count) in steps {
+            call.reply.int((ns / 1000) as i64);
+            call.reply.int(count as i64);
+        }
+    }
+    Ok(())
+}
+
+/// How wide a graph is, in characters.
+const COLUMNS: usize = 80;
+/// How high the curve of a graph is, in lines.
+const ROWS: u64 = 4;
+
+fn graph(call: &mut Call<'_>) -> Result<()> {
+    let event = call.args.bytes()?;
+    let Some((name, series)) = call.server.observed.latency.series(event) else {
+        let text = [b"No samples available for event '", event, b"'"].concat();
+        return Err(Error::other(String::from_utf8_lossy(&text).into_owned()));
+    };
+    let (low, high) = series.range_ms();
+    let mut text = format!(
+        "{name} - high {high} ms, low {low} ms (all time high {} ms)\n{}\n",
+        series.max_ms,
+        "-".repeat(COLUMNS)
+    );
+    let now_s = call.server.clock.wall_us().div_euclid(1_000_000);
+    for portion in series.samples.chunks(COLUMNS) {
+        let columns = portion.iter().map(|sample| (sample.latency_ms - low, age(now_s - sample.unix_s)));
+        draw(&mut text, &columns.collect::<Vec<_>>(), high - low);
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Draws a column for each value, filled from below, and under it its label, from top to bottom.
+fn draw(text: &mut String, columns: &[(u64, String)], highest: u64) {
+    const SHADES: [char; 3] = ['_', 'o', '#'];
+    let shades = SHADES.len() as u64;
+    // A value's height in shades, three to a line.
+    let height = |value: u64| value * (shades * ROWS - 1) / highest.max(1) + 1;
+    for row in (0..ROWS).rev() {
+        let shade = |value: u64| match height(value).saturating_sub(row * shades) {
+            0 => ' ',
+            above if above > shades => '|',
+            above => SHADES[above as usize - 1],
+        };
+        let line: String = columns.iter().map(|(value, _)| shade(*value)).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    for row in 0..columns.iter().map(|(_, label)| label.len()).max().unwrap_or(0) {
+        let letter = |label: &String| label.chars().nth(row).unwrap_or(' ');
+        let line: String = columns.iter().map(|(_, label)| letter(label)).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+/// Says how long ago something was, in its largest unit.
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn doctor(call: &mut Call<'_>) -> Result<()> {
+    let events = call.server.observed.latency.all();
+    let mut text = String::new();
+    if call.config.latency_monitor_threshold == 0 {
+        text.push_str(
+            "Nothing is being watched: latency-monitor-threshold is 0. Set it to a number of milliseconds, as with \
+             CONFIG SET latency-monitor-threshold 100, and ask again when something was slow.\n",
+        );
+    } else if events.is_empty() {
+        text.push_str("Nothing has reached latency-monitor-threshold since it was set or the events were reset.\n");
+    }
+    for (number, (event, series)) in (1..).zip(&events) {
+        text.push_str(&diagnosis(number, event, series));
+    }
+    text.extend(events.iter().filter_map(|(event, _)| advice(event)).map(|advice| format!("- {advice}\n")));
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn diagnosis(number: usize, event: &str, series: &Series) -> String {
+    let (mean, deviation) = series.mean_ms();
+    let count = series.samples.len();
+    let span = series.samples.last().map_or(0, |last| last.unix_s - series.samples[0].unix_s);
+    let worst = series.max_ms;
+    format!(
+        "{number}. {event}: in {count} seconds out of the last {}, for {mean} ms in the mean (mean deviation {deviation} \
+         ms), for {worst} ms at worst.\n",
+        span + 1
+    )
+}
+
+fn advice(event: &str) -> Option<&'static str> {
+    match event {
+        COMMAND => Some("SLOWLOG GET shows which calls were slow; KEYS and large MGETs are frequent ones."),
+        FAST_COMMAND => Some("Commands that should always be fast were not: the machine is too busy, or swaps."),
+        EXPIRE_CYCLE => Some("Many keys end at the same time; spread their times to live."),
+        _ => None,
+    }
+}

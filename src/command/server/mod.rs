@@ -1,0 +1,252 @@
+//! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
+
+pub mod acl;
+pub mod debug;
+pub mod help;
+pub mod info;
+pub mod introspect;
+pub mod latency;
+pub mod memory;
+pub mod modules;
+pub mod monitor;
+pub mod slowlog;
+
+use tracing::{Level, debug, enabled, warn};
+
+use crate::config::{ShutdownOptions, quote, rewrite_file, system_text};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::dispatch::call::Wait;
+use crate::dispatch::post_call;
+use crate::dispatch::turn::busy;
+use crate::error::{Error, Result};
+use crate::net::shutdown::shut_down;
+use crate::spec::{
+    ADMIN, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE, block,
+    one_of, string, token,
+};
+use crate::store::{NEVER, Totals};
+
+const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
+const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+const FLUSH_ARGS: &[Arg] =
+    &[one_of("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")]).optional()];
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[
+    Command::container(
+        "CONFIG",
+        Group::Server,
+        &[
+            Command::new("GET", config_get, ADMINISTRATION, Group::Server)
+                .args(&[block("parameter", &[string("parameter")]).multiple()])
+                .docs(
+                    "2.0.0",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Returns the settings whose names match.",
+                ),
+            Command::new("REWRITE", config_rewrite, ADMINISTRATION, Group::Server).docs(
+                "2.8.0",
+                "O(1)",
+                "Writes the settings into the config file.",
+            ),
+            Command::new("RESETSTAT", reset_statistics, ADMINISTRATION | EXCLUSIVE, Group::Server).docs(
+                "2.0.0",
+                "O(1)",
+                "Lets the statistics of INFO start from zero.",
+            ),
+            Command::new("SET", config_set, ADMINISTRATION, Group::Server)
+                .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
+                .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                .docs(
+                    "2.0.0",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Changes settings, all or none.",
+                ),
+        ],
+    )
+    .docs("2.0.0", "Depends on subcommand.", "Holds the commands about settings."),
+    Command::new("FLUSHALL", flush_all, WRITE | EXCLUSIVE, Group::Server)
+        .args(FLUSH_ARGS)
+        .categories(&["keyspace", "dangerous"])
+        .tips(FLUSH_TIPS)
+        .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Removes every key."),
+    Command::new("FLUSHDB", flush_db, WRITE | EXCLUSIVE, Group::Server)
+        .args(FLUSH_ARGS)
+        .categories(&["keyspace", "dangerous"])
+        .tips(FLUSH_TIPS)
+        .docs(
+            "1.0.0",
+            "O(N) where N is the number of keys in the selected database",
+            "Removes every key of a database.",
+        ),
+    Command::new("INFO", info_command, LOADING | STALE | EXCLUSIVE, Group::Server)
+        .args(&[string("section").optional().multiple()])
+        .categories(&["dangerous"])
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .docs("1.0.0", "O(1)", "Tells how the server is doing."),
+    Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY, Group::Server)
+        .args(&[
+            one_of("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+            token("now", "NOW").optional().since("7.0.0"),
+            token("force", "FORCE").optional().since("7.0.0"),
+            token("abort", "ABORT").optional().since("7.0.0"),
+        ])
+        .docs(
+            "1.0.0",
+            "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+            "Stops the server.",
+        ),
+    Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
+        "2.6.0",
+        "O(1)",
+        "Returns the server's wall-clock time.",
+    ),
+];
+
+fn time(call: &mut Call<'_>) -> Result<()> {
+    let now_us = call.server.clock.wall_us();
+    let us = match call.is_nested() {
+        true => *call.session.frozen_us.get_or_insert(now_us),
+        false => now_us,
+    };
+    call.reply.array(2);
+    call.reply.bulk(us.div_euclid(1_000_000).to_string().as_bytes());
+    call.reply.bulk(us.rem_euclid(1_000_000).to_string().as_bytes());
+    Ok(())
+}
+
+/// Replies to failures alone: when the server stops, the connection ends.
+fn shutdown(call: &mut Call<'_>) -> Result<()> {
+    let (mut options, mut abort) = (ShutdownOptions::default(), false);
+    while let Some(word) = call.args.next_word() {
+        let chosen = [
+            ("NOSAVE", &mut options.nosave),
+            ("SAVE", &mut options.save),
+            ("NOW", &mut options.now),
+            ("FORCE", &mut options.force),
+            ("ABORT", &mut abort),
+        ]
+        .into_iter()
+        .find(|(name, _)| is_word(word, name));
+        *chosen.ok_or(Error::Syntax)?.1 = true;
+    }
+    if abort && options != ShutdownOptions::default() || options.nosave && options.save {
+        return Err(Error::Syntax);
+    }
+    // Nothing is waited for, so there is never a shutdown that could be called off.
+    if abort {
+        return Err(Error::other("No shutdown in progress."));
+    }
+    // A script would be ended half-way: whoever wants that says that nothing is to be kept.
+    if !options.nosave && call.server.store.seat().is_occupied() {
+        return Err(busy(call.server));
+    }
+    if !shut_down(call.server, options) {
+        return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
+    }
+    // Nothing that came with it is carried out any more, and the connection ends when the ports are closed.
+    call.wait(Wait { until_ms: NEVER, reply: |_| {} });
+    Ok(())
+}
+
+fn flush_all(call: &mut Call<'_>) -> Result<()> {
+    flush(call, true)
+}
+
+fn flush_db(call: &mut Call<'_>) -> Result<()> {
+    flush(call, false)
+}
+
+/// Removes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed aside.
+fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
+    match (call.args.next_word(), call.args.left()) {
+        (None, _) => {}
+        (Some(word), 0) if is_word(word, "SYNC") || is_word(word, "ASYNC") => {}
+        _ => return Err(Error::Syntax),
+    }
+    call.view.clear(all_databases);
+    call.reply.ok();
+    Ok(())
+}
+
+fn info_command(call: &mut Call<'_>) -> Result<()> {
+    let sections: Vec<_> = call.args.request().args().skip(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let text = info::text(call, &sections);
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Forgets what was counted. What is remembered of slow calls and latency events has commands of its own to be forgotten.
+fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
+    let (server, now) = (call.server, call.now());
+    let mut totals = Totals::default();
+    (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
+    server.stats.clear(&server.clients, &totals);
+    server.observed.clear(now.mono_ms());
+    call.reply.ok();
+    Ok(())
+}
+
+fn config_get(call: &mut Call<'_>) -> Result<()> {
+    let patterns: Vec<_> = call.args.request().args().skip(2).collect();
+    let found = call.server.settings.current().get(&patterns);
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
+    rewrite_config(call, false)
+}
+
+/// Writes the settings into the config file: those that it names or that are not what they are by default, or `all`.
+pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
+    let missing = || Error::other("The server is running without a config file");
+    let path = call.server.config_file.as_deref().ok_or_else(missing)?;
+    let config = call.server.settings.current();
+    // Users that have a file of their own are not written down twice.
+    let users = if config.aclfile.is_some() { Vec::new() } else { call.server.acl.users() };
+    match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
+        Ok(()) => {
+            warn!("CONFIG REWRITE executed with success.");
+            call.reply.ok();
+            Ok(())
+        }
+        Err(cause) => {
+            warn!(%cause, "CONFIG REWRITE failed");
+            Err(Error::other(format!("Rewriting config file: {}", system_text(&cause))))
+        }
+    }
+}
+
+/// Logs which settings were changed, by whom and to what, but for secrets.
+fn log_change(call: &Call<'_>) {
+    if enabled!(Level::DEBUG) {
+        let words = post_call::visible(call.command, call.args.request());
+        let pairs = words[2..].chunks_exact(2);
+        let shown: Vec<_> = pairs.map(|pair| format!("{} {}", pair[0].escape_ascii(), quote(pair[1]))).collect();
+        debug!("CONFIG SET by {}: {}", call.session.info.addr, shown.join(", "));
+    }
+}
+
+fn config_set(call: &mut Call<'_>) -> Result<()> {
+    let words: Vec<_> = call.args.request().args().skip(2).collect();
+    if words.len() % 2 != 0 {
+        return Err(Error::Syntax);
+    }
+    let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let is_local = call.session.info.is_local();
+    let changed = call.server.settings.update(|config| config.set(&pairs, is_local));
+    changed.map_err(|error| Error::Config(error.to_string()))?;
+    log_change(call);
+    call.server.apply_settings();
+    call.server.acl.follow_requirepass(&call.server.settings.current());
+    call.session.follow_users(&call.server.acl);
+    call.note_interest();
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! What the server is: its role, its modules, its last snapshot, and a picture.
+
+use crate::config::REDIS_VERSION;
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{
+    ADMIN, Arg, Command, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, string,
+};
+
+const MODULE_FLAGS: Flags = ADMIN | NO_SCRIPT;
+const LOAD_FLAGS: Flags = MODULE_FLAGS | NO_ASYNC_LOADING;
+const LOADEX_ARGS: &[Arg] = &[
+    string("path"),
+    block("configs", &[string("name"), string("value")]).token("CONFIG").optional().multiple_token(),
+    block("args", &[string("arg")]).token("ARGS").optional().multiple(),
+];
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub const COMMANDS: &[Command] = &[
+    Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
+        .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
+        .docs("1.0.0", "O(1)", "Tells when the last snapshot was taken: there is none, so it is when the server started."),
+    Command::new("LOLWUT", lolwut, READ | FAST, Group::Server)
+        .args(&[integer("version").token("VERSION").optional()])
+        .docs("5.0.0", "", "Draws a picture and tells the version."),
+    Command::container("MODULE", Group::Server, &[
+        Command::new("LIST", module_list, MODULE_FLAGS, Group::Server).tips(&["nondeterministic_output_order"])
+            .docs("4.0.0", "O(N) where N is the number of loaded modules.", "Lists the modules, of which there are none."),
+        Command::new("LOAD", module_load, LOAD_FLAGS, Group::Server)
+            .args(&[string("path"), string("arg").optional().multiple()])
+            .docs("4.0.0", "O(1)", "Refuses to load a module."),
+        Command::new("LOADEX", module_load, LOAD_FLAGS, Group::Server).args(LOADEX_ARGS).arity(-3)
+            .docs("7.0.0", "O(1)", "Refuses to load a module."),
+        Command::new("UNLOAD", module_unload, LOAD_FLAGS, Group::Server).args(&[string("name")])
+            .docs("4.0.0", "O(1)", "Refuses to unload a module."),
+    ])
+    .docs("4.0.0", "Depends on subcommand.", "Holds the commands about modules."),
+    Command::new("ROLE", role, NO_SCRIPT | LOADING | STALE | FAST, Group::Server)
+        .categories(&["admin", "dangerous"])
+        .docs("2.8.12", "O(1)", "Tells the role in replication: always a primary without replicas."),
+];
+
+fn last_save(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.server.started.wall_ms().div_euclid(1000));
+    Ok(())
+}
+
+/// A primary at offset 0, followed by nobody.
+fn role(call: &mut Call<'_>) -> Result<()> {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.int(0);
+    call.reply.array(0);
+    Ok(())
+}
+
+fn module_list(call: &mut Call<'_>) -> Result<()> {
+    call.reply.array(0);
+    Ok(())
+}
+
+fn module_load(call: &mut Call<'_>) -> Result<()> {
+    call.check_allowed("MODULE", call.config.enable_module_command)?;
+    Err(Error::other("Error loading the extension. Please check the server logs."))
+}
+
+fn module_unload(call: &mut Call<'_>) -> Result<()> {
+    call.check_allowed("MODULE", call.config.enable_module_command)?;
+    Err(Error::other("Error unloading module: no such module with that name"))
+}
+
+/// How many keys LOLWUT draws.
+const KEYS: u32 = 4;
+/// How many teeth each has, at most four high and low.
+const TEETH: u32 = 10;
+
+/// Draws a bunch of keys that nobody else has, then the line that clients look for.
+fn lolwut(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() >= 2 && call.args.next_word().is_some_and(|word| is_word(word, "VERSION")) {
+        parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
+    }
+    let calls = call.server.observed.meters.calls(call.command).count;
+    let cut = call.server.store.hash(&calls.to_le_bytes());
+    let mut text: String = (0..KEYS).map(|number| one_key(cut.rotate_left(number * 16))).collect();
+    text.push_str(&format!("Redis ver. {REDIS_VERSION}\n"));
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Draws a key whose teeth are cut by the bits of a number.
+fn one_key(cut: u64) -> String {
+    let tooth = |at: u32| if cut >> at & 1 == 1 { "|_" } else { "  " };
+    let teeth: String = (0..TEETH).map(tooth).collect();
+    let shaft = "_".repeat(TEETH as usize * 2 + 2);
+    format!(" .--.\n/  o \\{shaft}\n\\____/--{}\n", teeth.trim_end())
+}

@@ -1,0 +1,42 @@
+//! MONITOR: every call, as it is carried out. What is shown of a call is decided in `aftermath`.
+
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::spec::{ADMIN, Command, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] =
+    &[Command::new("MONITOR", monitor, ADMIN | NO_SCRIPT | LOADING | STALE, Group::Server).docs(
+        "1.0.0",
+        "",
+        "Shows every call that the server carries out from now on.",
+    )];
+
+/// What Redis does not let a client do that watches, because it takes it for a kind of replica. Scripts run commands on
+/// keys, so they are among it.
+const BARRED: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
+
+fn monitor(call: &mut Call<'_>) -> Result<()> {
+    if call.is_nested() {
+        return Err(Error::other("MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    let client = &call.session.info;
+    if call.server.observed.monitors.has(client.id) {
+        return Ok(()); // Redis does not even reply
+    }
+    call.server.observed.monitors.add(client.clone());
+    client.set_monitoring(true);
+    call.session.barred |= BARRED;
+    call.note_interest();
+    call.reply.ok();
+    Ok(())
+}
+
+/// Ends what MONITOR began, if it did.
+pub(crate) fn stop(call: &mut Call<'_>) {
+    let client = &call.session.info;
+    call.server.observed.monitors.remove(client.id);
+    client.set_monitoring(false);
+    call.session.barred &= !BARRED;
+    call.note_interest();
+}

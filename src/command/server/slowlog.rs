@@ -1,0 +1,68 @@
+//! SLOWLOG: the latest calls that took long. What is kept of them, and when, is the matter of `observe::slow_log`.
+
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{ADMIN, Command, Flags, Group, LOADING, STALE, integer};
+
+const FLAGS: Flags = ADMIN | LOADING | STALE;
+
+/// How many entries are shown unless told otherwise.
+const SHOWN: i64 = 10;
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] = &[Command::container(
+    "SLOWLOG",
+    Group::Server,
+    &[
+        Command::new("GET", get, FLAGS, Group::Server)
+            .args(&[integer("count").optional()])
+            .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+            .docs("2.2.12", "O(N) where N is the number of entries returned", "Returns the latest slow calls."),
+        Command::new("LEN", len, FLAGS, Group::Server)
+            .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
+            .docs("2.2.12", "O(1)", "Counts the slow calls that are remembered."),
+        Command::new("RESET", reset, FLAGS, Group::Server)
+            .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+            .docs("2.2.12", "O(N) where N is the number of entries in the slowlog", "Forgets the slow calls."),
+    ],
+)
+.help_since("6.2.0")
+.docs("2.2.12", "Depends on subcommand.", "Holds the commands about slow calls.")];
+
+fn get(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() > 1 {
+        return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "SLOWLOG"));
+    }
+    let count = match call.args.next_word() {
+        None => SHOWN,
+        Some(word) => parse_int(word)
+            .filter(|count| *count >= -1)
+            .ok_or(Error::other("count should be greater than or equal to -1"))?,
+    };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let entries = call.server.observed.slow_log.latest(count, call.config.slowlog_max_len);
+    call.reply.array(entries.len());
+    for entry in entries {
+        call.reply.array(6);
+        call.reply.int(entry.id);
+        call.reply.int(entry.unix_s);
+        call.reply.int(entry.duration_us as i64);
+        call.reply.array(entry.words.len());
+        entry.words.iter().for_each(|word| call.reply.bulk(word));
+        call.reply.bulk(entry.addr.as_bytes());
+        call.reply.bulk(entry.name.as_bytes());
+    }
+    Ok(())
+}
+
+fn len(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.server.observed.slow_log.len(call.config.slowlog_max_len) as i64);
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_>) -> Result<()> {
+    call.server.observed.slow_log.clear();
+    call.reply.ok();
+    Ok(())
+}

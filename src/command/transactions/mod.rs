@@ -1,0 +1,233 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one.
+//!
+//! Queueing is the gate's work (`dispatch`); here a transaction is opened, carried out or dropped.
+//! EXEC holds the whole store, so nobody sees a state between its commands.
+
+use smallvec::SmallVec;
+
+use crate::client::session::Transaction;
+use crate::command::condition::Condition;
+use crate::command::server::acl;
+use crate::config::Dialect;
+use crate::dispatch::args::is_word;
+use crate::dispatch::turn::refuse;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::Request;
+use crate::spec::{
+    ACCESS, ALLOW_BUSY, AT_ONCE, Arg, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_SCRIPT, RO, STALE, block,
+    key, one_of, string,
+};
+
+/// Declares the commands of this file.
+pub const COMMANDS: &[Command] =
+    &[
+        Command::new("MULTI", multi, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
+            "1.2.0",
+            "O(1)",
+            "Opens a transaction: the commands that follow are queued until EXEC.",
+        ),
+        Command::new(
+            "EXEC",
+            exec,
+            (FLAGS | AT_ONCE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
+            Group::Transactions,
+        )
+        .args(&[PRECONDITIONS])
+        .key_search(precondition_keys)
+        .docs(
+            "1.2.0",
+            "Depends on commands in the transaction",
+            "Carries out the queued commands as one, if told so only under conditions.",
+        ),
+        Command::new("DISCARD", discard, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
+            "2.0.0",
+            "O(N), when N is the number of queued commands",
+            "Drops the queued commands and the watches.",
+        ),
+        Command::new("WATCH", watch, FLAGS | FAST | AT_ONCE, Group::Transactions)
+            .args(&[key("key", RO).multiple()])
+            .docs("2.2.0", "O(1) for every key.", "Makes the next EXEC depend on these keys staying as they are."),
+        Command::new("UNWATCH", unwatch, FLAGS | FAST, Group::Transactions).docs(
+            "2.2.0",
+            "O(1)",
+            "Forgets which keys are watched.",
+        ),
+    ];
+
+/// The conditions are Valkey's.
+const PRECONDITIONS: Arg = one_of(
+    "condition",
+    &[
+        block("ifeq", &[key("key", RO | ACCESS), string("value")]).token("IFEQ"),
+        block("ifne", &[key("key", RO | ACCESS), string("value")]).token("IFNE"),
+        key("nx-key", RO).token("NX"),
+        key("xx-key", RO).token("XX"),
+    ],
+)
+.optional()
+.multiple();
+
+const FLAGS: crate::spec::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
+
+fn multi(call: &mut Call<'_>) -> Result<()> {
+    if call.session.transaction.is_some() {
+        return Err(not_in_multi(call, Error::NestedMulti));
+    }
+    call.session.transaction = Some(Transaction::default());
+    call.session.info.set_queued(Some(0));
+    call.reply.ok();
+    Ok(())
+}
+
+/// Refuses MULTI or WATCH inside a transaction. To Valkey they are commands that must not be queued, so that this discards
+/// the transaction.
+fn not_in_multi(call: &mut Call<'_>, error: Error) -> Error {
+    match call.config.dialect() {
+        Dialect::Redis => error,
+        Dialect::Valkey => {
+            call.session.fail_transaction();
+            Error::NotInMulti
+        }
+    }
+}
+
+fn exec(call: &mut Call<'_>) -> Result<()> {
+    let transaction = call.session.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
+    call.session.frozen_us = None;
+    let result = carry_out(call, &transaction);
+    call.session.info.set_queued(None); // so far it was seen to be inside
+    result
+}
+
+fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
+    let untouched = watched_keys_are_untouched(call);
+    call.session.stop_watching(&mut call.view, &call.server.store);
+    let preconditions = read_preconditions(&mut call.args)?;
+    if transaction.failed {
+        return Err(Error::ExecAborted);
+    }
+    if !untouched || !are_met(call, &preconditions)? {
+        call.reply.null_array();
+        return Ok(());
+    }
+    call.take_mail_first();
+    call.reply.array(transaction.queue.len());
+    for (command, request) in &transaction.queue {
+        let request = request.as_request();
+        // Whoever has deleted the own user is told nothing any more, as in Redis.
+        let silenced = call.session.closing.then(|| call.reply.mark());
+        // The user may have changed since the command was queued, even by a command of this very transaction.
+        match call.session.access.denial(command, request) {
+            None => call.nested(command, request),
+            Some(denial) => {
+                acl::note_denial_in_multi(call, (command, request), denial);
+                refuse(call.server, &mut call.reply, &Error::NoPermAtExec(denial));
+            }
+        }
+        if let Some(mark) = silenced {
+            call.reply.rollback(mark);
+        }
+    }
+    Ok(())
+}
+
+/// Says what must be true of a key for EXEC to act.
+enum Precondition<'a> {
+    /// It exists (XX), or does not (NX).
+    Exists(bool),
+    /// It holds the right string.
+    Matches(Condition<'a>),
+}
+
+/// Holds the preconditions of one EXEC, each after the position of its key in the request.
+type Preconditions<'a> = SmallVec<[(usize, Precondition<'a>); 2]>;
+
+/// Reads the preconditions of EXEC to the end of the request.
+fn read_preconditions<'a>(args: &mut Args<'a>) -> Result<Preconditions<'a>> {
+    parse_preconditions(args.request()).ok_or_else(|| Error::ExecRefused(b"invalid check condition syntax".to_vec()))
+}
+
+fn parse_preconditions(request: Request<'_>) -> Option<Preconditions<'_>> {
+    let mut found = Preconditions::new();
+    let mut at = 1;
+    while at < request.len() {
+        let word = request.arg(at);
+        let exists = if is_word(word, "NX") { Some(false) } else { is_word(word, "XX").then_some(true) };
+        let (precondition, words) = match exists {
+            Some(exists) => (Precondition::Exists(exists), 2),
+            None if at + 2 < request.len() => {
+                (Precondition::Matches(Condition::by_value(word, request.arg(at + 2))?), 3)
+            }
+            None => return None,
+        };
+        if at + 1 >= request.len() {
+            return None;
+        }
+        found.push((at + 1, precondition));
+        at += words;
+    }
+    Some(found)
+}
+
+/// Finds the keys that the preconditions of EXEC read. Whoever may not read them must not be told whether they are met.
+fn precondition_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    parse_preconditions(request).into_iter().flatten().map(|(position, _)| (position, RO | ACCESS)).collect()
+}
+
+fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> Result<bool> {
+    for (position, precondition) in preconditions {
+        let key = call.server.store.key(call.args.request().arg(*position));
+        let is_met = match precondition {
+            Precondition::Exists(expected) => call.view.exists(key) == *expected,
+            Precondition::Matches(condition) => match call.view.string(key)? {
+                Some(text) => condition.is_met_by(text.as_slice())?,
+                None => condition.is_met_by_nothing(),
+            },
+        };
+        if !is_met {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn discard(call: &mut Call<'_>) -> Result<()> {
+    call.session.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
+    call.session.info.set_queued(None);
+    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.reply.ok();
+    Ok(())
+}
+
+fn watch(call: &mut Call<'_>) -> Result<()> {
+    if call.session.transaction.is_some() {
+        return Err(not_in_multi(call, Error::WatchInsideMulti));
+    }
+    while call.args.left() > 0 {
+        let key = call.args.key()?;
+        let watch = &mut call.session.watch;
+        let watched = (call.session.db, Box::from(key.bytes));
+        if watch.keys.insert(watched) {
+            call.view.watch(key, &watch.flag);
+            call.session.info.add_names_len(key.bytes.len() as isize);
+        }
+    }
+    call.session.info.set_watched(call.session.watch.keys.len());
+    call.reply.ok();
+    Ok(())
+}
+
+fn unwatch(call: &mut Call<'_>) -> Result<()> {
+    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Looks at the flag, after the keys that have ended by now were given the chance to raise it.
+fn watched_keys_are_untouched(call: &mut Call<'_>) -> bool {
+    for (db, key) in &call.session.watch.keys {
+        call.view.whole_again(*db).exists(call.server.store.key(key));
+    }
+    !call.session.watch.flag.is_raised()
+}

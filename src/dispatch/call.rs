@@ -1,0 +1,220 @@
+//! A call: all that a handler may use, what it may leave to do after it, and calls nested in it.
+
+use crate::client::outbox::MAIL;
+use crate::client::session::{Replies, Session};
+use crate::command::keys::migrate::Migration;
+use crate::config::{Allowance, Config};
+use crate::dispatch::Args;
+use crate::dispatch::turn::run;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::observe::Gauge;
+use crate::resp::{Output, Reply, Request};
+use crate::spec::registry::{Hashes, Registered};
+use crate::store::View;
+use crate::time::clock::Now;
+
+/// Gives a handler all it may use.
+pub struct Call<'a> {
+    /// The words after the command's name.
+    pub args: Args<'a>,
+    /// The locked keys.
+    pub view: View<'a>,
+    /// Where the reply goes.
+    pub reply: Reply<'a>,
+    /// The client's state.
+    pub session: &'a mut Session,
+    /// The instance.
+    pub server: &'a Namespace,
+    /// The settings in force.
+    pub config: &'a Config,
+    /// The command being carried out.
+    pub command: &'static Registered,
+    /// Measures this turn.
+    pub gauge: &'a Gauge<'a>,
+    /// What the counter stood at when the time of this call was read.
+    pub(crate) read_at: u64,
+    pub(crate) deferred: Option<&'a mut Deferred>,
+}
+
+/// Holds what is left to do, by the connection, after a request and before the next.
+pub type Deferred = Option<Later>;
+
+/// Says what is left to do.
+pub enum Later {
+    /// The rest of a long command after its first slice.
+    Slices(Box<dyn Sliced>),
+    /// To go on in another turn, because what is asked once in a turn has changed.
+    NewTurn,
+    /// To come back to the same request, which was not carried out, when the server is no longer paused.
+    Pause,
+    /// To wait, and then to reply.
+    Wait(Wait),
+    /// To take keys to another server, and then to reply.
+    Move(Box<Migration>),
+}
+
+/// Describes a wait for what does not come: only time, or CLIENT UNBLOCK, ends it.
+pub struct Wait {
+    /// Until when, in monotonic milliseconds.
+    pub until_ms: u64,
+    /// What is replied then.
+    pub reply: fn(&mut Reply<'_>),
+}
+
+/// Cuts a long command into slices, between which other clients are served.
+pub trait Sliced: Send {
+    /// Does about a millisecond's worth of work. Returns whether it has finished, having written the reply then.
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool;
+
+    /// Returns why the command has failed, if it has, and no reply was written.
+    fn failure(&self) -> Option<&Error> {
+        None
+    }
+}
+
+impl Call<'_> {
+    /// Returns the time of this call.
+    pub fn now(&self) -> Now {
+        self.view.now()
+    }
+
+    /// Returns the present time, from which relative times to live count. The time of the call is up to
+    /// a tenth of a millisecond old, and stands still inside EXEC and scripts.
+    pub fn present(&self) -> Now {
+        match self.is_nested() {
+            true => self.server.clock.now(),
+            false => self.now().later_by_us(self.gauge.ns_since(self.read_at).saturating_add(999) / 1000),
+        }
+    }
+
+    /// Returns the command's lower-case name, for error texts.
+    pub fn name(&self) -> &'static str {
+        &self.command.name
+    }
+
+    /// Returns the longest string a client may make, in bytes.
+    pub fn bulk_len_max(&self) -> usize {
+        self.config.proto_max_bulk_len
+    }
+
+    /// Checks that this client may call DEBUG or MODULE, of which the settings say who may.
+    ///
+    /// # Errors
+    /// [`Error::NotAllowed`] with the name.
+    pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
+        match who.allows(self.session.info.is_local()) {
+            true => Ok(()),
+            false => Err(Error::NotAllowed(command)),
+        }
+    }
+
+    /// Returns whether EXEC carries out this command; only for commands that do not hold the whole store themselves.
+    pub fn is_inside_exec(&self) -> bool {
+        self.deferred.is_none()
+    }
+
+    /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
+    /// Inside EXEC, which is atomic, all slices run at once.
+    pub fn run_sliced(&mut self, mut task: impl Sliced + 'static) {
+        while !task.step(&mut self.view, &mut self.reply) {
+            if let Some(deferred) = &mut self.deferred {
+                **deferred = Some(Later::Slices(Box::new(task)));
+                return;
+            }
+        }
+    }
+
+    /// Lets the next request begin another turn: this call changes what is asked once in a turn, see
+    /// [`Session::is_restrained`].
+    pub fn end_turn(&mut self) {
+        match &mut self.deferred {
+            Some(deferred) => **deferred = Some(Later::NewTurn),
+            None => self.session.turn_is_over = true,
+        }
+    }
+
+    /// Blocks the client until a time, and replies then; inside EXEC, which does not wait, it replies at once.
+    pub fn wait(&mut self, wait: Wait) {
+        match &mut self.deferred {
+            Some(deferred) => **deferred = Some(Later::Wait(wait)),
+            None => (wait.reply)(&mut self.reply),
+        }
+    }
+
+    /// Leaves the rest, and the reply, to the connection; not for calls that are nested.
+    pub fn leave(&mut self, later: Later) {
+        if let Some(deferred) = &mut self.deferred {
+            **deferred = Some(later);
+        }
+    }
+
+    /// Writes what others have left for the client so far before the reply. Inside EXEC, whose reply must stay one, it
+    /// comes after that.
+    pub fn take_mail(&mut self) {
+        if !self.is_nested() {
+            self.take_mail_first();
+        }
+    }
+
+    /// Does what [`Call::take_mail`] does, before the reply of a call that others are nested in.
+    pub fn take_mail_first(&mut self) {
+        let mailbox = &self.session.info.mailbox;
+        if self.session.replies == Replies::On && mailbox.signals() & MAIL != 0 {
+            mailbox.take_into(self.reply.output(), usize::MAX);
+        }
+    }
+
+    /// Returns whether the call is one of several whose replies are one, as inside EXEC.
+    pub fn is_nested(&self) -> bool {
+        self.deferred.is_none()
+    }
+
+    /// Carries out another command with the same powers; only for calls that hold the whole store.
+    pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
+        let Call { view, reply, session, server, config, gauge, .. } = self;
+        nested(view, session, (server, config, gauge), command, request, reply.output());
+    }
+
+    /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
+    #[cfg(feature = "lua")]
+    pub fn nested_into(&mut self, command: &'static Registered, request: Request<'_>, out: &mut Output) {
+        let Call { view, session, server, config, gauge, .. } = self;
+        nested(view, session, (server, config, gauge), command, request, out);
+    }
+
+    /// Has it looked at anew which calls somebody wants to know of, this one included.
+    pub fn note_interest(&self) {
+        self.gauge.set_interest(0, self.config.latency_tracking);
+    }
+}
+
+fn nested(
+    view: &mut View<'_>,
+    session: &mut Session,
+    (server, config, gauge): (&Namespace, &Config, &Gauge<'_>),
+    command: &'static Registered,
+    request: Request<'_>,
+    out: &mut Output,
+) {
+    let (db, protocol) = (session.db, session.protocol);
+    let mut hashes = Hashes::new();
+    command.hash_keys(request, &server.store, &mut hashes);
+    let is_silent = session.info.is_silent();
+    let mut call = Call {
+        args: Args::new(request, command.name_words, &hashes),
+        view: view.whole_again(db),
+        reply: Reply::new(out, protocol),
+        session,
+        server,
+        config,
+        command,
+        gauge,
+        read_at: 0, // a nested call asks the clock
+        deferred: None,
+    };
+    if is_silent {
+        call.view.set_silent();
+    }
+    run(&mut call);
+}

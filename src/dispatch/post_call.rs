@@ -1,0 +1,135 @@
+//! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR, keys that are tracked.
+//!
+//! Dispatch comes here only when the [`Gauge`](crate::observe::Gauge) says so; that nobody wants to know of a fast call
+//! costs one comparison.
+
+use crate::client::session::Session;
+use crate::command::keys::migrate;
+use crate::config::{Config, Setting};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::namespace::Namespace;
+use crate::observe::latency::{COMMAND, FAST_COMMAND};
+use crate::observe::{monitor, slow_log};
+use crate::resp::Request;
+use crate::spec::{ADMIN, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
+
+/// Stands for what nobody may see.
+const HIDDEN: &[u8] = b"(redacted)";
+
+/// Notes a call that has just ended and took so many nanoseconds.
+#[cold]
+pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
+    // The settings of this moment: the call may have changed them.
+    let config = call.server.settings.current();
+    let (flags, us) = (call.command.command.flags, ns / 1000);
+    // A script that only reads has read nothing yet; what its commands read is noted when they end.
+    if flags & READ != 0 && call.command.command.group != Group::Scripting {
+        note_read(call);
+    }
+    let threshold_ms = config.latency_monitor_threshold;
+    if threshold_ms != 0 && us / 1000 >= threshold_ms {
+        let event = if flags & FAST != 0 { FAST_COMMAND } else { COMMAND };
+        call.server.observed.latency.note(event, call.server.clock.wall_us().div_euclid(1_000_000), us / 1000);
+    }
+    let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| us >= threshold);
+    if is_slow && flags & SKIP_SLOWLOG == 0 {
+        note_slow(call, us, config.slowlog_max_len);
+    }
+    if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.server.observed.monitors.is_empty() {
+        show(call, &config);
+    }
+    call.gauge.set_interest(notable_ns(call.server, call.session, &config), config.latency_tracking);
+}
+
+/// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
+pub(crate) fn notable_ns(server: &Namespace, session: &Session, config: &Config) -> u64 {
+    if session.info.tracking.is_on() { 0 } else { server.observed.notable_ns(config) }
+}
+
+/// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
+fn note_read(call: &Call<'_>) {
+    let (client, command, request) = (&call.session.info, call.command, call.args.request());
+    if !client.tracking.remembers() {
+        return;
+    }
+    let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
+    if keys.peek().is_some() {
+        let most = call.config.tracking_table_max_keys;
+        call.server.tracking.remember(client, keys, most, (call.config, call.now()));
+    }
+}
+
+fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
+    let words = visible(call.command, call.args.request());
+    let client = &call.session.info;
+    let entry = slow_log::Entry {
+        id: 0,
+        unix_s: call.server.clock.wall_us().div_euclid(1_000_000),
+        duration_us,
+        words: slow_log::clip(words.iter().copied()),
+        addr: client.addr.clone(),
+        name: client.names().name,
+    };
+    call.server.observed.slow_log.push(entry, most);
+}
+
+/// Shows a call that begins, before the calls that it makes itself: a script. Others are shown when they have ended.
+#[cfg(feature = "lua")]
+pub(crate) fn show_ahead(call: &mut Call<'_>) {
+    if !call.server.observed.monitors.is_empty() {
+        show(call, &call.server.settings.current());
+    }
+}
+
+/// Shows the call to everybody who watches; to the caller itself between its replies.
+fn show(call: &mut Call<'_>, config: &Config) {
+    let words = visible(call.command, call.args.request());
+    let client = call.session.info.clone();
+    let caller = if call.session.is_in_script { "lua".into() } else { client.caller() };
+    let line = monitor::line(call.server.clock.wall_us(), call.session.db, &caller, words.into_iter());
+    let monitors = &call.server.observed.monitors;
+    monitors.show(&line, client.id, config, call.view.now());
+    // The replies of what a script calls are the script's; a client that watches may run none.
+    if monitors.has(client.id) && !call.session.is_in_script {
+        client.mailbox.take_into(call.reply.output(), usize::MAX);
+        call.reply.raw(&line);
+    }
+}
+
+/// Returns the words of a call, but for those that are secrets.
+pub(crate) fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
+    let mut words: Vec<&[u8]> = request.args().collect();
+    match command.name.as_str() {
+        "auth" => words[1..].fill(HIDDEN),
+        "acl|setuser" | "acl|deluser" | "acl|getuser" => words[2..].fill(HIDDEN),
+        "config|set" => hide_settings(&mut words[2..]),
+        "hello" => hide_password(&mut words),
+        "migrate" => migrate::hide_secrets(&mut words, HIDDEN),
+        _ => {}
+    }
+    words
+}
+
+fn hide_settings(pairs: &mut [&[u8]]) {
+    for pair in pairs.chunks_exact_mut(2) {
+        if Setting::find(pair[0]).is_some_and(|(_, setting)| setting.secret) {
+            pair[1] = HIDDEN;
+        }
+    }
+}
+
+/// Hides what follows AUTH among the options of HELLO, which begin at the third word.
+fn hide_password(words: &mut [&[u8]]) {
+    let mut at = 2;
+    while at < words.len() {
+        at += match words[at] {
+            option if is_word(option, "AUTH") && at + 2 < words.len() => {
+                words[at + 1..at + 3].fill(HIDDEN);
+                3
+            }
+            option if is_word(option, "SETNAME") => 2,
+            _ => return,
+        };
+    }
+}

@@ -1,0 +1,54 @@
+//! What a client is told about a word that is no command.
+
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::resp::Request;
+use crate::spec::renames::Renames;
+
+/// How much of an unknown command is quoted back, in bytes.
+const QUOTED_MAX: usize = 128;
+
+/// Says which word is none of the commands, or none of a container's subcommands.
+#[cold]
+pub(crate) fn complain(request: Request<'_>, renames: &Renames) -> Error {
+    match renames.find(request.name()) {
+        Some(_) => {
+            let word = clip(request.arg(1), QUOTED_MAX);
+            let container = String::from_utf8_lossy(request.name()).to_ascii_uppercase();
+            Error::UnknownSubcommand(word.to_vec(), container)
+        }
+        None => of_no_command(request),
+    }
+}
+
+/// Logs once that somebody asks for what is no command.
+#[cold]
+pub(crate) fn note(server: &Namespace, renames: &Renames, request: Request<'_>, addr: &str) {
+    let name = match renames.find(request.name()) {
+        Some(_) if request.len() > 1 => [request.name(), b"|", request.arg(1)].concat(),
+        _ => request.name().to_vec(),
+    };
+    server.observed.unknown.note(&name, addr);
+}
+
+/// Quotes the name and the first arguments of an unknown command.
+fn of_no_command(request: Request<'_>) -> Error {
+    let mut args = Vec::new();
+    for arg in request.args().skip(1) {
+        if args.len() >= QUOTED_MAX {
+            break;
+        }
+        let room = QUOTED_MAX - args.len();
+        args.push(b'\'');
+        args.extend_from_slice(clip(arg, room));
+        args.extend_from_slice(b"' ");
+    }
+    let name = clip(request.name(), QUOTED_MAX);
+    Error::UnknownCommand([b"'", name, b"', with args beginning with: ", &args].concat())
+}
+
+/// Cuts a word where C's `%.*s` would: after `most` bytes or before a NUL.
+fn clip(word: &[u8], most: usize) -> &[u8] {
+    let word = &word[..word.len().min(most)];
+    word.split(|byte| *byte == 0).next().unwrap_or(word)
+}

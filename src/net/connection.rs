@@ -1,0 +1,618 @@
+//! One client: read, decode all, execute all, write once.
+//!
+//! Generic over the stream, so that TCP, Unix sockets and whatever comes later share every line.
+//! While replies wait for a slow reader the connection goes on reading, as Redis does, because many
+//! clients send a whole pipeline before they read; how much may wait is bounded by
+//! `client-output-buffer-limit` and, above that, by what waits for all clients (`Backlog`).
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Buf;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_util::codec::Decoder;
+use tokio_util::io::poll_read_buf;
+use tracing::{debug, warn};
+
+use crate::client::outbox::{ENDS, EVICTED, MAIL, NUDGE, OVERFLOW};
+use crate::client::registry::{Block, Unblocked};
+use crate::client::session::{Replies, Session, Transaction};
+use crate::config::{ClientMemory, Config};
+use crate::dispatch::call::{Deferred, Later, Sliced};
+use crate::dispatch::turn::Turn;
+use crate::error::Error;
+use crate::namespace::Namespace;
+use crate::net::buffers::{Pool, READ_LEN, Scratch};
+use crate::resp::{DecodeError, Limits, Output, Reply};
+use crate::store::NEVER;
+use crate::time::clock::Clock;
+
+/// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
+const MAIL_PORTION: usize = 64 * 1024;
+/// How many pieces of the output one write takes.
+const SLICES: usize = 16;
+/// What a connection takes that has nothing to do, in bytes.
+const IDLE_LEN: usize = 1200;
+/// By how many bytes its buffers have to change to be counted anew.
+const COUNTED_STEP: usize = 4 * 1024;
+/// How large a request may become in parts that are each within `client-query-buffer-limit`, at least, in bytes.
+const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
+/// How long to wait before asking again whether a script that runs for too long has ended.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// How long a client that is being closed has to take its last replies.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Serves one client until it leaves, breaks the protocol or is told to go.
+pub struct Connection<S> {
+    stream: S,
+    server: Arc<Namespace>,
+    session: Session,
+    config: Arc<Config>,
+    config_version: u64,
+    pool: Arc<Pool>,
+    /// How many bytes beside [`IDLE_LEN`] were last counted as used memory for this connection.
+    counted: usize,
+    /// How many bytes of replies were last reported to wait.
+    reported: usize,
+    /// Whether nothing is read or executed because too many replies wait.
+    is_held_up: bool,
+    /// Borrowed from the pool while there is anything to read, execute or write.
+    scratch: Option<Box<Scratch>>,
+}
+
+/// What the last exchange with the client brought.
+enum Exchange {
+    /// This many bytes were read; 0 where requests that were held up may be executed now.
+    Read(usize),
+    /// Others have left something, which was written.
+    Changed,
+    /// The client is gone, or was told to go.
+    Ended,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
+    pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<Pool>) -> Self {
+        let config_version = server.settings.version();
+        let config = server.settings.current();
+        server.store.pressure().report_outside(0, IDLE_LEN);
+        Connection {
+            stream,
+            server,
+            session,
+            config,
+            config_version,
+            pool,
+            counted: 0,
+            reported: 0,
+            is_held_up: false,
+            scratch: None,
+        }
+    }
+
+    /// Serves the client to the end. What the client was registered for is undone when the connection is dropped, which
+    /// also happens when this panics.
+    pub async fn run(&mut self) {
+        if let Err(error) = self.serve().await {
+            debug!(client = self.session.info.id, cause = %error, "connection broke");
+        }
+        self.unsubscribe();
+        while self.session.is_known_to_shards() && self.server.store.seat().is_occupied() {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        self.unwatch();
+        // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
+        // would have room for the timer all its life.
+        let _ = Box::pin(tokio::time::timeout(LAST_WORDS, self.say_goodbye())).await;
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            let len = match poll_fn(|cx| self.poll_exchange(cx)).await? {
+                Exchange::Ended => return Ok(()),
+                Exchange::Changed => continue,
+                Exchange::Read(len) => len,
+            };
+            self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            self.session.info.count_bytes_in(len);
+            if self.is_evicted() {
+                continue;
+            }
+            if self.is_greedy() {
+                return Ok(());
+            }
+            self.server.stats.reads.fetch_add(1, Relaxed);
+            while let Some(later) = self.execute_input() {
+                if !Box::pin(self.finish(later)).await? {
+                    return Ok(());
+                }
+            }
+            if self.session.closing || self.is_over_limits() {
+                return Ok(());
+            }
+            // A client that floods lets the others of this thread have their turn.
+            if len >= READ_LEN {
+                poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
+                self.count_buffers(); // they may ask what this one has sent
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Writes what can be written, then reads what can be read. Who has nothing of either lends nothing.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
+        let waiting = self.waiting();
+        self.poll_write(cx)?;
+        // Asked every time, because a client that always has more to read is never waited for.
+        if self.session.info.mailbox.signals() != 0 && self.poll_mailbox(cx)?.is_ready() {
+            return Poll::Ready(Ok(Exchange::Ended));
+        }
+        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        if waiting > 0 {
+            scratch.output.shrink();
+        }
+        scratch.prepare_input();
+        self.count_buffers();
+        if waiting > 0 {
+            self.note_waiting();
+        }
+        let was_held_up = self.is_held_up;
+        let may_go_on = self.may_go_on(self.waiting());
+        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        if may_go_on {
+            if was_held_up {
+                return Poll::Ready(Ok(Exchange::Read(0)));
+            }
+            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut scratch.input) {
+                return Poll::Ready(Ok(match read? {
+                    0 => Exchange::Ended,
+                    len => Exchange::Read(len),
+                }));
+            }
+            scratch.settle();
+        }
+        // Mail that comes while output waits is looked at once the client has taken that.
+        let awaited = if scratch.output.is_empty() { ENDS | NUDGE | MAIL } else { ENDS | NUDGE };
+        if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
+            self.pool.give(blank);
+        }
+        ready!(self.session.info.mailbox.poll(cx, awaited));
+        self.session.info.mailbox.lower(NUDGE);
+        Poll::Ready(Ok(Exchange::Changed))
+    }
+
+    /// Writes what others have left, as far as the client takes it; ready when the connection is to end.
+    #[cold]
+    fn poll_mailbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        loop {
+            let signals = self.session.info.mailbox.signals();
+            if signals & EVICTED != 0 {
+                self.drop_output();
+            }
+            if signals & OVERFLOW != 0 {
+                warn!(client = self.session.info.id, "closing a client that does not take its output");
+                self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+                self.drop_output();
+            }
+            if signals & ENDS != 0 {
+                return Ok(Poll::Ready(()));
+            }
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+            if signals & MAIL == 0 || !scratch.output.is_empty() {
+                return Ok(Poll::Pending);
+            }
+            self.session.info.mailbox.take_into(&mut scratch.output, MAIL_PORTION);
+            self.poll_write(cx)?;
+            self.note_waiting();
+        }
+    }
+
+    /// Writes until nothing is left or the client's buffer is full.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if let Some(scratch) = &mut self.scratch {
+            while !scratch.output.is_empty() {
+                let stream = Pin::new(&mut self.stream);
+                let written = match scratch.output.as_slice() {
+                    Some(all) => stream.poll_write(cx, all),
+                    None => {
+                        let mut slices = [IoSlice::new(&[]); SLICES];
+                        let count = scratch.output.chunks_vectored(&mut slices);
+                        stream.poll_write_vectored(cx, &slices[..count])
+                    }
+                };
+                match written {
+                    Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(Ok(len)) => {
+                        self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        self.session.info.count_bytes_out(len);
+                        self.server.stats.writes.fetch_add(1, Relaxed);
+                        scratch.output.advance(len);
+                    }
+                    Poll::Ready(Err(error)) => return Err(error),
+                    Poll::Pending => break,
+                }
+            }
+        }
+        // A TLS stream keeps what the socket did not take; a plain one has nothing to do here.
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what waits to be executed or written: as used memory, and as the client's.
+    fn count_buffers(&mut self) {
+        let Some(scratch) = &self.scratch else { return };
+        // Nearly always there is nothing, and was nothing.
+        let was_something = self.counted | self.reported != 0;
+        if was_something || !scratch.holds_nothing() || self.session.transaction.is_some() {
+            self.count_used_buffers();
+        }
+    }
+
+    fn count_used_buffers(&mut self) {
+        let Some(scratch) = &self.scratch else { return };
+        let pending = scratch.pending();
+        self.session.info.set_pending(pending);
+        let queued = self.session.transaction.as_ref().map_or(0, Transaction::memory);
+        let held = pending.held + scratch.output.held() + queued;
+        if held.abs_diff(self.counted) > COUNTED_STEP {
+            self.server.store.pressure().report_outside(self.counted, held);
+            self.counted = held;
+        }
+        let waiting = scratch.output.len();
+        if waiting.abs_diff(self.reported) > COUNTED_STEP {
+            self.server.clients.report_backlog(self.reported, waiting);
+            self.reported = waiting;
+        }
+    }
+
+    /// Returns whether requests are read and executed while `waiting` bytes of replies wait.
+    #[inline]
+    fn may_go_on(&mut self, waiting: usize) -> bool {
+        !self.is_held_up && self.server.clients.backlog.may_go_on(waiting, self.reported) || self.look_again(waiting)
+    }
+
+    /// Returns the same for a client that was held up, or is from now on, and takes note of it.
+    #[cold]
+    fn look_again(&mut self, waiting: usize) -> bool {
+        let clients = &self.server.clients;
+        self.is_held_up = !clients.backlog.may_go_on(waiting, self.reported);
+        clients.set_held_up(&self.session.info, self.is_held_up);
+        !self.is_held_up
+    }
+
+    /// Returns how many bytes of replies wait to be written.
+    fn waiting(&self) -> usize {
+        self.scratch.as_ref().map_or(0, |scratch| scratch.output.len())
+    }
+
+    /// Decodes and executes the complete requests that have been read: all, or as many as there are before a long
+    /// command, which the caller finishes and then comes back.
+    fn execute_input(&mut self) -> Deferred {
+        let mut scratch = self.scratch.take()?;
+        let mut deferred = None;
+        while deferred.is_none() && !self.session.closing {
+            if scratch.next < scratch.batch.len() {
+                if !self.may_go_on(scratch.output.len()) {
+                    break;
+                }
+                deferred = self.execute_batch(&mut scratch).filter(|later| !matches!(later, Later::NewTurn));
+            } else if !self.decode_batch(&mut scratch) {
+                break;
+            }
+        }
+        self.scratch = Some(scratch);
+        deferred
+    }
+
+    /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
+    fn decode_batch(&mut self, scratch: &mut Scratch) -> bool {
+        let requests = &mut scratch.codec.requests;
+        requests.recycle(std::mem::take(&mut scratch.batch));
+        if scratch.input.is_empty() && requests.is_between_requests() {
+            return false;
+        }
+        self.follow_settings();
+        self.session.follow_users(&self.server.acl);
+        let requests = &mut scratch.codec.requests;
+        requests.set_limits(limits(&self.config, &self.session));
+        match scratch.codec.decode(&mut scratch.input) {
+            Ok(Some(batch)) => (scratch.batch, scratch.next) = (batch, 0),
+            Ok(None) => return false,
+            Err(error) => {
+                if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
+                    let line = error.wire_text();
+                    self.server.observed.errors.count(&line);
+                    Reply::new(&mut scratch.output, self.session.protocol).error(&line);
+                }
+                debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
+                self.session.closing = true;
+            }
+        }
+        true
+    }
+
+    /// Executes requests in one turn until the batch, or the turn, ends.
+    #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
+    fn execute_batch(&mut self, scratch: &mut Scratch) -> Deferred {
+        let Scratch { input, output, plan, batch, next, .. } = scratch;
+        let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
+        turn.plan(batch, *next, self.session.db, plan);
+        self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
+        let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
+        let _acting = is_restrained.then(|| turn.attend(&self.session));
+        let (mut executed, mut deferred) = (0, None);
+        let backlog = &self.server.clients.backlog;
+        while executed < plan.len() && deferred.is_none() && !self.session.closing {
+            if !backlog.may_go_on(output.len(), self.reported) {
+                break;
+            }
+            let request = batch.get(*next + executed);
+            match is_restrained {
+                false => turn.execute(&mut self.session, request, plan, executed, output, &mut deferred),
+                true => turn.execute_restrained(&mut self.session, request, plan, executed, output, &mut deferred),
+            }
+            executed += 1;
+        }
+        if let Some(Later::Pause) = deferred {
+            executed -= 1;
+        }
+        *next += executed;
+        self.session.info.touch(turn.now(), self.session.last_command, input.len());
+        self.session.info.set_commands(self.session.commands);
+        if self.server.tracking.has_news() {
+            self.server.tracking.broadcast((&self.config, turn.now()));
+        }
+        deferred
+    }
+
+    /// Does what a turn has left to do; returns whether the client is still there then.
+    async fn finish(&mut self, later: Later) -> io::Result<bool> {
+        let now = self.server.clock.now();
+        match later {
+            Later::NewTurn => Ok(true),
+            Later::Slices(task) => {
+                self.finish_slices(task).await;
+                Ok(true)
+            }
+            Later::Move(mut migration) => {
+                let server = self.server.clone();
+                let stays = self.meanwhile(migration.travel(&server.clock)).await;
+                self.finish_slices(migration).await;
+                stays
+            }
+            Later::Pause => match self.server.pause.in_force(now) {
+                Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
+                None => Ok(true),
+            },
+            Later::Wait(wait) => {
+                let Some(unblocked) = self.block(Block::Wait, wait.until_ms).await? else { return Ok(false) };
+                let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+                let before = scratch.output.mark();
+                let mut reply = Reply::new(&mut scratch.output, self.session.protocol);
+                match unblocked {
+                    Unblocked::WithError => reply.error(&Error::Unblocked.wire_text()),
+                    Unblocked::InTime => (wait.reply)(&mut reply),
+                }
+                self.session.replies.end_request(&mut scratch.output, before, None);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Finishes a long command slice by slice; others are served in between.
+    async fn finish_slices(&mut self, mut task: Box<dyn Sliced>) {
+        loop {
+            match self.server.store.seat().is_occupied() {
+                false => tokio::task::yield_now().await,
+                true => tokio::time::sleep(BUSY_PAUSE).await,
+            }
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+            let before = scratch.output.mark();
+            let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
+            let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
+            if turn.resume(&mut *task, &self.session, &mut scratch.output) {
+                if self.server.tracking.has_news() {
+                    self.server.tracking.broadcast((&self.config, turn.now()));
+                }
+                self.session.replies.end_request(&mut scratch.output, before, None);
+                return self.session.take_pushes(&mut scratch.output);
+            }
+        }
+    }
+
+    /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
+    /// client sends is read but not looked at. Returns `None` when it leaves.
+    async fn block(&mut self, block: Block, until_ms: u64) -> io::Result<Option<Unblocked>> {
+        let (server, info) = (self.server.clone(), self.session.info.clone());
+        let blocked = server.clients.block(&info, block, until_ms);
+        let mut time_is_over = pin!(until(&server.clock, until_ms));
+        let mut is_over = false;
+        loop {
+            let now = server.clock.now();
+            if let Some(unblocked) = blocked.ended(now) {
+                return Ok(Some(unblocked));
+            }
+            // The pause may have ended before it was known that this client waits for that.
+            if block == Block::Pause && server.pause.in_force(now).is_none() {
+                return Ok(Some(Unblocked::InTime));
+            }
+            let exchange = tokio::select! {
+                exchange = poll_fn(|cx| self.poll_exchange(cx)) => exchange?,
+                () = &mut time_is_over, if !is_over => {
+                    is_over = true;
+                    Exchange::Changed
+                }
+            };
+            if !self.stays_after(exchange) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Does some work for the client's command, with the client served as in [`Connection::block`]; the work is dropped when
+    /// the client leaves. Returns whether it is still there.
+    async fn meanwhile(&mut self, work: impl Future<Output = ()>) -> io::Result<bool> {
+        let mut work = pin!(work);
+        loop {
+            let exchange = tokio::select! {
+                () = &mut work => return Ok(true),
+                exchange = poll_fn(|cx| self.poll_exchange(cx)) => exchange?,
+            };
+            if !self.stays_after(exchange) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Returns whether a client that waits stays connected after an exchange.
+    fn stays_after(&mut self, exchange: Exchange) -> bool {
+        match exchange {
+            Exchange::Ended => false,
+            Exchange::Changed => true,
+            Exchange::Read(len) => {
+                self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                self.session.info.count_bytes_in(len);
+                !self.is_greedy() && !self.is_over_limits()
+            }
+        }
+    }
+
+    /// Takes over settings that changed.
+    fn follow_settings(&mut self) {
+        let version = self.server.settings.version();
+        if version != self.config_version {
+            self.config_version = version;
+            self.config = self.server.settings.current();
+        }
+    }
+
+    /// Returns whether the client makes the server keep more than it may. The soft limit needs time to pass, so it is
+    /// only noted here; the server's housekeeping looks at it.
+    fn is_over_limits(&mut self) -> bool {
+        let waiting = self.waiting();
+        // First, because no other client is to be evicted for what this one takes.
+        if self.session.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
+            warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
+            self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+            return true;
+        }
+        if self.is_evicted() {
+            self.drop_output();
+            return true;
+        }
+        false
+    }
+
+    /// Returns whether the client has sent more than may wait to be executed: of one argument, with the queue of its
+    /// transaction, or of one request. Asked before anything of it is executed.
+    fn is_greedy(&mut self) -> bool {
+        let Some(scratch) = &self.scratch else { return false };
+        let limit = self.config.client_query_buffer_limit;
+        let len = scratch.input.len();
+        let queued = self.session.transaction.as_ref().map_or(0, |_| self.session.info.queued_bytes());
+        if len + queued <= limit {
+            return false;
+        }
+        let query = scratch.codec.requests.unparsed_len(&scratch.input) + queued;
+        let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
+        if is_greedy {
+            warn!(client = self.session.info.id, query, "closing a client that exceeds its query buffer limit");
+            self.server.stats.query_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+        }
+        is_greedy
+    }
+
+    /// Counts the client's memory where that of all is limited; returns whether it is over for this one.
+    fn is_evicted(&mut self) -> bool {
+        if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
+            return false;
+        }
+        let info = &self.session.info;
+        if let Some(scratch) = &self.scratch {
+            info.set_pending(scratch.pending());
+        }
+        info.set_output_buffer(self.waiting());
+        if let Some(most) = self.config.client_memory_max() {
+            self.server.clients.account(info, most);
+        }
+        info.mailbox.is_ending()
+    }
+
+    /// Shows others how much output waits, and since when it has been more than the soft limit allows.
+    fn note_waiting(&self) {
+        let info = &self.session.info;
+        info.set_output_buffer(self.waiting());
+        let limit = info.output_limit(&self.config);
+        if limit.soft_bytes != 0 {
+            info.note_soft_limit(limit, self.server.clock.now());
+        }
+    }
+
+    /// Forgets the replies that wait, for a client that is not to get them.
+    fn drop_output(&mut self) {
+        self.scratch.iter_mut().for_each(|scratch| scratch.output = Output::new());
+    }
+
+    /// Writes the replies that are left, and the messages that came before the client was told to go, and closes.
+    async fn say_goodbye(&mut self) -> io::Result<()> {
+        let mailbox = &self.session.info.mailbox;
+        if mailbox.signals() & (MAIL | OVERFLOW | EVICTED) == MAIL {
+            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+            mailbox.take_into(&mut scratch.output, usize::MAX);
+        }
+        poll_fn(|cx| {
+            self.poll_write(cx)?;
+            if self.waiting() == 0 { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }
+        })
+        .await?;
+        self.stream.shutdown().await
+    }
+}
+
+impl<S> Connection<S> {
+    fn unsubscribe(&mut self) {
+        self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
+        self.server.tracking.leave(&self.session.info, self.server.store.herald());
+    }
+
+    fn unwatch(&mut self) {
+        let store = &self.server.store;
+        if self.session.is_known_to_shards() {
+            self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
+        }
+    }
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.unsubscribe();
+        self.unwatch();
+        self.server.observed.monitors.remove(self.session.info.id);
+        self.server.clients.remove(self.session.info.id);
+        self.server.store.pressure().report_outside(IDLE_LEN + self.counted, 0);
+        self.server.clients.set_held_up(&self.session.info, false);
+        self.server.clients.report_backlog(self.reported, 0);
+    }
+}
+
+fn limits(config: &Config, session: &Session) -> Limits {
+    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !session.access.needs_authentication() }
+}
+
+/// Waits until a monotonic time; where time moves by hand, whoever moves it nudges the clients.
+async fn until(clock: &Clock, until_ms: u64) {
+    let ms = until_ms.saturating_sub(clock.now().mono_ms());
+    match clock.is_manual() || until_ms == NEVER {
+        true => std::future::pending().await,
+        false => tokio::time::sleep(Duration::from_millis(ms)).await,
+    }
+}

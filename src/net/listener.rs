@@ -1,0 +1,317 @@
+//! The ports a server listens on: opened at the start, and anew when the settings name others.
+//!
+//! What it is not: it accepts nobody. Invariant: a port that cannot be changed stays as it was.
+
+use std::error;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::config::{Config, Effect, SetError, Setting, system_text};
+#[cfg(feature = "tls")]
+use crate::net::tls::Acceptor;
+#[cfg(not(feature = "tls"))]
+use crate::net::tls_disabled::Acceptor;
+
+const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
+const NOT_BOUND: &str = "Failed to bind to specified addresses.";
+const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
+
+/// Returns whether a server with these settings starts with a port for plain TCP connections. Port 0 opens none where
+/// there is another way in, as in Redis; alone, which Redis refuses, it takes a free one.
+pub fn has_plain_port(config: &Config) -> bool {
+    config.port != 0 || takes_free_port(config)
+}
+
+/// Returns whether the operating system is to choose the port.
+pub fn takes_free_port(config: &Config) -> bool {
+    config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
+}
+
+/// Says where the server could not listen; the error of a start that fails so.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The address, or the path of the Unix socket.
+    pub place: String,
+    /// The port; none for a Unix socket.
+    pub port: Option<u16>,
+    cause: String,
+}
+
+impl ListenError {
+    fn wrap(place: String, port: Option<u16>, cause: &io::Error) -> io::Error {
+        io::Error::new(cause.kind(), ListenError { place, port, cause: system_text(cause) })
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ListenError { place, port, cause } = self;
+        match port {
+            Some(port) => write!(f, "could not listen on {place}:{port}: {cause}"),
+            None => write!(f, "could not listen on {place}: {cause}"),
+        }
+    }
+}
+
+impl error::Error for ListenError {}
+
+/// One port, at every address of `bind`.
+#[derive(Default)]
+pub struct Opened {
+    /// Where connections arrive, until [`Opened::take`].
+    fresh: Vec<Arc<TcpListener>>,
+    /// The sockets of those who accept. They alone hold them: when their runtime ends, nothing is left open.
+    taken: Vec<Weak<TcpListener>>,
+    addr: Option<SocketAddr>,
+    /// What connections must do first, on a TLS port.
+    pub acceptor: Option<Arc<Acceptor>>,
+    /// Tells whoever accepts that the port is closed.
+    pub closed: CancellationToken,
+}
+
+impl Opened {
+    /// Opens a port for plain connections; 0 takes a free one.
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub fn plain(config: &Config, port: u16) -> io::Result<Self> {
+        Ok(Opened::at(bind_all(config, port)?))
+    }
+
+    /// Opens a port for TLS connections; 0 opens none.
+    ///
+    /// # Errors
+    /// When an address cannot be bound; [`io::ErrorKind::InvalidInput`] when certificate or key cannot be used.
+    pub fn tls(config: &Config, port: u16) -> io::Result<Self> {
+        if port == 0 {
+            return Ok(Opened::default());
+        }
+        let acceptor = Acceptor::new(config)
+            .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
+        Ok(Opened { acceptor: Some(Arc::new(acceptor)), ..Opened::at(bind_all(config, port)?) })
+    }
+
+    fn at(listeners: Vec<Arc<TcpListener>>) -> Self {
+        let addr = listeners.first().and_then(|first| first.local_addr().ok());
+        Opened { fresh: listeners, addr, ..Opened::default() }
+    }
+
+    /// Gives the sockets to whoever accepts connections.
+    pub fn take(&mut self) -> Vec<Arc<TcpListener>> {
+        let fresh = std::mem::take(&mut self.fresh);
+        self.taken.extend(fresh.iter().map(Arc::downgrade));
+        fresh
+    }
+
+    /// Returns the first address.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.addr
+    }
+
+    /// Refuses connections from now on, though whoever accepts them may still hold the sockets.
+    fn close(&mut self) {
+        self.closed.cancel();
+        self.fresh.clear();
+        self.addr = None;
+        for listener in self.taken.iter().filter_map(Weak::upgrade) {
+            // On a listening socket this cannot fail on Linux; elsewhere it closes with its last holder.
+            let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Closes this port and opens one for `new`. An address is in use even by ourselves, so the old one is closed
+    /// before; when the new one cannot be opened, the old one is opened again.
+    fn reopen(&mut self, open: impl Fn(&Config, u16) -> io::Result<Self>, ways: [(&Config, u16); 2]) -> io::Result<()> {
+        self.close();
+        let [(old, old_port), (new, new_port)] = ways;
+        let opened = open(new, new_port);
+        let failure = match opened {
+            Ok(opened) => {
+                *self = opened;
+                return Ok(());
+            }
+            Err(failure) => failure,
+        };
+        match open(old, old_port) {
+            Ok(opened) => *self = opened,
+            Err(cause) => warn!(%cause, "failed to listen again where it was"),
+        }
+        Err(failure)
+    }
+}
+
+/// All ports of a server.
+#[derive(Default)]
+pub struct Ports {
+    plain: Opened,
+    tls: Opened,
+    /// The port for plain connections while there is an address, and what it was before there was none.
+    last_plain: u16,
+}
+
+impl Ports {
+    /// Joins the ports that were opened at the start.
+    pub fn new(plain: Opened, tls: Opened) -> Self {
+        let last_plain = plain.addr().map_or(0, |addr| addr.port());
+        Ports { plain, tls, last_plain }
+    }
+
+    /// Iterates over the ports.
+    pub fn all(&mut self) -> [&mut Opened; 2] {
+        [&mut self.plain, &mut self.tls]
+    }
+
+    /// Returns the port for plain connections; 0 when there is none.
+    pub fn plain_port(&self) -> u16 {
+        self.plain.addr().map_or(0, |addr| addr.port())
+    }
+
+    /// Listens where new settings say, which must be called inside a runtime. Connections stay.
+    ///
+    /// # Errors
+    /// The setting that cannot be followed; all ports are then as before.
+    pub fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
+        if self.tls.acceptor.is_some()
+            && new.tls_port != 0
+            && let Some(name) = changed_tls(old, new)
+        {
+            Acceptor::new(new).map_err(|cause| refused(name, NO_TLS, &cause))?;
+        }
+        let (moves, changes_port) = (old.bind != new.bind, old.port != new.port);
+        let (was, tls_was) = (self.plain_port(), self.tls.addr().map_or(0, |addr| addr.port()));
+        if was != 0 {
+            self.last_plain = was;
+        }
+        let becomes = match changes_port {
+            // Without an address there was no socket that could tell the port.
+            false if old.bind.is_empty() && new.port == 0 => self.last_plain,
+            false if !old.bind.is_empty() => was,
+            _ => new.port,
+        };
+        let plain = |config: &Config, port| match port {
+            0 => Ok(Opened::default()),
+            port => Opened::plain(config, port),
+        };
+        if changes_port {
+            // A port that was closed by name is not opened again when an address comes back.
+            self.last_plain = becomes;
+        }
+        if moves || changes_port {
+            self.plain.reopen(plain, [(old, was), (new, becomes)]).map_err(|cause| match changes_port {
+                true => refused("port", NOT_LISTENING, &cause),
+                false => refused("bind", NOT_BOUND, &cause),
+            })?;
+        }
+        if !(moves && new.tls_port != 0 || old.tls_port != new.tls_port) {
+            return Ok(());
+        }
+        let reopened = self.tls.reopen(Opened::tls, [(old, tls_was), (new, new.tls_port)]);
+        reopened.map_err(|cause| {
+            if moves || changes_port {
+                // Whether or not it can: the reason is the one that is told.
+                let _ = self.plain.reopen(plain, [(new, becomes), (old, was)]);
+            }
+            let reason = if cause.kind() == io::ErrorKind::InvalidInput { NO_TLS } else { NOT_LISTENING };
+            refused("tls-port", reason, &cause)
+        })
+    }
+}
+
+/// Returns the first setting that differs and says what TLS is like, apart from the port.
+pub fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
+    let is_honoured = |setting: &&Setting| setting.effect == Effect::Honoured && setting.name != "tls-port";
+    Setting::all()
+        .filter(|setting| setting.name.starts_with("tls-") && is_honoured(setting))
+        .find(|setting| setting.get(old) != setting.get(new))
+        .map(|setting| setting.name)
+}
+
+fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
+    warn!(%cause, "failed to follow a change of the setting '{name}'");
+    SetError::Refused { name: name.to_owned(), reason: reason.to_owned() }
+}
+
+/// Opens the Unix socket.
+///
+/// # Errors
+/// When its folder is missing or may not be written to.
+pub fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
+    // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
+    let _ = std::fs::remove_file(path);
+    let listener =
+        UnixListener::bind(path).map_err(|error| ListenError::wrap(path.display().to_string(), None, &error))?;
+    if let Some(mode) = permissions {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(listener)
+}
+
+/// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
+fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
+    let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
+    for address in &config.bind {
+        let (address, may_be_missing) = match address.strip_prefix('-') {
+            Some(address) => (address, true),
+            None => (address.as_str(), false),
+        };
+        // With port 0 every address gets the port that the first one got.
+        let port = match listeners.first() {
+            Some(first) => first.local_addr()?.port(),
+            None => port,
+        };
+        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
+            Ok(listener) => listeners.push(Arc::new(listener)),
+            Err(error) if may_be_missing && is_unavailable(&error) => {
+                info!(address, cause = %error, "not listening on an address this machine does not have");
+            }
+            Err(error) => {
+                return Err(ListenError::wrap(address.to_owned(), Some(port), &error));
+            }
+        }
+    }
+    if listeners.is_empty() && !config.bind.is_empty() {
+        let cause = io::Error::new(io::ErrorKind::AddrNotAvailable, "none of these addresses is available");
+        return Err(ListenError::wrap(config.bind.join(" "), Some(port), &cause));
+    }
+    Ok(listeners)
+}
+
+fn resolve(address: &str) -> io::Result<IpAddr> {
+    match address {
+        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+        other => other.parse().or_else(|_| {
+            let mut found = std::net::ToSocketAddrs::to_socket_addrs(&(other, 0))?;
+            found.next().map(|addr| addr.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        }),
+    }
+}
+
+fn is_unavailable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+/// "Address family not supported", which the standard library gives no kind of its own.
+const EAFNOSUPPORT: i32 = 97;
+
+fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    TcpListener::from_std(socket.into())
+}

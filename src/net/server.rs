@@ -1,0 +1,604 @@
+//! The server as a library: bind, accept, limit, sweep, drain.
+//!
+//! What it is not: it knows no command and no byte of the protocol beyond the line that refuses a
+//! connection. A [`Server`] stops when it is dropped.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::{Handle, Runtime};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use crate::acl::Acl;
+use crate::client::outbox::END;
+use crate::client::registry::{Class, ClientInfo, Peer};
+use crate::client::session::Session;
+use crate::config::{Config, LoadError, SetError, load};
+use crate::error::Error;
+use crate::namespace::{AllocatorStats, Namespace};
+use crate::net::buffers::Pool;
+use crate::net::connection::Connection;
+use crate::net::handshakes::Handshakes;
+use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
+#[cfg(feature = "tls")]
+use crate::net::tls::Acceptor;
+#[cfg(not(feature = "tls"))]
+use crate::net::tls_disabled::Acceptor;
+use crate::runtime::executor::{Executor, supervise};
+use crate::runtime::panics::Site;
+use crate::runtime::worker;
+use crate::store::{NEVER, Relief};
+use crate::time::clock::Clock;
+use crate::time::timer::Timer;
+
+/// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
+/// that was set forward.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// How long to wait after a failed accept, usually for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Puts a server together.
+pub struct Builder {
+    config: Config,
+    clock: Clock,
+    config_file: Option<PathBuf>,
+    workers: Vec<Handle>,
+    allocator: Option<fn() -> AllocatorStats>,
+}
+
+impl Default for Builder {
+    /// Returns a builder for a server on a free port of the loopback interface that follows the system's clock.
+    fn default() -> Self {
+        let mut config = Config::default();
+        config.port = 0;
+        config.bind = vec!["127.0.0.1".into()];
+        Builder { config, clock: Clock::system(), config_file: None, workers: Vec::new(), allocator: None }
+    }
+}
+
+impl Builder {
+    /// Sets the clock; with [`Clock::manual`] time stands still until [`Server::advance`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets settings as lines of a `redis.conf`, such as `"maxmemory 10mb\nrequirepass secret"`, and all others to their
+    /// defaults. Unless the lines say where to listen, that is a free port of the loopback interface.
+    ///
+    /// # Errors
+    /// When a line names no setting, or has a bad value; the error quotes it.
+    pub fn settings(self, lines: &str) -> Result<Self, LoadError> {
+        let lines = lines.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let options: String =
+            ["port 0", "bind 127.0.0.1"].into_iter().chain(lines).flat_map(|line| [line, "\n"]).collect();
+        Ok(self.config(load(None, None, options.as_bytes())?))
+    }
+
+    /// Replaces all settings, also where to listen, which by default is port 6379 of every interface: see
+    /// [`Builder::settings`] for another way. A `port` of 0 takes a free one; beside `tls-port` or `unixsocket` it opens
+    /// none, as in Redis.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Notes the file the settings came from, for `INFO server`.
+    pub fn config_file(mut self, path: Option<PathBuf>) -> Self {
+        self.config_file = path;
+        self
+    }
+
+    /// Sets the TCP port; 0, the default here, takes a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.config.port = port;
+        self
+    }
+
+    /// Lets `INFO memory` ask the process's allocator what it holds; without it, only the data is counted.
+    pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
+        self.allocator = Some(stats);
+        self
+    }
+
+    /// Hands connections out evenly to these runtimes and accepts them on the one that calls [`Builder::start`], instead of
+    /// doing both on a thread of the server's own.
+    pub fn workers(mut self, workers: Vec<Handle>) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Does what [`Builder::start_blocking`] does; for callers that are asynchronous anyway.
+    ///
+    /// # Errors
+    /// As of [`Builder::start_blocking`].
+    pub async fn start(self) -> io::Result<Server> {
+        self.start_blocking()
+    }
+
+    /// Binds and starts to serve, on a thread that the server owns: it does not depend on a runtime of the caller's, and
+    /// clients that block may run on the caller's thread.
+    ///
+    /// # Errors
+    /// When an address cannot be bound, the thread cannot be started, or the users cannot be made as the settings say.
+    ///
+    /// # Panics
+    /// When workers were given and this is called outside a tokio runtime.
+    pub fn start_blocking(mut self) -> io::Result<Server> {
+        let runtime = match self.workers.is_empty() {
+            true => OwnRuntime(Some(worker::runtime(0)?)),
+            false => OwnRuntime(None),
+        };
+        let accepting = match &runtime.0 {
+            Some(own) => own.handle().clone(),
+            None => Handle::current(),
+        };
+        if self.workers.is_empty() {
+            self.workers.push(accepting.clone());
+        }
+        let _inside = accepting.enter();
+        let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
+        let plain = match has_plain_port(&self.config) {
+            true => Opened::plain(&self.config, self.config.port)?,
+            false => Opened::default(),
+        };
+        let tls = Opened::tls(&self.config, self.config.tls_port)?;
+        let unix =
+            self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
+        let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let mut namespace = Namespace::new(self.config, self.workers.len(), self.clock, self.config_file);
+        namespace.allocator = self.allocator;
+        namespace.acl = acl;
+        namespace.observed.sampler.note_startup(namespace.allocator.map_or(0, |stats| stats().allocated));
+        if let Some(stats) = self.allocator {
+            namespace.store.pressure().report_outside(0, stats().allocated);
+        }
+        let namespace = Arc::new(namespace);
+        namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
+        let shared = Arc::new(Shared {
+            workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace)).collect(),
+            next_worker: AtomicUsize::new(0),
+            namespace,
+            runtime: accepting.clone(),
+            ports: Mutex::new(Ports::new(plain, tls)),
+            handshakes: Arc::default(),
+            tasks: TaskTracker::new(),
+            accepting: TaskTracker::new(),
+        });
+        shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
+        let follower = Arc::downgrade(&shared);
+        shared
+            .namespace
+            .settings
+            .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
+        if let Some(listener) = unix {
+            let (accept, listener) = (shared.clone(), Arc::new(listener));
+            let accept = shared.supervised("accept", move || accept.clone().accept_unix(listener.clone()));
+            shared.tasks.spawn(shared.accepting.track_future(accept));
+        }
+        shared.tasks.spawn(shared.clone().end_clients());
+        if !shared.namespace.clock.is_manual() {
+            let (sweeper, housekeeper) = (shared.clone(), shared.clone());
+            let sweep = shared.supervised("sweep", move || sweeper.clone().sweep());
+            // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys expire.
+            shared.tasks.spawn_on(sweep, &shared.workers[0].runtime);
+            shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().keep_house()));
+        }
+        drop(_inside);
+        Ok(Server { shared, addr, _runtime: runtime })
+    }
+}
+
+/// Serves until it is dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    addr: SocketAddr,
+    // Dropped after the server was told to stop.
+    _runtime: OwnRuntime,
+}
+
+/// The runtime that a server has started for itself, if it has.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    /// Lets connections that were told to end do so, without keeping the caller, who may be asynchronous and so must not
+    /// wait for a runtime to end.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Server {
+    /// Starts to describe a server: on a free loopback port, in memory, by the system's clock.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Returns the first TCP address it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Returns the address in the form that client libraries take: `redis://127.0.0.1:6379`, with the password of the
+    /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
+    pub fn url(&self) -> String {
+        let config = self.namespace().settings.current();
+        let scheme = if config.tls_port != 0 && config.port == 0 { "rediss" } else { "redis" };
+        let user = config.requirepass.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
+        format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
+    }
+
+    /// Moves a manual clock forward; every key that falls due has expired when this returns, and every client whose
+    /// time is over has been told to go.
+    ///
+    /// # Panics
+    /// When the server follows the system's clock, which nobody can move: it is to be built with [`Clock::manual`].
+    pub fn advance(&self, by: Duration) {
+        assert!(self.namespace().clock.is_manual(), "only a server that is built with Clock::manual() can be advanced");
+        self.namespace().clock.advance(by);
+        self.sweep();
+        self.shared.close_overdue();
+        self.namespace().clients.nudge_blocked();
+        self.namespace().sample();
+    }
+
+    /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an
+    /// administrator sets the date; keys with an absolute deadline that has come expire.
+    ///
+    /// # Panics
+    /// As of [`Server::advance`].
+    pub fn set_wall_ms(&self, unix_ms: i64) {
+        assert!(
+            self.namespace().clock.is_manual(),
+            "only a server that is built with Clock::manual() has a date to set"
+        );
+        self.namespace().clock.set_wall_ms(unix_ms);
+        self.sweep();
+    }
+
+    /// Removes every key of every database.
+    pub fn flush(&self) {
+        let store = &self.namespace().store;
+        store.exclusive().view(0, self.namespace().clock.now()).clear(true);
+    }
+
+    /// Returns everything the server owns, for inspection.
+    #[doc(hidden)]
+    pub fn namespace(&self) -> &Namespace {
+        &self.shared.namespace
+    }
+
+    /// Waits until the server is to stop, as SHUTDOWN asks for.
+    pub async fn stopped(&self) {
+        self.namespace().stop.cancelled().await;
+    }
+
+    /// Stops: no new connections, the replies in flight are written, every connection is closed.
+    pub async fn shutdown(self) {
+        self.namespace().begin_to_stop();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        if let Some(path) = &self.namespace().settings.current().unixsocket {
+            // Gone already, or not ours to remove: neither keeps the server from stopping.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn sweep(&self) {
+        let now = self.namespace().clock.now();
+        while self.namespace().sweep(now) <= now.mono_ms() {}
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.namespace().stop();
+    }
+}
+
+/// One runtime that serves connections, in which order it does that, and the working memory they share.
+struct Worker {
+    runtime: Handle,
+    executor: Executor,
+    pool: Arc<Pool>,
+}
+
+impl Worker {
+    fn new(runtime: Handle, namespace: &Namespace) -> Self {
+        let executor = Executor::new(runtime.clone(), namespace.panics.clone());
+        Worker { executor, runtime, pool: Arc::default() }
+    }
+}
+
+/// What the tasks of a server share.
+struct Shared {
+    namespace: Arc<Namespace>,
+    workers: Vec<Worker>,
+    next_worker: AtomicUsize,
+    /// Where connections are accepted.
+    runtime: Handle,
+    ports: Mutex<Ports>,
+    handshakes: Arc<Handshakes>,
+    tasks: TaskTracker,
+    /// The tasks that accept connections, also among `tasks`.
+    accepting: TaskTracker,
+}
+
+impl Shared {
+    /// Accepts connections at a port that was opened.
+    fn listen(self: &Arc<Self>, opened: &mut Opened) {
+        for listener in opened.take() {
+            let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
+            let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());
+            self.tasks.spawn_on(self.accepting.track_future(self.supervised("accept", accept)), &self.runtime);
+        }
+    }
+
+    /// Runs a task of the server's; see [`supervise`].
+    fn supervised<F, W>(&self, name: &'static str, work: W) -> impl Future<Output = ()> + Send + use<F, W>
+    where
+        F: Future<Output = ()> + Send,
+        W: FnMut() -> F + Send,
+    {
+        supervise(self.namespace.panics.clone(), name, work)
+    }
+
+    /// Listens where new settings say.
+    fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
+        let same_ports = (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port);
+        if same_ports && changed_tls(old, new).is_none() {
+            return Ok(());
+        }
+        let _inside = self.runtime.enter();
+        let mut ports = self.ports.lock();
+        let before = ports.all().map(|opened| opened.closed.clone());
+        let followed = ports.follow(old, new);
+        for (opened, before) in ports.all().into_iter().zip(before) {
+            // Whatever was closed has been opened anew, here or there.
+            if before.is_cancelled() {
+                self.listen(opened);
+            }
+        }
+        self.namespace.tcp_port.store(u64::from(ports.plain_port()), Relaxed);
+        followed
+    }
+
+    async fn accept_tcp(
+        self: Arc<Self>,
+        listener: Arc<TcpListener>,
+        tls: Option<Arc<Acceptor>>,
+        closed: CancellationToken,
+    ) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.namespace.stop.cancelled() => return,
+                () = closed.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            self.namespace.panics.pass(Site::Accept);
+            match accepted {
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    /// Ends all connections when the server has been told to stop and its ports are closed.
+    async fn end_clients(self: Arc<Self>) {
+        self.namespace.stop.cancelled().await;
+        self.accepting.close();
+        self.accepting.wait().await;
+        self.namespace.clients.end_all();
+    }
+
+    async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.namespace.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.hand_out_unix(stream),
+                Err(error) => pause_after(&error).await,
+            }
+        }
+    }
+
+    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
+        let config = self.namespace.settings.current();
+        // A socket whose options cannot be set, or that cannot move to its worker, is one whose client has gone.
+        let _ = stream.set_nodelay(true);
+        if config.tcp_keepalive_s > 0 {
+            let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(u64::from(config.tcp_keepalive_s)));
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        }
+        let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+        let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
+        let is_stranger = !addr.ip().to_canonical().is_loopback();
+        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
+            return self.refuse(stream, Error::ProtectedMode);
+        }
+        let Ok(stream) = stream.into_std() else { return };
+        match tls {
+            None => self.hand_out(peer, &config, async move { TcpStream::from_std(stream) }),
+            Some(tls) => self.hand_out_tls(peer, config, stream, tls),
+        }
+    }
+
+    /// Gives a connection to the next worker, which shakes hands; it becomes a client, and is counted as one, after that.
+    fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
+        let server = self.namespace.clone();
+        let places = (config.maxclients as usize).saturating_sub(server.clients.len());
+        let handshake = self.handshakes.begin(places, &server.stop);
+        self.spawn(async move {
+            let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
+            let info = match &shaken {
+                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Err(_) => None,
+            };
+            (shaken, info)
+        });
+    }
+
+    fn hand_out_unix(&self, stream: UnixStream) {
+        let config = self.namespace.settings.current();
+        let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let fd = i64::from(stream.as_raw_fd());
+        let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
+        let Ok(stream) = stream.into_std() else { return };
+        self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
+    }
+
+    /// Gives the connection of a client to the next worker, which registers it with its own runtime.
+    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
+        self.spawn(async move { (register.await, info) });
+    }
+
+    /// Serves, on the next worker, what arrives there: a stream, and the client if there is room for it.
+    fn spawn<S>(&self, arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let server = self.namespace.clone();
+        let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
+        let pool = worker.pool.clone();
+        let serve = async move {
+            let (stream, info) = Box::pin(arrival).await;
+            let stream = match stream {
+                Ok(stream) => stream,
+                Err(error) => {
+                    debug!(cause = %error, "lost a connection before it was served");
+                    return info.iter().for_each(|info| server.clients.remove(info.id));
+                }
+            };
+            match info.map(|info| Session::new(info, &server.acl)) {
+                Some(session) => Connection::new(stream, server, session, pool).run().await,
+                None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
+            }
+        };
+        worker.executor.spawn(self.tasks.track_future(serve));
+    }
+
+    fn refuse(&self, stream: TcpStream, error: Error) {
+        self.tasks.spawn(say_and_close(stream, error));
+    }
+
+    /// Removes keys the moment they end; when many do, some at a time.
+    async fn sweep(self: Arc<Self>) {
+        let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
+        loop {
+            self.namespace.panics.pass(Site::Sweep);
+            let now = clock.now();
+            let due_ms = self.namespace.sweep(now);
+            let is_short =
+                store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
+            if (is_short || due_ms <= now.mono_ms()) && !self.namespace.stop.is_cancelled() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let wait = match due_ms {
+                NEVER => HOUSEKEEPING,
+                due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
+            };
+            tokio::select! {
+                () = self.namespace.stop.cancelled() => return,
+                () = self.namespace.sweep_wanted.notified() => {}
+                () = timer.wait(wait) => {}
+            }
+        }
+    }
+
+    /// Looks after the clients: `hz` times a second at what they take together, and every second at each.
+    async fn keep_house(self: Arc<Self>) {
+        let mut rounds = 0;
+        loop {
+            let hz = self.namespace.settings.current().hz.max(1);
+            tokio::select! {
+                () = self.namespace.stop.cancelled() => return,
+                () = tokio::time::sleep(HOUSEKEEPING / hz) => {
+                    self.namespace.panics.pass(Site::Housekeeping);
+                    let begun = self.namespace.clock.ticks();
+                    rounds += 1;
+                    if rounds >= hz {
+                        rounds = 0;
+                        self.close_overdue();
+                        self.namespace.sample();
+                    } else {
+                        self.relieve_clients();
+                    }
+                    self.namespace.note_housekeeping(begun);
+                }
+            }
+        }
+    }
+
+    /// Closes the clients that take the most where all of them take too much together.
+    fn relieve_clients(&self) {
+        if let Some(most) = self.namespace.settings.current().client_memory_max() {
+            self.namespace.clients.evict(most);
+        }
+    }
+
+    /// Closes clients that have sent nothing for `timeout` seconds, whose replies wait for too long, or that take too
+    /// much memory.
+    fn close_overdue(&self) {
+        let config = self.namespace.settings.current();
+        let timeout_ms = u64::from(config.timeout_s) * 1000;
+        let clients = &self.namespace.clients;
+        self.relieve_clients();
+        let has_subscribers = self.namespace.hub.has_subscribers();
+        let normal = config.client_output_buffer_limit[Class::Normal as usize];
+        if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {
+            return;
+        }
+        let now = self.namespace.clock.now();
+        for client in clients.all() {
+            client.note_soft_limit(client.output_limit(&config), now);
+            let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
+            if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
+                info!(client = client.id, "closing a client whose time is over");
+                client.mailbox.signal(END);
+            }
+        }
+    }
+}
+
+/// Writes bytes as a part of a URL.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let encoded = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encoded).collect()
+}
+
+async fn pause_after(error: &io::Error) {
+    warn!(cause = %error, "failed to accept");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
+    let line = [b"-", &error.wire_text()[..], b"\r\n"].concat();
+    // One line fits any socket's buffer; whoever is gone already does not miss it.
+    let _ = stream.write_all(&line).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,346 @@
+//! Client-side caching: who has read which keys, who wants to know of all keys with a prefix, and how both learn of changes.
+//!
+//! A client that tracks keeps copies of what it has read. [`Tracking`] remembers its reads, and whoever changes a key has the
+//! readers told that their copies are worth nothing any more. Both happen while the key's shard is locked, so that no change
+//! gets lost between a read and its note. A client in broadcasting mode is not remembered for what it reads: it is told of
+//! every key that begins with one of its prefixes, of all keys of a batch at once.
+//!
+//! While nobody tracks, nothing comes here: the [`Herald`] of the store knows.
+//!
+//! Lock order: a shard, then the state here, then the list of clients, then mailboxes.
+
+mod mode;
+mod prefixes;
+mod table;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
+use std::thread::{self, ThreadId};
+
+use parking_lot::Mutex;
+
+pub use mode::{BROADCAST, BROKEN, CACHING, Flags, Mode, NO_LOOP, ON, OPT_IN, OPT_OUT};
+pub use prefixes::{Overlap, find_overlap};
+
+use crate::client::outbox::Letter;
+use crate::client::registry::{Class, ClientInfo, Clients};
+use crate::config::Config;
+use crate::resp::{Protocol, Reply};
+use crate::store::{Herald, Pressure, Share};
+use crate::time::clock::Now;
+use prefixes::Prefixes;
+use table::{Readers, Table};
+
+/// The channel on which clients of RESP2 are told.
+const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// Connects those who change keys with those who track them.
+pub struct Tracking {
+    clients: Arc<Clients>,
+    state: Mutex<State>,
+    /// Whether keys wait to be broadcast.
+    has_news: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Everybody who tracks, by number.
+    trackers: HashMap<u64, Arc<ClientInfo>, ahash::RandomState>,
+    table: Table,
+    prefixes: Prefixes,
+    /// Reports what table and prefixes take.
+    share: Share,
+    /// Who of those that are not to hear of their own changes executes commands right now, and on which thread: a command
+    /// runs on one thread from its beginning to its end, and so does all that it changes.
+    acting: Vec<(ThreadId, u64)>,
+}
+
+impl State {
+    /// Counts what is remembered as used memory.
+    fn count(&mut self) {
+        self.share.set(self.table.memory() + self.prefixes.memory());
+    }
+
+    /// Returns who is executing a command on this thread, if that is known.
+    fn actor(&self) -> Option<u64> {
+        if self.acting.is_empty() {
+            return None;
+        }
+        let thread = thread::current().id();
+        self.acting.iter().find(|(other, _)| *other == thread).map(|(_, client)| *client)
+    }
+}
+
+/// Counts what is tracked, for INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tracked {
+    /// Clients that track.
+    pub clients: usize,
+    /// Keys that somebody has read.
+    pub keys: usize,
+    /// Readers of all keys.
+    pub items: usize,
+    /// Prefixes of which somebody wants to know all keys.
+    pub prefixes: usize,
+}
+
+/// Says what a client is told: that these keys have changed, or all.
+enum News<'a> {
+    Keys(&'a [&'a [u8]]),
+    /// Everything; written as the null of the protocol of the client that tracks, whoever gets it.
+    Everything(Protocol),
+}
+
+impl News<'_> {
+    fn write(&self, reply: &mut Reply<'_>) {
+        if reply.protocol() == Protocol::Resp3 {
+            reply.push(2);
+            reply.bulk(b"invalidate");
+        } else {
+            reply.push(3);
+            reply.bulk(b"message");
+            reply.bulk(CHANNEL);
+        }
+        match self {
+            News::Keys(keys) => {
+                reply.array(keys.len());
+                keys.iter().for_each(|key| reply.bulk(key));
+            }
+            News::Everything(Protocol::Resp2) => reply.raw(b"$-1\r\n"),
+            News::Everything(Protocol::Resp3) => reply.raw(b"_\r\n"),
+        }
+    }
+}
+
+impl Tracking {
+    /// Creates one that knows nobody yet; whom messages are redirected to is looked for among these clients.
+    /// What is remembered counts as used memory.
+    pub fn new(clients: Arc<Clients>, pressure: &Arc<Pressure>) -> Self {
+        let state = State { share: Share::new(pressure.clone()), ..State::default() };
+        Tracking { clients, state: Mutex::new(state), has_news: AtomicBool::new(false) }
+    }
+
+    /// Lets a client track in a mode, in which it may be already; prefixes are added to those it has.
+    pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], herald: &Herald) {
+        let mut state = self.state.lock();
+        client.tracking.set(flags | ON | client.tracking.flags() & CACHING, redirect);
+        state.trackers.insert(client.id, client.clone());
+        if flags & BROADCAST != 0 {
+            let all: &[&[u8]] = &[b""];
+            for prefix in if prefixes.is_empty() { all } else { prefixes } {
+                state.prefixes.join(prefix, client);
+            }
+            state.count();
+        }
+        herald.set_tracked(true);
+    }
+
+    /// Lets a client track no more. What is remembered of it stays until the keys change, as in Redis, or nobody tracks.
+    pub fn leave(&self, client: &ClientInfo, herald: &Herald) {
+        if !client.tracking.is_on() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if client.tracking.has(BROADCAST) {
+            state.prefixes.leave(client);
+        }
+        client.tracking.set(0, 0);
+        state.trackers.remove(&client.id);
+        if state.trackers.is_empty() {
+            state.table = Table::default();
+            herald.set_tracked(false);
+        }
+        state.count();
+    }
+
+    /// Returns the prefixes of a client, in order.
+    pub fn prefixes_of(&self, client: u64) -> Vec<Box<[u8]>> {
+        self.state.lock().prefixes.of(client)
+    }
+
+    /// Counts what is tracked.
+    pub fn tracked(&self) -> Tracked {
+        let State { trackers, table, prefixes, .. } = &*self.state.lock();
+        Tracked { clients: trackers.len(), keys: table.len(), items: table.items(), prefixes: prefixes.len() }
+    }
+
+    /// Notes that a client has read keys; to be called while their shards are still locked. When more than `most` keys
+    /// would be remembered, other readers are told that their copies are worth nothing, and that is forgotten.
+    pub fn remember<'k>(
+        &self,
+        client: &ClientInfo,
+        keys: impl Iterator<Item = &'k [u8]>,
+        most: usize,
+        (config, now): (&Config, Now),
+    ) {
+        let mut state = self.state.lock();
+        for key in keys {
+            state.table.note(key, client.id);
+        }
+        self.limit(&mut state, most, usize::MAX, (config, now));
+        state.count();
+    }
+
+    /// Forgets up to `steps` keys as long as more than `most` are remembered; returns whether there are more. 0 is no limit.
+    pub fn forget(&self, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
+        let mut state = self.state.lock();
+        let has_more = self.limit(&mut state, most, steps, (config, now));
+        state.count();
+        has_more
+    }
+
+    fn limit(&self, state: &mut State, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
+        for _ in 0..steps {
+            if !state.table.is_over(most) {
+                return false;
+            }
+            let Some((key, readers)) = state.table.take_any() else { return false };
+            // Whoever reads the last key too many has to give up a copy like everybody else.
+            self.tell_readers(state, &key, &readers, None, (config, now));
+        }
+        true
+    }
+
+    /// Tells who has read a key that it has changed, and notes it for those who want to know of all that begin so; to be
+    /// called while its shard is locked. A change that was nobody's doing is told to everybody by broadcasts.
+    pub fn invalidate(&self, key: &[u8], is_doing: bool, (config, now): (&Config, Now)) {
+        let mut state = self.state.lock();
+        let author = if is_doing { state.actor() } else { None };
+        if state.prefixes.note(key, author) {
+            self.has_news.store(true, Relaxed);
+        }
+        if let Some(readers) = state.table.take(key) {
+            self.tell_readers(&state, key, &readers, state.actor(), (config, now));
+            state.count();
+        }
+    }
+
+    /// Tells all who have read a key but the actor, if that does not want to hear of itself.
+    fn tell_readers(
+        &self,
+        state: &State,
+        key: &[u8],
+        readers: &Readers,
+        actor: Option<u64>,
+        (config, now): (&Config, Now),
+    ) {
+        let news = News::Keys(&[key]);
+        let write = |reply: &mut Reply<'_>| news.write(reply);
+        let mut letter = Letter::new(&write);
+        for client in readers.iter().filter_map(|id| state.trackers.get(id)) {
+            // A client that broadcasts may have been remembered before it did.
+            let is_silent = client.tracking.has(NO_LOOP) && actor == Some(client.id);
+            if !client.tracking.has(BROADCAST) && !is_silent {
+                self.send(client, &mut letter, (config, now));
+            }
+        }
+    }
+
+    /// Tells everybody who tracks that all keys may have changed, and forgets what was read.
+    pub fn invalidate_all(&self, (config, now): (&Config, Now)) {
+        let mut state = self.state.lock();
+        state.table = Table::default();
+        state.count();
+        for client in state.trackers.values() {
+            let news = News::Everything(client.protocol());
+            let write = |reply: &mut Reply<'_>| news.write(reply);
+            self.send(client, &mut Letter::new(&write), (config, now));
+        }
+    }
+
+    /// Returns whether there is anything to broadcast.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.has_news.load(Relaxed)
+    }
+
+    /// Broadcasts what has changed since the last time.
+    #[cold]
+    pub fn broadcast(&self, (config, now): (&Config, Now)) {
+        let mut state = self.state.lock();
+        if !self.has_news.swap(false, AcqRel) {
+            return;
+        }
+        for prefix in state.prefixes.iter_mut().filter(|prefix| !prefix.news.is_empty()) {
+            let news = std::mem::take(&mut prefix.news);
+            let keys: Vec<&[u8]> = news.keys().map(|key| &key[..]).collect();
+            let common = News::Keys(&keys);
+            let write = |reply: &mut Reply<'_>| common.write(reply);
+            let mut letter = Letter::new(&write);
+            for client in prefix.clients.values() {
+                if client.tracking.has(NO_LOOP) {
+                    self.send_what_others_did(client, &news, (config, now));
+                } else {
+                    self.send(client, &mut letter, (config, now));
+                }
+            }
+        }
+    }
+
+    /// Tells a client of the keys that it has not changed by itself.
+    fn send_what_others_did(
+        &self,
+        client: &Arc<ClientInfo>,
+        news: &BTreeMap<Box<[u8]>, Option<u64>>,
+        (config, now): (&Config, Now),
+    ) {
+        let by_others = news.iter().filter(|(_, author)| **author != Some(client.id));
+        let keys: Vec<&[u8]> = by_others.map(|(key, _)| &key[..]).collect();
+        if !keys.is_empty() {
+            let news = News::Keys(&keys);
+            let write = |reply: &mut Reply<'_>| news.write(reply);
+            self.send(client, &mut Letter::new(&write), (config, now));
+        }
+    }
+
+    /// Leaves a message with a client that tracks, or with whom it is redirected to. Whoever speaks RESP2 can only be told
+    /// if it listens to channels, and so only by redirection.
+    fn send(&self, client: &Arc<ClientInfo>, letter: &mut Letter<'_>, (config, now): (&Config, Now)) {
+        let redirect = client.tracking.redirect();
+        if redirect == 0 {
+            if client.protocol() == Protocol::Resp3 {
+                client.post(letter, config, now);
+            }
+            return;
+        }
+        let Some(target) = self.clients.find(redirect) else {
+            client.tracking.raise(BROKEN);
+            if client.protocol() == Protocol::Resp3 {
+                let write = |reply: &mut Reply<'_>| {
+                    reply.push(2);
+                    reply.bulk(b"tracking-redir-broken");
+                    reply.int(redirect as i64);
+                };
+                client.post(&mut Letter::new(&write), config, now);
+            }
+            return;
+        };
+        if target.protocol() == Protocol::Resp3 || target.class() == Class::Subscriber {
+            target.post(letter, config, now);
+        }
+    }
+
+    /// Takes note, until what is returned is dropped, that commands on this thread are those of a client, if it does not
+    /// want to hear of what it does itself.
+    pub fn act_for(&self, client: &ClientInfo) -> Option<Acting<'_>> {
+        if !client.tracking.has(NO_LOOP) {
+            return None;
+        }
+        let (thread, client) = (thread::current().id(), client.id);
+        self.state.lock().acting.push((thread, client));
+        Some(Acting { tracking: self, client })
+    }
+}
+
+/// Lasts as long as a client executes commands on a thread.
+pub struct Acting<'a> {
+    tracking: &'a Tracking,
+    client: u64,
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.tracking.state.lock().acting.retain(|(_, client)| *client != self.client);
+    }
+}

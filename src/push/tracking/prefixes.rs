@@ -1,0 +1,188 @@
+//! The prefixes of keys that clients in broadcasting mode want to know of. None of one client's begins with another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::client::registry::ClientInfo;
+use crate::memory::heap::{allocation_len, tree_map_len};
+
+/// Holds all prefixes.
+#[derive(Default)]
+pub(super) struct Prefixes {
+    by_name: BTreeMap<Box<[u8]>, Prefix>,
+    /// How many prefixes have a length: those of a key are looked up by each length that there is, not one by one.
+    lengths: BTreeMap<usize, usize>,
+    /// Bytes of the names, and of who wants to know of them.
+    held: usize,
+}
+
+/// Holds what is broadcast about the keys that begin alike.
+#[derive(Default)]
+pub(super) struct Prefix {
+    /// Who wants to know of them, by number.
+    pub(super) clients: BTreeMap<u64, Arc<ClientInfo>>,
+    /// The keys that have changed since the last broadcast, and which client made the last change, as far as that matters.
+    pub(super) news: BTreeMap<Box<[u8]>, Option<u64>>,
+}
+
+impl Prefixes {
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Returns the bytes that all of it takes, the keys that wait to be broadcast aside.
+    pub(super) fn memory(&self) -> usize {
+        self.held + tree_map_len::<Box<[u8]>, Prefix>(self.by_name.len())
+    }
+
+    /// Gives a client a prefix.
+    pub(super) fn join(&mut self, name: &[u8], client: &Arc<ClientInfo>) {
+        if !self.by_name.contains_key(name) {
+            *self.lengths.entry(name.len()).or_default() += 1;
+            self.held += allocation_len(name.len());
+        }
+        let clients = &mut self.by_name.entry(name.into()).or_default().clients;
+        self.held -= clients_len(clients);
+        if clients.insert(client.id, client.clone()).is_none() {
+            client.add_names_len(name_len(name));
+        }
+        self.held += clients_len(clients);
+    }
+
+    /// Takes all prefixes from a client.
+    pub(super) fn leave(&mut self, client: &ClientInfo) {
+        let (lengths, held) = (&mut self.lengths, &mut self.held);
+        self.by_name.retain(|name, prefix| {
+            *held -= clients_len(&prefix.clients);
+            if prefix.clients.remove(&client.id).is_some() {
+                client.add_names_len(-name_len(name));
+            }
+            *held += clients_len(&prefix.clients);
+            let stays = !prefix.clients.is_empty();
+            if !stays && let Some(count) = lengths.get_mut(&name.len()) {
+                *count -= 1;
+                *held -= allocation_len(name.len());
+            }
+            stays
+        });
+        lengths.retain(|_, count| *count > 0);
+    }
+
+    /// Returns the prefixes of a client, in order.
+    pub(super) fn of(&self, client: u64) -> Vec<Box<[u8]>> {
+        let of_client = self.by_name.iter().filter(|(_, prefix)| prefix.clients.contains_key(&client));
+        of_client.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Notes that a key has changed; returns whether anybody wants to know.
+    pub(super) fn note(&mut self, key: &[u8], author: Option<u64>) -> bool {
+        let mut is_wanted = false;
+        for (&len, _) in self.lengths.range(..=key.len()) {
+            if let Some(prefix) = self.by_name.get_mut(&key[..len]) {
+                prefix.news.insert(key.into(), author);
+                is_wanted = true;
+            }
+        }
+        is_wanted
+    }
+
+    /// Iterates over the prefixes, in order.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Prefix> {
+        self.by_name.values_mut()
+    }
+}
+
+/// Returns what a prefix counts with for each client that has it: its name, and its place among all prefixes.
+fn name_len(name: &[u8]) -> isize {
+    const PLACE_LEN: usize = 256;
+    (allocation_len(name.len()) + PLACE_LEN) as isize
+}
+
+fn clients_len(clients: &BTreeMap<u64, Arc<ClientInfo>>) -> usize {
+    tree_map_len::<u64, Arc<ClientInfo>>(clients.len())
+}
+
+/// Says which prefix overlaps with which.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Overlap<'a> {
+    /// A new one with one that the client has.
+    Existing(&'a [u8], &'a [u8]),
+    /// A new one with another new one.
+    Provided(&'a [u8], &'a [u8]),
+}
+
+/// Looks for the first overlap of new prefixes, in their order, with those that a client has, which are sorted, and with
+/// each other.
+pub fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
+    let mut sorted: Vec<(&[u8], usize)> = provided.iter().copied().zip(0..).collect();
+    sorted.sort_unstable();
+    let mut is_involved = vec![false; provided.len()];
+    // What begins with a prefix comes right after it; the ones that are open begin with each other.
+    let mut open: Vec<(&[u8], usize)> = Vec::new();
+    for &(prefix, at) in &sorted {
+        while open.last().is_some_and(|(shorter, _)| !prefix.starts_with(shorter)) {
+            open.pop();
+        }
+        if let Some((_, shorter)) = open.last() {
+            (is_involved[*shorter], is_involved[at]) = (true, true);
+        }
+        open.push((prefix, at));
+    }
+    for (at, prefix) in provided.iter().enumerate() {
+        if let Some(other) = find_existing(existing, prefix) {
+            return Some(Overlap::Existing(prefix, other));
+        }
+        // If it is involved with an earlier one, that one has been found already.
+        let overlaps = |other: &&&[u8]| other.starts_with(prefix) || prefix.starts_with(other);
+        if is_involved[at]
+            && let Some(other) = provided[at + 1..].iter().find(overlaps)
+        {
+            return Some(Overlap::Provided(prefix, other));
+        }
+    }
+    None
+}
+
+/// Finds the first prefix that overlaps with a new one. Only the empty one may have others that begin with it.
+fn find_existing<'a>(existing: &'a [Box<[u8]>], prefix: &[u8]) -> Option<&'a [u8]> {
+    let after = existing.partition_point(|other| &other[..] < prefix);
+    let before = after.checked_sub(1).map(|at| &existing[at]);
+    let shorter = existing.first().into_iter().chain(before).find(|other| prefix.starts_with(other));
+    shorter.or_else(|| existing.get(after).filter(|other| other.starts_with(prefix))).map(|found| &found[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Overlap, find_overlap};
+
+    /// Compares every pair, as Redis does.
+    fn slowly<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
+        let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
+        for (at, prefix) in provided.iter().enumerate() {
+            if let Some(other) = existing.iter().find(|other| overlap(other, prefix)) {
+                return Some(Overlap::Existing(prefix, other));
+            }
+            if let Some(other) = provided[at + 1..].iter().find(|other| overlap(other, prefix)) {
+                return Some(Overlap::Provided(prefix, other));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn the_first_overlap_is_that_of_comparing_every_pair() {
+        let words: [&[u8]; 9] = [b"", b"a", b"b", b"ab", b"aba", b"abb", b"bb", b"c", b"ca"];
+        let free: [&[&[u8]]; 5] = [&[], &[b""], &[b"", b"ab", b"c"], &[b"aba", b"abb"], &[b"b"]];
+        for existing in free {
+            let existing: Vec<Box<[u8]>> = existing.iter().map(|prefix| (*prefix).into()).collect();
+            for choice in 0..words.len().pow(4) {
+                let provided: Vec<&[u8]> = (0..4).map(|at| words[choice / words.len().pow(at) % words.len()]).collect();
+                for count in 0..=4 {
+                    let provided = &provided[..count];
+                    assert_eq!(find_overlap(&existing, provided), slowly(&existing, provided), "{provided:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which clients have read which keys.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::memory::heap::{allocation_len, hash_map_len, list_len};
+use crate::store::usage::Dice;
+
+/// The numbers of the clients that have read a key, in order.
+pub(super) type Readers = SmallVec<[u64; 2]>;
+
+/// Remembers the readers of keys. Entries lie in a list so that any of them can be chosen by chance.
+pub(super) struct Table {
+    places: HashMap<Arc<[u8]>, usize, ahash::RandomState>,
+    entries: Vec<(Arc<[u8]>, Readers)>,
+    items: usize,
+    /// Bytes of all keys.
+    bytes: usize,
+    /// Bytes that keys and long lists of readers take.
+    held: usize,
+    dice: Dice,
+}
+
+/// How long keys may be in the mean, in bytes, and how long all of them at least.
+const KEY_BYTES: usize = 256;
+const BYTES_MIN: usize = 64 * 1024 * 1024;
+
+impl Default for Table {
+    fn default() -> Self {
+        let places = HashMap::<_, _, ahash::RandomState>::default();
+        let dice = Dice::new(places.hasher().hash_one("dice"));
+        Table { places, entries: Vec::new(), items: 0, bytes: 0, held: 0, dice }
+    }
+}
+
+impl Table {
+    /// Returns how many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether there are more keys than may be, or very long ones; 0 is no limit.
+    pub(super) fn is_over(&self, most: usize) -> bool {
+        let bytes_max = most.saturating_mul(KEY_BYTES).max(BYTES_MIN);
+        most != 0 && (self.len() > most || self.bytes > bytes_max)
+    }
+
+    /// Returns how many readers all keys have together.
+    pub(super) fn items(&self) -> usize {
+        self.items
+    }
+
+    /// Returns the bytes that all of it takes.
+    pub(super) fn memory(&self) -> usize {
+        let entries = list_len::<(Arc<[u8]>, Readers)>(self.entries.capacity());
+        self.held + hash_map_len::<Arc<[u8]>, usize>(self.places.capacity()) + entries
+    }
+
+    /// Notes that a client has read a key.
+    pub(super) fn note(&mut self, key: &[u8], client: u64) {
+        let Some(&place) = self.places.get(key) else {
+            let owned: Arc<[u8]> = key.into();
+            self.places.insert(owned.clone(), self.entries.len());
+            self.entries.push((owned, SmallVec::from_slice(&[client])));
+            (self.items, self.bytes) = (self.items + 1, self.bytes + key.len());
+            self.held += key_len(key);
+            return;
+        };
+        let readers = &mut self.entries[place].1;
+        if let Err(at) = readers.binary_search(&client) {
+            let before = spilled_len(readers);
+            readers.insert(at, client);
+            self.held = self.held - before + spilled_len(readers);
+            self.items += 1;
+        }
+    }
+
+    /// Takes a key out; returns who has read it.
+    pub(super) fn take(&mut self, key: &[u8]) -> Option<Readers> {
+        let place = *self.places.get(key)?;
+        Some(self.take_at(place).1)
+    }
+
+    /// Takes some key out; returns who has read it.
+    pub(super) fn take_any(&mut self) -> Option<(Arc<[u8]>, Readers)> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let place = self.dice.below(self.entries.len());
+        Some(self.take_at(place))
+    }
+
+    fn take_at(&mut self, place: usize) -> (Arc<[u8]>, Readers) {
+        let (key, readers) = self.entries.swap_remove(place);
+        self.places.remove(&key);
+        if let Some((moved, _)) = self.entries.get(place) {
+            self.places.insert(moved.clone(), place);
+        }
+        (self.items, self.bytes) = (self.items - readers.len(), self.bytes - key.len());
+        self.held -= key_len(&key) + spilled_len(&readers);
+        (key, readers)
+    }
+}
+
+/// Returns what a shared key takes: two counters and its bytes.
+fn key_len(key: &[u8]) -> usize {
+    allocation_len(2 * size_of::<usize>() + key.len())
+}
+
+/// Returns what readers take that are too many to lie in the entry.
+fn spilled_len(readers: &Readers) -> usize {
+    if readers.spilled() { list_len::<u64>(readers.capacity()) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn what_was_noted_is_found_once_however_much_was_taken_out_before() {
+        let mut table = Table::default();
+        for number in 0..1000u64 {
+            table.note(&number.to_le_bytes(), number % 7);
+            table.note(&number.to_le_bytes(), 3);
+            table.note(&number.to_le_bytes(), 3);
+        }
+        let taken: Vec<u64> = (0..500)
+            .map(|_| u64::from_le_bytes(table.take_any().expect("there are more").0[..].try_into().expect("8 bytes")))
+            .collect();
+        for number in 0..1000u64 {
+            let expected = (!taken.contains(&number)).then_some(if number % 7 == 3 { 1 } else { 2 });
+            assert_eq!(table.take(&number.to_le_bytes()).map(|readers| readers.len()), expected, "{number}");
+        }
+        assert_eq!((table.len(), table.items(), table.bytes, table.held), (0, 0, 0, 0));
+        assert!(table.take_any().is_none());
+    }
+
+    #[test]
+    fn few_keys_that_are_very_long_are_too_many_as_well() {
+        let mut table = Table::default();
+        for number in 0..64 {
+            assert!(!table.is_over(100));
+            table.note(&vec![number; 1 << 20], 1);
+        }
+        assert!(!table.is_over(100) && !table.is_over(0) && table.is_over(63));
+        table.note(b"k", 1);
+        assert!(table.is_over(100) && !table.is_over(0));
+    }
+}

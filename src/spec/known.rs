@@ -1,0 +1,95 @@
+//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, whether or not there are such commands here.
+//!
+//! Config files and rules of users name commands that are to be hidden or forbidden. A file that was written for another
+//! server must not keep this one from starting because it hides what is not there.
+
+/// The commands, by name.
+const COMMANDS: &str = "\
+    acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop brpop \
+    brpoplpush bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
+    delex delifeq digest discard dump echo eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime \
+    failover fcall fcall_ro flushall flushdb function geoadd geodist geohash geopos georadius georadius_ro \
+    georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset hdel hello \
+    hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset \
+    hpersist hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals incr incrby \
+    incrbyfloat info keys lastsave latency lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange \
+    lrem lset ltrim memory mget migrate module monitor move mset msetex msetnx multi object persist pexpire pexpireat \
+    pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub punsubscribe \
+    quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop \
+    rpoplpush rpush rpushx sadd save scan scard script sdiff sdiffstore select set setbit setex setnx setrange sflush \
+    shutdown sinter sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop \
+    spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunionstore sunsubscribe swapdb sync \
+    time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
+    vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xclaim xdel xdelex xgroup xinfo xlen \
+    xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
+    zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
+    zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
+    zrevrank zscan zscore zunion zunionstore";
+
+/// The subcommands of those that are containers.
+#[rustfmt::skip] // a table
+const SUBCOMMANDS: &[(&str, &str)] = &[
+    ("acl", "cat deluser dryrun genpass getuser help list load log save setuser users whoami"),
+    ("client", "caching capa getname getredir help id import-source info kill list no-evict no-touch pause reply setinfo \
+        setname tracking trackinginfo unblock unpause"),
+    ("cluster", "addslots addslotsrange bumpepoch cancelslotmigrations count-failure-reports countkeysinslot delslots \
+        delslotsrange failover flushslots forget getkeysinslot getslotmigrations help info keyslot links meet \
+        migrateslots migration myid myshardid nodes replicas replicate reset saveconfig set-config-epoch setslot \
+        shards slaves slot-stats slots syncslots"),
+    ("command", "count docs getkeys getkeysandflags help info list"),
+    ("commandlog", "get help len reset"),
+    ("config", "get help resetstat rewrite set"),
+    ("function", "delete dump flush help kill list load restore stats"),
+    ("latency", "doctor graph help histogram history latest reset"),
+    ("memory", "doctor help malloc-stats purge stats usage"),
+    ("module", "help list load loadex unload"),
+    ("object", "encoding freq help idletime refcount"),
+    ("pubsub", "channels help numpat numsub shardchannels shardnumsub"),
+    ("script", "debug exists flush help kill load show"),
+    ("slowlog", "get help len reset"),
+    ("xgroup", "create createconsumer delconsumer destroy help setid"),
+    ("xinfo", "consumers groups help stream"),
+];
+
+/// Tells whether a command, or a subcommand as `container|name`, has this name in any case.
+pub fn is_known(name: &[u8]) -> bool {
+    let is_among = |names: &str, name: &[u8]| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    match name.iter().position(|byte| *byte == b'|') {
+        None => is_among(COMMANDS, name),
+        Some(bar) => {
+            let container = SUBCOMMANDS.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(&name[..bar]));
+            container.is_some_and(|(_, names)| is_among(names, &name[bar + 1..]))
+        }
+    }
+}
+
+/// Tells whether a command of this name holds subcommands.
+pub fn is_container(name: &[u8]) -> bool {
+    SUBCOMMANDS.iter().any(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::table;
+
+    #[test]
+    fn names_are_found_in_any_case_and_nothing_else_is() {
+        for name in ["hget", "BGSAVE", "XGroup|Create", "script|show", "vadd", "cluster|slot-stats", "debug"] {
+            assert!(is_known(name.as_bytes()), "{name}");
+        }
+        for name in
+            ["", " ", "nosuch", "hget ", "hget|x", "xgroup|", "xgroup|nosuch", "nosuch|create", "get set", "|", "a|b|c"]
+        {
+            assert!(!is_known(name.as_bytes()), "{name:?}");
+        }
+        assert!(is_container(b"XINFO") && !is_container(b"hget"));
+    }
+
+    #[test]
+    fn the_commands_that_are_here_have_known_names_but_for_those_of_other_versions() {
+        let newer: Vec<&str> =
+            table().every().map(|command| command.name.as_str()).filter(|name| !is_known(name.as_bytes())).collect();
+        assert_eq!(newer, ["increx"]);
+    }
+}

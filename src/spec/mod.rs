@@ -1,0 +1,467 @@
+//! The declaration of a command: its row, its arguments, its flags, and what follows from them.
+//!
+//! A row declares name, handler, flags, argument grammar and docs. Everything else is computed from it, here and in
+//! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS` and
+//! the command table of the README.
+
+use crate::dispatch::{Handler, turn};
+use crate::resp::Request;
+
+pub mod known;
+pub mod registry;
+pub mod renames;
+
+pub use registry::{Registered, table};
+
+/// A set of the flags below.
+pub type Flags = u32;
+
+/// May change keys.
+pub const WRITE: Flags = 1;
+/// Reads keys and changes nothing.
+pub const READ: Flags = 1 << 1;
+/// Refused when memory is short.
+pub const DENY_OOM: Flags = 1 << 2;
+/// For administrators.
+pub const ADMIN: Flags = 1 << 3;
+/// Not for scripts.
+pub const NO_SCRIPT: Flags = 1 << 4;
+/// Served while a data set is loaded.
+pub const LOADING: Flags = 1 << 5;
+/// Served by a replica that has lost its primary.
+pub const STALE: Flags = 1 << 6;
+/// Takes constant or logarithmic time.
+pub const FAST: Flags = 1 << 7;
+/// Served before authentication.
+pub const NO_AUTH: Flags = 1 << 8;
+/// Not to be queued by MULTI.
+pub const NO_MULTI: Flags = 1 << 9;
+/// Served while a script runs for too long.
+pub const ALLOW_BUSY: Flags = 1 << 10;
+/// Kept out of MONITOR.
+pub const SKIP_MONITOR: Flags = 1 << 11;
+/// Kept out of the slow log.
+pub const SKIP_SLOWLOG: Flags = 1 << 12;
+/// May block the client, or, as SORT does with no keys declared, may touch any key.
+pub const BLOCKING: Flags = 1 << 13;
+/// About messages to whoever listens.
+pub const PUBSUB: Flags = 1 << 14;
+/// Internal: may change other servers although no key changes, so CLIENT PAUSE WRITE holds it back. COMMAND does not
+/// show it.
+pub const MAY_REPLICATE: Flags = 1 << 18;
+/// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
+pub const WHILE_LISTENING: Flags = 1 << 19;
+/// Takes as many keys as an argument says, maybe none.
+pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
+/// Has its keys at places that depend on its arguments.
+pub const MOVABLE_KEYS: Flags = 1 << 16;
+/// Not served while a data set is loaded beside the old one.
+pub const NO_ASYNC_LOADING: Flags = 1 << 17;
+/// Internal: needs the whole store, see `store`. COMMAND does not show it.
+pub const EXCLUSIVE: Flags = 1 << 20;
+/// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
+pub const AT_ONCE: Flags = 1 << 21;
+
+/// The names under which `COMMAND` lists the flags, in Redis' order.
+pub const FLAG_NAMES: &[(Flags, &str)] = &[
+    (WRITE, "write"),
+    (READ, "readonly"),
+    (DENY_OOM, "denyoom"),
+    (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
+    (NO_SCRIPT, "noscript"),
+    (BLOCKING, "blocking"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (SKIP_MONITOR, "skip_monitor"),
+    (SKIP_SLOWLOG, "skip_slowlog"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (NO_ASYNC_LOADING, "no_async_loading"),
+    (NO_MULTI, "no_multi"),
+    (ALLOW_BUSY, "allow_busy"),
+    (NO_MANDATORY_KEYS, "no_mandatory_keys"),
+    (MOVABLE_KEYS, "movablekeys"),
+];
+
+/// Groups commands as the documentation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Strings as rows of bits.
+    Bitmap,
+    /// Strings that count distinct elements.
+    HyperLogLog,
+    /// Keys of any type.
+    Generic,
+    /// MULTI and its companions.
+    Transactions,
+    /// Messages to whoever listens.
+    PubSub,
+    /// This connection.
+    Connection,
+    /// Clusters.
+    Cluster,
+    /// Scripts and functions.
+    Scripting,
+    /// The server as a whole.
+    Server,
+}
+
+impl Group {
+    /// Returns the name that `COMMAND DOCS` gives.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Generic => "generic",
+            Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
+            Group::Connection => "connection",
+            Group::Cluster => "cluster",
+            Group::Scripting => "scripting",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// A set of the key flags below: what a command does with a key.
+pub type KeyFlags = u32;
+
+/// Tells what a request does with its keys; its number of words fits the arity.
+pub type KeyUse = fn(Request<'_>) -> KeyFlags;
+
+/// Finds all keys of a request some of which stand at no fixed places, and what it does with each.
+pub type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
+
+/// Reads the value.
+pub const RO: KeyFlags = 1;
+/// Reads and writes the value.
+pub const RW: KeyFlags = 1 << 1;
+/// Overwrites the value without reading it.
+pub const OW: KeyFlags = 1 << 2;
+/// Removes the key without reading it.
+pub const RM: KeyFlags = 1 << 3;
+/// Gives the value, or part of it, to the client.
+pub const ACCESS: KeyFlags = 1 << 4;
+/// Changes the value that is there.
+pub const UPDATE: KeyFlags = 1 << 5;
+/// Adds data without changing what is there.
+pub const INSERT: KeyFlags = 1 << 6;
+/// Removes data.
+pub const DELETE: KeyFlags = 1 << 7;
+/// What is done depends on the options.
+pub const VARIABLE: KeyFlags = 1 << 8;
+/// Is no key, but goes where a key of this name would, in a cluster.
+pub const NOT_KEY: KeyFlags = 1 << 9;
+/// Is only found by looking at the whole request.
+pub const INCOMPLETE: KeyFlags = 1 << 10;
+
+/// The names under which `COMMAND` lists the key flags, in Redis' order.
+pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
+    (RW, "RW"),
+    (RO, "RO"),
+    (OW, "OW"),
+    (RM, "RM"),
+    (ACCESS, "access"),
+    (UPDATE, "update"),
+    (INSERT, "insert"),
+    (DELETE, "delete"),
+    (NOT_KEY, "not_key"),
+    (INCOMPLETE, "incomplete"),
+    (VARIABLE, "variable_flags"),
+];
+
+/// Says what an argument is.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The name of a key.
+    Key(KeyFlags),
+    /// Any bytes.
+    String,
+    /// A signed 64-bit integer.
+    Integer,
+    /// A floating-point number.
+    Double,
+    /// A time in seconds or milliseconds since 1970.
+    UnixTime,
+    /// A glob pattern.
+    Pattern,
+    /// The name of a channel that is published or subscribed to. Leaving one is free to all: it is a `String`.
+    Channel,
+    /// A pattern of channels that is subscribed to.
+    ChannelPattern,
+    /// The name of a channel of a cluster's shard.
+    ShardChannel,
+    /// A word that stands for itself.
+    Token,
+    /// One of several alternatives.
+    OneOf(&'static [Arg]),
+    /// Several arguments in a row.
+    Block(&'static [Arg]),
+}
+
+/// Declares one argument of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// The name the documentation uses.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// The word before the argument, or the argument itself where the kind is a token.
+    pub token: Option<&'static str>,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Whether it may be given again and again.
+    pub multiple: bool,
+    /// Whether the word before it comes again with every repetition.
+    pub multiple_token: bool,
+    /// The Redis version that introduced it, where later than the command.
+    pub since: Option<&'static str>,
+    /// What COMMAND remarks about the use of a key.
+    pub key_notes: Option<&'static str>,
+    /// What is done with the keys that the argument names, where nobody can tell ahead which they are or where they stand.
+    pub unplaced: Option<KeyFlags>,
+}
+
+impl Arg {
+    /// Declares an argument of some kind.
+    pub const fn new(name: &'static str, kind: Kind) -> Self {
+        Arg {
+            name,
+            kind,
+            token: None,
+            optional: false,
+            multiple: false,
+            multiple_token: false,
+            since: None,
+            key_notes: None,
+            unplaced: None,
+        }
+    }
+
+    /// Puts a word before the argument.
+    pub const fn token(self, token: &'static str) -> Self {
+        Arg { token: Some(token), ..self }
+    }
+
+    /// Lets the argument be left out.
+    pub const fn optional(self) -> Self {
+        Arg { optional: true, ..self }
+    }
+
+    /// Lets the argument be repeated.
+    pub const fn multiple(self) -> Self {
+        Arg { multiple: true, ..self }
+    }
+
+    /// Lets the argument be repeated together with the word before it.
+    pub const fn multiple_token(self) -> Self {
+        Arg { multiple: true, multiple_token: true, ..self }
+    }
+
+    /// Adds a remark about the use of a key.
+    pub const fn key_notes(self, notes: &'static str) -> Self {
+        Arg { key_notes: Some(notes), ..self }
+    }
+
+    /// Declares that the argument names keys of which nobody can tell ahead which they are or where they stand, and why.
+    pub const fn unplaced(self, flags: KeyFlags, why: &'static str) -> Self {
+        Arg { unplaced: Some(flags), key_notes: Some(why), ..self }
+    }
+
+    /// Notes the Redis version that introduced the argument.
+    pub const fn since(self, version: &'static str) -> Self {
+        Arg { since: Some(version), ..self }
+    }
+}
+
+/// Declares a key argument.
+pub const fn key(name: &'static str, flags: KeyFlags) -> Arg {
+    Arg::new(name, Kind::Key(flags))
+}
+
+/// Declares an argument of any bytes.
+pub const fn string(name: &'static str) -> Arg {
+    Arg::new(name, Kind::String)
+}
+
+/// Declares an integer argument.
+pub const fn integer(name: &'static str) -> Arg {
+    Arg::new(name, Kind::Integer)
+}
+
+/// Declares a floating-point argument.
+pub const fn double(name: &'static str) -> Arg {
+    Arg::new(name, Kind::Double)
+}
+
+/// Declares a point in time.
+pub const fn unix_time(name: &'static str) -> Arg {
+    Arg::new(name, Kind::UnixTime)
+}
+
+/// Declares a glob pattern.
+pub const fn pattern(name: &'static str) -> Arg {
+    Arg::new(name, Kind::Pattern)
+}
+
+/// Declares the name of a channel that the client needs a permission for.
+pub const fn channel(name: &'static str) -> Arg {
+    Arg::new(name, Kind::Channel)
+}
+
+/// Declares a pattern of channels that the client needs a permission for.
+pub const fn channel_pattern(name: &'static str) -> Arg {
+    Arg::new(name, Kind::ChannelPattern)
+}
+
+/// Declares the name of a channel of a cluster's shard.
+pub const fn shard_channel(name: &'static str) -> Arg {
+    Arg::new(name, Kind::ShardChannel)
+}
+
+/// Declares a word that stands for itself.
+pub const fn token(name: &'static str, word: &'static str) -> Arg {
+    Arg::new(name, Kind::Token).token(word)
+}
+
+/// Declares a choice.
+pub const fn one_of(name: &'static str, choices: &'static [Arg]) -> Arg {
+    Arg::new(name, Kind::OneOf(choices))
+}
+
+/// Declares arguments that belong together.
+pub const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
+    Arg::new(name, Kind::Block(parts))
+}
+
+/// Declares one command.
+#[derive(Clone, Copy)]
+pub struct Command {
+    /// Upper-case name; of a subcommand, its own word.
+    pub name: &'static str,
+    /// Carries it out; a container of subcommands has none.
+    pub handler: Option<Handler>,
+    /// What it may do and when it is served.
+    pub flags: Flags,
+    /// The grammar of its arguments.
+    pub args: &'static [Arg],
+    /// The family it belongs to.
+    pub group: Group,
+    /// The Redis version that introduced it.
+    pub since: &'static str,
+    /// What it costs, in Landau notation.
+    pub complexity: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// ACL categories beyond those that flags and group imply, without `@`.
+    pub categories: &'static [&'static str],
+    /// Hints for proxies and cluster clients, as Redis defines them.
+    pub tips: &'static [&'static str],
+    /// Version since which it is deprecated, and what to use instead.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Whether it is for looking into the server rather than for working with it.
+    pub internal: bool,
+    /// Tells what a request does with its keys where that depends on the options.
+    pub key_use: Option<KeyUse>,
+    /// Finds the keys where some stand at no fixed places.
+    pub key_search: Option<KeySearch>,
+    /// The arity where the grammar says less than Redis does.
+    pub arity: Option<i32>,
+    /// The commands inside this one; `HELP` is added to them.
+    pub subcommands: &'static [Command],
+    /// The Redis version that introduced the `HELP` among the subcommands.
+    pub help_since: &'static str,
+}
+
+impl Command {
+    /// Declares a command.
+    pub const fn new(name: &'static str, handler: Handler, flags: Flags, group: Group) -> Self {
+        Command {
+            name,
+            handler: Some(handler),
+            flags,
+            args: &[],
+            group,
+            since: "",
+            complexity: "",
+            summary: "",
+            categories: &[],
+            tips: &[],
+            deprecated: None,
+            internal: false,
+            key_use: None,
+            key_search: None,
+            arity: None,
+            subcommands: &[],
+            help_since: "5.0.0",
+        }
+    }
+
+    /// Declares a command that only holds others.
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Command]) -> Self {
+        let mut command = Command::new(name, turn::no_subcommand, 0, group);
+        command.handler = None;
+        command.subcommands = subcommands;
+        command.arity = Some(-2);
+        command
+    }
+
+    /// Declares the arguments.
+    pub const fn args(self, args: &'static [Arg]) -> Self {
+        Command { args, ..self }
+    }
+
+    /// Documents the command: version, cost, and a sentence.
+    pub const fn docs(self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
+        Command { since, complexity, summary, ..self }
+    }
+
+    /// Adds ACL categories beyond those that flags and group imply.
+    pub const fn categories(self, categories: &'static [&'static str]) -> Self {
+        Command { categories, ..self }
+    }
+
+    /// Adds hints for proxies and cluster clients.
+    pub const fn tips(self, tips: &'static [&'static str]) -> Self {
+        Command { tips, ..self }
+    }
+
+    /// Marks the command as deprecated since a version, in favour of something else.
+    pub const fn deprecated(self, since: &'static str, instead: &'static str) -> Self {
+        Command { deprecated: Some((since, instead)), ..self }
+    }
+
+    /// Marks the command as one for looking into the server.
+    pub const fn internal(self) -> Self {
+        Command { internal: true, ..self }
+    }
+
+    /// Tells what a request does with its keys where that depends on the options.
+    pub const fn key_use(self, key_use: KeyUse) -> Self {
+        Command { key_use: Some(key_use), ..self }
+    }
+
+    /// Finds the keys where some stand at no fixed places.
+    pub const fn key_search(self, key_search: KeySearch) -> Self {
+        Command { key_search: Some(key_search), ..self }
+    }
+
+    /// Sets the arity by hand: the number of words, or its negative where that is only the least.
+    pub const fn arity(self, arity: i32) -> Self {
+        Command { arity: Some(arity), ..self }
+    }
+
+    /// Notes the Redis version that introduced the container's `HELP`, where it was not 5.0.
+    pub const fn help_since(self, version: &'static str) -> Self {
+        Command { help_since: version, ..self }
+    }
+
+    /// Adds subcommands to a command that can also be called alone.
+    pub const fn subcommands(self, subcommands: &'static [Command]) -> Self {
+        Command { subcommands, ..self }
+    }
+}

@@ -1,0 +1,530 @@
+//! What follows from the declarations: names to commands, arity, key positions, categories.
+//!
+//! Computed once per process from [`FAMILIES`] and never changed afterwards.
+
+use std::sync::LazyLock;
+
+use smallvec::SmallVec;
+
+use crate::command::FAMILIES;
+use crate::command::server::help;
+use crate::dispatch::Handler;
+use crate::dispatch::turn::no_subcommand;
+use crate::resp::{Request, parse_int};
+use crate::spec::{
+    ADMIN, Arg, BLOCKING, Command, EXCLUSIVE, FAST, Group, INCOMPLETE, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, WRITE,
+};
+use crate::store::Store;
+
+/// Joins a declaration with all that is derived from it.
+pub struct Registered {
+    /// The row it comes from.
+    pub command: &'static Command,
+    /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
+    pub name: String,
+    /// Carries it out; a container of subcommands refuses.
+    pub handler: Handler,
+    /// The number of words, or its negative where that is only the least.
+    pub arity: i32,
+    /// How many words name it: two for a subcommand.
+    pub name_words: usize,
+    /// Tells it from every other command and subcommand; counts from 0 without gaps.
+    pub number: usize,
+    /// Where the keys are.
+    pub keys: Vec<KeySpec>,
+    /// Where the channels are that it publishes or subscribes to.
+    pub channels: Vec<ChannelSpec>,
+    /// The ACL categories it is in: a bit for each of [`CATEGORIES`].
+    category_bits: u32,
+    /// The position of the key of a command that has one and no more, which most are.
+    only_key: Option<usize>,
+    /// Commands inside this one, in the order of their declaration.
+    pub subcommands: Vec<Registered>,
+}
+
+/// Says where some of a command's keys are, and what it does with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// The first key's position, counting the command's name as 0.
+    pub first: usize,
+    /// The last key's position relative to the first; negative counts from the end of the request.
+    pub last: i32,
+    /// How far apart keys are.
+    pub step: usize,
+    /// What is done with them.
+    pub flags: KeyFlags,
+    /// Whether at `first` there is the number of the keys that follow it.
+    pub counted: bool,
+    /// The word behind which the keys begin, wherever it stands; a search finds them.
+    pub keyword: Option<&'static str>,
+    /// Whether nobody can tell where they are.
+    pub unplaced: bool,
+    /// What is to be remarked about them.
+    pub notes: Option<&'static str>,
+}
+
+impl KeySpec {
+    /// Returns whether there are keys, at places that are known.
+    pub(crate) fn has_places(&self) -> bool {
+        self.flags != NOT_KEY && !self.unplaced
+    }
+
+    /// Describes a single key at no place yet.
+    const fn new(flags: KeyFlags) -> Self {
+        KeySpec { first: 0, last: 0, step: 1, flags, counted: false, keyword: None, unplaced: false, notes: None }
+    }
+
+    /// Returns the positions of the keys in a request of so many words.
+    pub(crate) fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+        let last = match usize::try_from(self.last) {
+            Ok(after_first) => self.first + after_first,
+            Err(_) => words.saturating_sub(self.last.unsigned_abs() as usize),
+        };
+        (self.first..=last.min(words - 1)).step_by(self.step)
+    }
+
+    /// Returns the positions of the keys in a request, which may say itself how many there are.
+    fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
+        let count = match self.counted {
+            false => 0,
+            true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        };
+        let first = self.first + 1;
+        // As in Redis, more keys than there are words are no keys.
+        let room = request.len().saturating_sub(first) / self.step;
+        let count = if count > room { 0 } else { count };
+        let counted = (first..first + count * self.step).step_by(self.step);
+        let fixed = (!self.counted).then(|| self.positions(request.len()));
+        fixed.into_iter().flatten().chain(counted)
+    }
+}
+
+/// Says where some of a command's channels are, and what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// The first channel's position, counting the command's name as 0.
+    pub first: usize,
+    /// Whether all words from the first on are channels.
+    pub to_the_end: bool,
+    /// Whether they are patterns of channels.
+    pub are_patterns: bool,
+}
+
+/// The hashes of a call's keys, in the order of the grammar.
+pub type Hashes = SmallVec<[u64; 4]>;
+
+impl Registered {
+    fn new(command: &'static Command, container: Option<&'static str>) -> Self {
+        let (name, name_words) = match container {
+            Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
+            None => (command.name.to_lowercase(), 1),
+        };
+        let keys = key_specs(command.args, name_words);
+        let only_key = match keys[..] {
+            [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
+            _ => None,
+        };
+        Registered {
+            name,
+            handler: command.handler.unwrap_or(no_subcommand),
+            arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
+            name_words,
+            number: 0, // the table numbers all of them when they are sorted
+            keys,
+            channels: channel_specs(command.args, name_words),
+            category_bits: category_bits(command),
+            only_key,
+            subcommands: subcommands(command),
+            command,
+        }
+    }
+
+    /// Returns whether a request has a number of words that the command accepts.
+    #[inline]
+    pub fn accepts(&self, words: usize) -> bool {
+        match usize::try_from(self.arity) {
+            Ok(exact) => words == exact,
+            Err(_) => words >= self.arity.unsigned_abs() as usize,
+        }
+    }
+
+    /// Finds the keys of a request and hashes each once.
+    #[inline]
+    pub fn hash_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
+        match self.only_key {
+            Some(position) => hashes.extend([store.hash(request.arg(position))]),
+            None => self.hash_all_keys(request, store, hashes),
+        }
+    }
+
+    fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
+        if let Some(search) = self.command.key_search.filter(|_| self.command.flags & EXCLUSIVE == 0) {
+            return hashes.extend(search(request).into_iter().map(|(position, _)| store.hash(request.arg(position))));
+        }
+        // Scripts, which count their keys, hold the whole store and need the hashes only to have the keys loaded ahead.
+        for spec in self.keys.iter().filter(|spec| spec.has_places()) {
+            match spec.counted {
+                true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
+                false => hashes.extend(spec.positions(request.len()).map(|position| store.hash(request.arg(position)))),
+            }
+        }
+    }
+
+    /// Returns where the keys of a request are, and what this very request does with each.
+    pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
+        let search = self.command.key_search;
+        let is_fixed = move |spec: &&KeySpec| spec.has_places() && search.is_none();
+        let fixed = self.keys.iter().filter(is_fixed).flat_map(move |spec| {
+            let flags = self.command.key_use.map_or(spec.flags, |key_use| key_use(request));
+            spec.positions_in(request).map(move |position| (position, flags))
+        });
+        fixed.chain(search.into_iter().flat_map(move |search| search(request)))
+    }
+
+    /// Returns where the channels of a request are, and whether each is a pattern.
+    pub fn channels_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, bool)> {
+        self.channels.iter().flat_map(move |spec| {
+            let end = if spec.to_the_end { request.len() } else { spec.first + 1 };
+            (spec.first..end).map(|position| (position, spec.are_patterns))
+        })
+    }
+
+    /// Returns the ACL categories, with `@`, in Redis' order.
+    pub fn categories(&self) -> Vec<String> {
+        let in_order = CATEGORIES.iter().enumerate().filter(|(category, _)| self.is_in(*category));
+        in_order.map(|(_, name)| format!("@{name}")).collect()
+    }
+
+    /// Returns whether the command is in an ACL category, given by its place in [`CATEGORIES`].
+    pub fn is_in(&self, category: usize) -> bool {
+        self.category_bits >> category & 1 != 0
+    }
+
+    /// Returns the command and after it its subcommands.
+    pub fn with_subcommands(&self) -> impl Iterator<Item = &Registered> {
+        std::iter::once(self).chain(&self.subcommands)
+    }
+
+    /// Finds a subcommand by its word, whatever its case.
+    pub fn subcommand(&self, word: &[u8]) -> Option<&Registered> {
+        self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
+    }
+}
+
+/// Registers what a container holds, and its HELP where it declares none.
+fn subcommands(container: &'static Command) -> Vec<Registered> {
+    let register = |subcommand| Registered::new(subcommand, Some(container.name));
+    let declared = container.subcommands.iter().map(register);
+    // The table lives as long as the process, and so do the rows that are made for it.
+    let needs_help = container.subcommands.iter().all(|subcommand| subcommand.name != "HELP");
+    let help =
+        (needs_help && !container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
+    declared.chain(help).collect()
+}
+
+/// Finds the ACL categories that a row's flags, group and remarks put it in.
+fn category_bits(command: &Command) -> u32 {
+    let flags = command.flags;
+    // A container of subcommands is in no category of its own; what it holds is.
+    let group = command.handler.map(|_| command.group);
+    let is = |name: &str| -> bool {
+        command.categories.contains(&name)
+            || match name {
+                // WAIT and SORT are documented among the commands on keys; they belong to the connection and to lists.
+                "keyspace" => {
+                    let belongs_elsewhere = |name| ["connection", "list"].contains(name);
+                    group == Some(Group::Generic) && !command.categories.iter().any(belongs_elsewhere)
+                }
+                "string" => group == Some(Group::String),
+                "bitmap" => group == Some(Group::Bitmap),
+                "hyperloglog" => group == Some(Group::HyperLogLog),
+                "connection" => group == Some(Group::Connection),
+                "transaction" => group == Some(Group::Transactions),
+                "pubsub" => flags & PUBSUB != 0,
+                "scripting" => group == Some(Group::Scripting),
+                // What only promises to read is not the same as what reads.
+                "read" => flags & READ != 0 && group != Some(Group::Scripting),
+                "write" => flags & WRITE != 0,
+                "admin" | "dangerous" => flags & ADMIN != 0,
+                "blocking" => flags & BLOCKING != 0,
+                "fast" => flags & FAST != 0,
+                "slow" => flags & FAST == 0,
+                _ => false,
+            }
+    };
+    CATEGORIES.iter().enumerate().filter(|(_, name)| is(name)).fold(0, |bits, (category, _)| bits | 1 << category)
+}
+
+/// The ACL categories in the order in which Redis lists them.
+pub const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
+pub struct Table {
+    commands: Vec<Registered>,
+    /// The fingerprint and the number of the command at each place.
+    places: Box<[Option<(u64, u16)>]>,
+}
+
+impl Table {
+    fn new(commands: Vec<Registered>) -> Self {
+        let mut places = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
+        for (number, command) in commands.iter().enumerate() {
+            let fingerprint = fingerprint(command.name.as_bytes());
+            let mut at = place(fingerprint, places.len());
+            while places[at].is_some() {
+                at = (at + 1) % places.len();
+            }
+            places[at] = Some((fingerprint, number as u16));
+        }
+        Table { commands, places }
+    }
+
+    /// Finds a command by its name in any case.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&Registered> {
+        let wanted = fingerprint(name);
+        let mut at = place(wanted, self.places.len());
+        loop {
+            let (fingerprint, number) = self.places[at]?;
+            if fingerprint == wanted {
+                let command = &self.commands[usize::from(number)];
+                // Nearly every client sends capitals, which are compared faster.
+                if command.command.name.as_bytes() == name || command.name.as_bytes().eq_ignore_ascii_case(name) {
+                    return Some(command);
+                }
+            }
+            at = (at + 1) % self.places.len();
+        }
+    }
+
+    /// Returns all commands, by name.
+    pub fn all(&self) -> &[Registered] {
+        &self.commands
+    }
+
+    /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
+    pub fn every(&self) -> impl Iterator<Item = &Registered> {
+        self.commands.iter().flat_map(Registered::with_subcommands)
+    }
+}
+
+/// Returns the table of all commands.
+pub fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+        let mut commands: Vec<_> =
+            FAMILIES.iter().copied().flatten().map(|command| Registered::new(command, None)).collect();
+        commands.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut numbers = 0..;
+        for command in &mut commands {
+            command.number = numbers.next().unwrap_or_default();
+            command.subcommands.iter_mut().zip(&mut numbers).for_each(|(sub, number)| sub.number = number);
+        }
+        Table::new(commands)
+    });
+    &TABLE
+}
+
+/// Sums up a name in any case by its ends and its length. Words that differ otherwise are told apart by comparing them.
+#[inline]
+fn fingerprint(name: &[u8]) -> u64 {
+    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
+    let ends = match *name {
+        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        _ => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+            }
+            _ => name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        },
+    };
+    (ends | LOWER_CASE) ^ name.len() as u64
+}
+
+/// Chooses the first place to look at, out of a power of two.
+#[inline]
+fn place(fingerprint: u64, places: usize) -> usize {
+    // Fibonacci hashing: the golden ratio spreads what differs in few bits.
+    (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (places - 1)
+}
+
+/// Counts the words a command takes at least; negative when it may take more.
+fn arity(args: &[Arg], name_words: i32) -> i32 {
+    let least = name_words + args.iter().map(least_words).sum::<i32>();
+    if args.iter().any(|arg| arg.optional || arg.multiple || is_variable(arg)) { -least } else { least }
+}
+
+fn least_words(arg: &Arg) -> i32 {
+    if arg.optional {
+        return 0;
+    }
+    match arg.kind {
+        Kind::Token => 1,
+        Kind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_words).sum::<i32>(),
+        Kind::OneOf(choices) => choices.iter().map(least_words).min().unwrap_or(0),
+        _ => 1 + i32::from(arg.token.is_some()),
+    }
+}
+
+fn is_variable(arg: &Arg) -> bool {
+    match arg.kind {
+        Kind::Block(parts) => parts.iter().any(|part| part.optional || part.multiple || is_variable(part)),
+        Kind::OneOf(choices) => {
+            let mut lengths = choices.iter().map(least_words);
+            let first = lengths.next();
+            lengths.any(|length| Some(length) != first) || choices.iter().any(is_variable)
+        }
+        _ => false,
+    }
+}
+
+/// Finds the keys among the arguments that stand at fixed places. Neighbours used alike share one spec.
+fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
+    let mut specs: Vec<KeySpec> = Vec::new();
+    let mut position = name_words;
+    if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
+        && let Some((flags, step, notes)) = args.get(at + 1).and_then(|counted| match counted.kind {
+            Kind::Key(flags) => Some((flags, 1, counted.key_notes)),
+            Kind::Block(parts @ [Arg { kind: Kind::Key(flags), .. }, ..]) => Some((*flags, parts.len(), None)),
+            _ => None,
+        })
+    {
+        return vec![KeySpec { first: position + at, step, counted: true, notes, ..KeySpec::new(flags) }];
+    }
+    // Only a channel may be left out and still be where it is.
+    for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
+        let (flags, step) = match arg.kind {
+            Kind::ShardChannel => (Some(NOT_KEY), 1),
+            Kind::Key(flags) => (Some(flags), 1),
+            Kind::OneOf([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), 1),
+            Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_words(arg) as usize),
+            _ => (None, 1),
+        };
+        if let Some(flags) = flags {
+            let last = if arg.multiple { -1 } else { 0 };
+            match specs.last_mut() {
+                Some(spec) if spec.flags == flags && spec.first + spec.last as usize + 1 == position && last == 0 => {
+                    spec.last += 1;
+                }
+                _ => specs.push(KeySpec { first: position, last, step, notes: arg.key_notes, ..KeySpec::new(flags) }),
+            }
+        }
+        if arg.multiple {
+            break; // what comes after stands at no fixed place
+        }
+        position += least_words(arg) as usize;
+    }
+    specs.extend(args.iter().filter_map(keyword_spec));
+    for arg in args {
+        if let Some(flags) = arg.unplaced
+            && !specs.iter().any(|spec| spec.notes == arg.key_notes)
+        {
+            specs.push(KeySpec { unplaced: true, notes: arg.key_notes, ..KeySpec::new(flags) });
+        }
+    }
+    specs
+}
+
+/// Describes the keys that may follow a word, up to the end of the request.
+fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
+    match arg {
+        Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
+            Some(KeySpec { last: -1, keyword: *keyword, ..KeySpec::new(flags | INCOMPLETE) })
+        }
+        _ => None,
+    }
+}
+
+/// Finds the channels among the arguments that stand at fixed places.
+fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
+    let mut specs = Vec::new();
+    let mut position = name_words;
+    for arg in args.iter().take_while(|arg| !arg.optional) {
+        let channel = match arg.kind {
+            Kind::Block([only]) => only.kind,
+            kind => kind,
+        };
+        if let Kind::Channel | Kind::ShardChannel | Kind::ChannelPattern = channel {
+            let are_patterns = matches!(channel, Kind::ChannelPattern);
+            specs.push(ChannelSpec { first: position, to_the_end: arg.multiple, are_patterns });
+        }
+        if arg.multiple {
+            break;
+        }
+        position += least_words(arg) as usize;
+    }
+    specs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{block, channel, channel_pattern, string};
+
+    #[test]
+    fn every_row_has_a_handler_docs_and_a_name_of_its_own() {
+        let mut names = std::collections::HashSet::new();
+        for registered in table().all() {
+            let mut rows = vec![registered];
+            rows.extend(&registered.subcommands);
+            for row in rows {
+                let command = row.command;
+                assert!(names.insert(&row.name), "{} is declared twice", row.name);
+                assert!(
+                    row.name_words == 2
+                        || table().find(row.name.as_bytes()).is_some_and(|found| found.name == row.name)
+                );
+                assert!(command.handler.is_some() != (!command.subcommands.is_empty() && command.arity == Some(-2)));
+                assert!(!command.since.is_empty() && !command.summary.is_empty(), "{} lacks docs", row.name);
+                assert_eq!(command.name, command.name.to_uppercase());
+            }
+        }
+    }
+
+    #[test]
+    fn arity_and_key_positions_follow_from_the_grammar() {
+        let facts = |name: &[u8]| table().find(name).map(|found| (found.arity, found.keys.clone())).expect("known");
+        assert_eq!(facts(b"get").0, 2);
+        let (arity, keys) = facts(b"mset");
+        assert_eq!((arity, keys[0].first, keys[0].last, keys[0].step), (-3, 1, -1, 2));
+        let (arity, keys) = facts(b"lcs");
+        assert_eq!((arity, keys.len(), keys[0].last), (-3, 1, 1));
+        assert_eq!(facts(b"rename").1.len(), 2);
+    }
+
+    #[test]
+    fn numbers_count_commands_and_subcommands_without_gaps() {
+        assert!(table().every().map(|command| command.number).eq(0..table().every().count()));
+    }
+
+    #[test]
+    fn channel_positions_follow_from_the_grammar() {
+        let spec = |first, to_the_end, are_patterns| vec![ChannelSpec { first, to_the_end, are_patterns }];
+        assert_eq!(channel_specs(&[channel("channel"), string("message")], 1), spec(1, false, false));
+        assert_eq!(channel_specs(&[channel("channel").multiple()], 1), spec(1, true, false));
+        const PATTERN: &[Arg] = &[channel_pattern("pattern")];
+        assert_eq!(channel_specs(&[block("pattern", PATTERN).multiple()], 1), spec(1, true, true));
+        assert_eq!(channel_specs(&[channel("channel").optional().multiple()], 1), []);
+    }
+}

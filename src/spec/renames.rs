@@ -1,0 +1,112 @@
+//! Commands that go by other names, or by none: `rename-command` in a config file.
+//!
+//! The table of commands is made of constants and the same for every server of a process; what one server calls
+//! its commands stands here. Invariant: no two commands have the same name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::spec::known;
+use crate::spec::registry::{Registered, table};
+
+/// Holds the names that differ from the declared ones.
+#[derive(Clone, Default)]
+pub struct Renames {
+    /// Names in lower case: new ones with their command, and old ones that mean nothing any more.
+    names: BTreeMap<Vec<u8>, Option<&'static Registered>>,
+}
+
+impl Renames {
+    /// Gives the command that is known as `from` the name `to`, or none where that is empty. One that Redis has and
+    /// keylatch has not is as absent under another name.
+    ///
+    /// # Errors
+    /// The reason, in the words of Redis.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+        let Some(command) = self.find(from) else {
+            let is_absent = table().find(from).is_none() && !from.contains(&b'|') && known::is_known(from);
+            return if is_absent { Ok(()) } else { Err("No such command in rename-command".into()) };
+        };
+        self.names.insert(from.to_ascii_lowercase(), None);
+        if !to.is_empty() {
+            if self.find(to).is_some() {
+                return Err("Target command name already exists".into());
+            }
+            self.names.insert(to.to_ascii_lowercase(), Some(command));
+        }
+        // A command that got its own name back is as it was declared.
+        self.names.retain(|name, command| !command.is_some_and(|command| command.name.as_bytes() == name));
+        Ok(())
+    }
+
+    /// Returns whether every command has its own name.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Finds a command by the name it goes by, in any case.
+    pub fn find(&self, name: &[u8]) -> Option<&'static Registered> {
+        match self.names.get(&name.to_ascii_lowercase()) {
+            Some(command) => *command,
+            None => table().find(name),
+        }
+    }
+
+    /// Finds a command by the name it goes by, or one of its subcommands by `container|name`.
+    pub fn find_full(&self, name: &[u8]) -> Option<&'static Registered> {
+        match name.iter().position(|byte| *byte == b'|') {
+            None => self.find(name),
+            Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
+        }
+    }
+
+    /// Returns all commands that have a name, in the order of their declared names.
+    pub fn all(&self) -> impl Iterator<Item = &'static Registered> {
+        table().all().iter().filter(|command| self.has_name(command))
+    }
+
+    fn has_name(&self, command: &Registered) -> bool {
+        let is_it = |other: &Option<&Registered>| other.is_some_and(|other| other.name == command.name);
+        !self.names.contains_key(command.name.as_bytes()) || self.names.values().any(is_it)
+    }
+}
+
+impl fmt::Debug for Renames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.names.iter().map(|(name, command)| (name.escape_ascii().to_string(), command));
+        f.debug_map().entries(names.map(|(name, command)| (name, command.map(|command| &command.name)))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_goes_by_its_last_name_or_none() {
+        let mut renames = Renames::default();
+        let name = |renames: &Renames, name: &[u8]| renames.find(name).map(|command| command.name.clone());
+        assert_eq!(renames.rename(b"GET", b"Fetch"), Ok(()));
+        assert_eq!((name(&renames, b"get"), name(&renames, b"FETCH")), (None, Some("get".into())));
+        assert_eq!(renames.rename(b"get", b"x"), Err("No such command in rename-command".into()));
+        assert_eq!(renames.rename(b"set", b"FETCH"), Err("Target command name already exists".into()));
+        let mut renames = Renames::default();
+        let count = renames.all().count();
+        assert_eq!(renames.rename(b"get", b"get2"), Ok(()));
+        assert_eq!(renames.all().count(), count);
+        assert_eq!(renames.rename(b"get2", b""), Ok(()));
+        assert_eq!((name(&renames, b"get"), name(&renames, b"get2")), (None, None));
+        assert_eq!(renames.all().count(), count - 1);
+        let mut renames = Renames::default();
+        assert_eq!(renames.rename(b"get", b"GET"), Ok(()));
+        assert!(renames.is_empty());
+        assert_eq!(renames.rename(b"BGSAVE", b""), Ok(()));
+        assert_eq!(renames.rename(b"XGROUP", b"other"), Ok(()));
+        assert_eq!(renames.rename(b"nosuch", b""), Err("No such command in rename-command".into()));
+        assert_eq!(renames.rename(b"xgroup|create", b""), Err("No such command in rename-command".into()));
+        assert!(renames.is_empty());
+        assert_eq!(renames.rename(b"get", b"BGSAVE"), Ok(()));
+        assert_eq!(name(&renames, b"bgsave"), Some("get".into()));
+    }
+}

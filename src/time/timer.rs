@@ -1,0 +1,103 @@
+//! Waiting for a moment, to within a few hundredths of a millisecond where the operating system has timers for that.
+//!
+//! The runtime's own timers go by whole milliseconds, and round up twice: whoever sleeps until a key's deadline wakes one to
+//! two milliseconds after it. Here Linux tells the runtime of the moment as it tells of a socket (timerfd). Elsewhere, or
+//! when no more files may be opened, the runtime's timers have to do.
+
+use std::time::Duration;
+
+/// Waits, one time after the other.
+pub struct Timer(Option<precise::Timer>);
+
+impl Timer {
+    /// Opens a timer; to be called inside the runtime that waits.
+    pub fn open() -> Self {
+        Timer(precise::Timer::open().ok())
+    }
+
+    /// Waits for so long. Nothing is lost when the wait is given up.
+    pub async fn wait(&self, time: Duration) {
+        let is_over = match &self.0 {
+            Some(timer) => timer.wait(time).await.is_ok(),
+            None => false,
+        };
+        if !is_over {
+            tokio::time::sleep(time).await;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod precise {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    /// A file that can be read once its time has come.
+    pub(super) struct Timer(AsyncFd<OwnedFd>);
+
+    impl Timer {
+        #[allow(
+            deprecated,
+            reason = "what replaces it is unsafe; it is unsound only for what is not a plain descriptor"
+        )]
+        pub(super) fn open() -> io::Result<Self> {
+            let file = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            Ok(Timer(AsyncFd::with_interest(file, Interest::READABLE)?))
+        }
+
+        pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
+            // No time at all would switch the timer off.
+            let it_value = Timespec::try_from(time.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
+            let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+            timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value })?;
+            let read = |file: &OwnedFd| rustix::io::read(file, &mut [0; 8]).map_err(io::Error::from);
+            self.0.async_io(Interest::READABLE, read).await?;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod precise {
+    use std::io;
+    use std::time::Duration;
+
+    /// Is not to be had here.
+    pub(super) enum Timer {}
+
+    impl Timer {
+        pub(super) fn open() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(super) async fn wait(&self, _: Duration) -> io::Result<()> {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::clock::Clock;
+
+    #[tokio::test]
+    async fn a_wait_takes_its_time_and_can_be_given_up() {
+        let (clock, timer) = (Clock::system(), Timer::open());
+        for _ in 0..3 {
+            let begun = clock.now().mono_ms();
+            let given_up = tokio::time::timeout(Duration::from_millis(5), timer.wait(Duration::from_secs(600))).await;
+            assert!(given_up.is_err());
+            timer.wait(Duration::ZERO).await;
+            timer.wait(Duration::from_millis(20)).await;
+            assert!(clock.now().mono_ms() - begun >= 24);
+        }
+    }
+}
