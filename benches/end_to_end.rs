@@ -21,7 +21,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use keylatch::{Server, worker};
+use keylatch::Server;
+use keylatch::internals::worker;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 mod allocator;

@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use keylatch::{Server, worker};
+use keylatch::Server;
+use keylatch::internals::worker;
 
 use probe::{Waits, ask, beside, load};
 

@@ -21,10 +21,10 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use keylatch::clients::Peer;
-use keylatch::connection::Connection;
-use keylatch::namespace::Namespace;
-use keylatch::session::Session;
+use keylatch::internals::Connection;
+use keylatch::internals::Namespace;
+use keylatch::internals::Peer;
+use keylatch::internals::Session;
 use keylatch::{Clock, Config};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;

@@ -20,7 +20,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use keylatch::{Server, worker};
+use keylatch::Server;
+use keylatch::internals::worker;
 
 use probe::{Waits, ask, beside, load};
 

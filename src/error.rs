@@ -11,7 +11,7 @@ use crate::acl::{Denial, until_nul};
 use crate::config::Dialect;
 
 /// Names the result of a command handler.
-pub type Result<T> = std::result::Result<T, Error>;
+pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Says why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

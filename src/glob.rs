@@ -16,7 +16,7 @@
 /// assert!(matches(b"h[ae]llo*", b"hello world", false));
 /// assert!(!matches(b"h?llo", b"HELLO", false));
 /// ```
-pub fn matches(pattern: &[u8], text: &[u8], case_insensitive: bool) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8], case_insensitive: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }

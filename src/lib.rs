@@ -3,8 +3,8 @@
 //! It is a drop-in for string workloads, a test double for CI and a lock server for small
 //! deployments. This crate is the server as a library; the binary is a thin caller.
 //!
-//! Public are [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. All other modules are there for the project's own
-//! binary, tests and benchmarks: the documentation leaves them out, and they may change with every version.
+//! Public are [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. The project's own tests, benchmarks and fuzz
+//! targets reach further in through the feature `internals`, which promises nothing.
 //!
 //! # Data flow
 //!
@@ -20,12 +20,12 @@
 //!   or allocates beyond its limits.
 //! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth of a
 //!   millisecond old when a call begins.
-//! - **Architecture Invariant:** a key changes only through a [`store::View`], and every change passes
+//! - **Architecture Invariant:** a key changes only through a `store::View`, and every change passes
 //!   `Shard::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`, also inside EXEC: there is no second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, swept or not. Relative times to live follow the monotonic
 //!   clock, absolute ones the wall clock.
-//! - **Architecture Invariant:** no globals: everything hangs off a [`namespace::Namespace`].
+//! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in `store/entry.rs` and `store/table.rs` and nowhere else.
@@ -54,46 +54,62 @@
 //! # }
 //! ```
 
-#[doc(hidden)]
-pub mod acl;
+// Asked of the build of the tests: without the feature nothing but the embedding API can be reached.
+#![cfg_attr(feature = "internals", deny(unreachable_pub))]
+// What only the program around the server uses is not marked one by one; its own build finds dead code.
+#![cfg_attr(not(all(feature = "binary", feature = "lua", feature = "tls")), allow(dead_code, unused_imports))]
+
+mod acl;
+#[cfg(feature = "binary")]
+mod app;
+mod client;
+mod command;
+mod config;
+mod dispatch;
+mod error;
+mod glob;
+mod memory;
+mod namespace;
+mod net;
+mod observe;
+mod push;
+mod rdb;
+pub mod resp;
+mod runtime;
+#[cfg(feature = "lua")]
+mod script;
+mod spec;
+mod store;
+mod time;
+
 #[cfg(feature = "binary")]
 #[doc(hidden)]
-pub mod app;
-#[doc(hidden)]
-pub mod client;
-#[doc(hidden)]
-pub mod command;
-pub mod config;
-#[doc(hidden)]
-pub mod dispatch;
-#[doc(hidden)]
-pub mod error;
-#[doc(hidden)]
-pub mod glob;
-mod memory;
-#[doc(hidden)]
-pub mod namespace;
-#[doc(hidden)]
-pub mod net;
-#[doc(hidden)]
-pub mod observe;
-#[doc(hidden)]
-pub mod push;
-#[doc(hidden)]
-pub mod rdb;
-pub mod resp;
-#[doc(hidden)]
-pub mod runtime;
-#[cfg(feature = "lua")]
-#[doc(hidden)]
-pub mod script;
-#[doc(hidden)]
-pub mod spec;
-#[doc(hidden)]
-pub mod store;
-#[doc(hidden)]
-pub mod time;
-
+pub use app::{Console, main as run_binary};
 pub use config::Config;
 pub use net::server::{Builder, Server};
 pub use time::clock::Clock;
+
+/// What the project's own tests, benchmarks and fuzz targets need beyond the embedding API. It may change with every version.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::acl::User;
+    pub use crate::client::registry::Peer;
+    pub use crate::client::session::Session;
+    pub use crate::command::FAMILIES;
+    pub use crate::namespace::Namespace;
+    pub use crate::net::connection::Connection;
+    pub use crate::runtime::worker;
+    pub use crate::spec::registry::CATEGORIES;
+    pub use crate::spec::{NO_AUTH, Registered, table};
+
+    pub mod config {
+        pub use crate::config::{
+            Change, Config, REDIS_VERSION, Setting, example_file, load, options_text, quote, rewrite_file, split_words,
+        };
+    }
+
+    pub mod rdb {
+        pub use crate::rdb::*;
+    }
+}

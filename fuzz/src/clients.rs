@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use keylatch::command::table;
+use keylatch::internals::config;
+use keylatch::internals::table;
 use keylatch::resp::FrameDecoder;
-use keylatch::{Clock, Config, Server, config};
+use keylatch::{Clock, Config, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;

@@ -8,9 +8,9 @@ mod clients;
 mod scripts;
 
 use bytes::BytesMut;
-use keylatch::acl::User;
-use keylatch::config;
-use keylatch::rdb;
+use keylatch::internals::User;
+use keylatch::internals::config;
+use keylatch::internals::rdb;
 use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 

@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use keylatch::Server;
+use keylatch::internals::config;
 use keylatch::resp::{Frame, FrameDecoder};
-use keylatch::{Server, config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;

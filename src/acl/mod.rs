@@ -26,11 +26,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use tracing::warn;
 
-pub use access::Access;
-pub use log::{Context, Entry, Log, Reason};
+pub(crate) use access::Access;
+pub(crate) use log::{Context, Entry, Log, Reason};
 pub(crate) use rules::until_nul;
-pub use rules::{RuleError, has_blanks};
-pub use user::{DEFAULT, Denial, Shown, User, to_hex};
+pub(crate) use rules::{RuleError, has_blanks};
+pub use user::User;
+pub(crate) use user::{DEFAULT, Denial, Shown, to_hex};
 
 use crate::config::{Config, system_text};
 

@@ -58,7 +58,7 @@ pub(super) fn same_word(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Returns whether a name or pattern has a blank or NUL in it, which would not survive a file of rules.
-pub fn has_blanks(text: &[u8]) -> bool {
+pub(crate) fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }
 

@@ -11,7 +11,7 @@ use crate::resp::Request;
 use crate::spec::Registered;
 
 /// The user of whoever has not said otherwise.
-pub const DEFAULT: &[u8] = b"default";
+pub(crate) const DEFAULT: &[u8] = b"default";
 
 /// Describes a user.
 #[derive(Clone, Debug)]
@@ -251,7 +251,7 @@ fn hash(password: &[u8]) -> Hash {
 }
 
 /// Writes bytes in lower-case hexadecimal.
-pub fn to_hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -103,7 +103,7 @@ struct HealthcheckArgs {
 
 /// Says what the command line asks for.
 #[derive(Debug)]
-pub enum Invocation {
+pub(crate) enum Invocation {
     /// Run a server.
     Run {
         /// The settings from file, standard input and options.
@@ -126,7 +126,7 @@ pub enum Invocation {
 
 /// Says why no server can be started; `Display` is the text for standard error.
 #[derive(Debug)]
-pub enum CliError {
+pub(crate) enum CliError {
     /// An option of the health check is used wrongly.
     Usage(String),
     /// The settings are refused.
@@ -152,7 +152,7 @@ impl error::Error for CliError {}
 /// # Errors
 ///
 /// The text to print on standard error before ending with status 1.
-pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
     let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let environment = || read_environment(environment).map_err(CliError::Config);
     parse_with(args, environment, &mut io::stdin())
@@ -224,7 +224,7 @@ fn help_all() -> String {
 }
 
 /// Returns the line that tools read to see which Redis this is, and which keylatch.
-pub fn version(program: &str) -> String {
+pub(crate) fn version(program: &str) -> String {
     #[cfg(feature = "jemalloc")]
     let malloc = format!("jemalloc-{}", tikv_jemalloc_ctl::version::read().unwrap_or_default());
     #[cfg(not(feature = "jemalloc"))]

@@ -16,7 +16,7 @@ const READY: u8 = b'+';
 const FAILED: u8 = b'-';
 
 /// The two processes after a fork.
-pub enum Side {
+pub(crate) enum Side {
     /// The one that was started, which has nothing left to do: what to print, or why there is no server.
     Starter(io::Result<String>),
     /// The one in the background.
@@ -24,16 +24,16 @@ pub enum Side {
 }
 
 /// Tells the process that waits how the start went; without a word, it hears that the daemon has ended.
-pub struct Report(PipeWriter);
+pub(crate) struct Report(PipeWriter);
 
 impl Report {
     /// Says that the server is ready, and what is to be printed.
-    pub fn ready(self, text: &str) {
+    pub(crate) fn ready(self, text: &str) {
         self.send(READY, text);
     }
 
     /// Says why there will be no server.
-    pub fn failed(self, reason: &str) {
+    pub(crate) fn failed(self, reason: &str) {
         self.send(FAILED, reason);
     }
 
@@ -48,7 +48,7 @@ impl Report {
 ///
 /// # Errors
 /// When the system has no more processes or files to give.
-pub fn fork() -> io::Result<Side> {
+pub(crate) fn fork() -> io::Result<Side> {
     let (from_daemon, to_starter) = io::pipe()?;
     match fork::fork()? {
         Fork::Parent(_) => {

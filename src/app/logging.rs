@@ -28,7 +28,7 @@ use crate::config::{Config, LogLevel};
 use crate::time::clock::Clock;
 
 /// Changes what is logged.
-pub struct Log {
+pub(crate) struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
 }
 
@@ -37,7 +37,7 @@ impl Log {
     ///
     /// # Errors
     /// When the log file cannot be opened.
-    pub fn start(config: &Config) -> io::Result<Self> {
+    pub(crate) fn start(config: &Config) -> io::Result<Self> {
         let (filter, handle) = reload::Layer::new(filter(config.loglevel));
         let registry = tracing_subscriber::registry().with(filter);
         let line = Line { clock: Clock::system(), pid: std::process::id() };
@@ -52,7 +52,7 @@ impl Log {
     }
 
     /// Logs from now on what has this weight or more.
-    pub fn set_level(&self, level: LogLevel) {
+    pub(crate) fn set_level(&self, level: LogLevel) {
         // The filter is there as long as the process logs.
         let _ = self.filter.reload(filter(level));
     }

@@ -1,10 +1,36 @@
 //! The program around the server: command line, process, log, health check, redis-cli.
 
-pub mod cli;
-pub mod daemon;
-pub mod dial;
-pub mod healthcheck;
-pub mod logging;
-pub mod oom_score;
-pub mod process;
-pub mod redis_cli;
+pub(crate) mod cli;
+pub(crate) mod daemon;
+pub(crate) mod dial;
+pub(crate) mod healthcheck;
+pub(crate) mod logging;
+pub(crate) mod oom_score;
+pub(crate) mod process;
+pub(crate) mod redis_cli;
+
+use std::process::ExitCode;
+
+use cli::Invocation;
+pub use process::Console;
+
+/// Does what the command line asks for; returns the status of the process.
+pub fn main(console: Console) -> ExitCode {
+    let fail = |text: &str| {
+        (console.complain)(text);
+        ExitCode::FAILURE
+    };
+    match cli::parse(std::env::args_os()) {
+        Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, console),
+        Ok(Invocation::Healthcheck { question, config }) => match healthcheck::ask(&question, &config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.to_string()),
+        },
+        Ok(Invocation::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
+        Ok(Invocation::Print(text)) => {
+            (console.say)(text.trim_end());
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error.to_string()),
+    }
+}

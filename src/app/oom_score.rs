@@ -17,7 +17,7 @@ const FILE: &str = "/proc/self/oom_score_adj";
 const BOUNDS: (i32, i32) = (-1000, 1000);
 
 /// Keeps the kernel's value as the settings say.
-pub struct OomAdjustment {
+pub(crate) struct OomAdjustment {
     file: PathBuf,
     /// What the value was before it was adjusted, while it is.
     base: Mutex<Option<i32>>,
@@ -34,7 +34,7 @@ impl OomAdjustment {
     ///
     /// # Errors
     /// When the kernel refuses the value; it is then as it was.
-    pub fn follow(&self, old: &Config, new: &Config) -> Result<(), SetError> {
+    pub(crate) fn follow(&self, old: &Config, new: &Config) -> Result<(), SetError> {
         let name = match () {
             () if old.oom_score_adj != new.oom_score_adj => "oom-score-adj",
             () if old.oom_score_adj_values != new.oom_score_adj_values => "oom-score-adj-values",
@@ -50,7 +50,7 @@ impl OomAdjustment {
     ///
     /// # Errors
     /// When the file cannot be read or written, which is also logged.
-    pub fn apply(&self, config: &Config) -> io::Result<()> {
+    pub(crate) fn apply(&self, config: &Config) -> io::Result<()> {
         let mut base = self.base.lock();
         let before = match *base {
             Some(before) => before,

@@ -61,7 +61,7 @@ impl From<io::Error> for Failure {
 
 /// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. Says, once it is ready on a port that was
 /// free to choose, which one, by a line of JSON. Must be called before the process has a second thread.
-pub fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
+pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.in_charge().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
         let served = serve_process(config, config_file, ready);
@@ -333,7 +333,7 @@ fn reload(server: &Server) {
 }
 
 /// Ends the process as a signal does that ends it at once, with a word in the log.
-pub fn crash(signal: rustix::process::Signal) -> ! {
+pub(crate) fn crash(signal: rustix::process::Signal) -> ! {
     warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
     if signal != rustix::process::Signal::ABORT {
         // Whoever may not signal himself aborts.

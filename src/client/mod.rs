@@ -1,8 +1,8 @@
 //! One client: its session, what others may see of it, and what they leave for it.
 
-pub mod backlog;
+pub(crate) mod backlog;
 
-pub mod outbox;
-pub mod pause;
-pub mod registry;
-pub mod session;
+pub(crate) mod outbox;
+pub(crate) mod pause;
+pub(crate) mod registry;
+pub(crate) mod session;

@@ -23,20 +23,20 @@ use crate::resp::{Output, Protocol, Reply};
 use crate::store::{Pressure, Share};
 
 /// A set of the signals below.
-pub type Signals = u8;
+pub(crate) type Signals = u8;
 
 /// The connection is to end once its last replies are written.
-pub const END: Signals = 1;
+pub(crate) const END: Signals = 1;
 /// The client reads too slowly: its connection is to end, and what waits for it is dropped.
-pub const OVERFLOW: Signals = 1 << 1;
+pub(crate) const OVERFLOW: Signals = 1 << 1;
 /// Frames wait to be written.
-pub const MAIL: Signals = 1 << 2;
+pub(crate) const MAIL: Signals = 1 << 2;
 /// Clients take too much memory: this one's connection is to end, and what waits for it is dropped.
-pub const EVICTED: Signals = 1 << 4;
+pub(crate) const EVICTED: Signals = 1 << 4;
 /// The signals that end a connection.
-pub const ENDS: Signals = END | OVERFLOW | EVICTED;
+pub(crate) const ENDS: Signals = END | OVERFLOW | EVICTED;
 /// A client that is blocked is to look whether it still is.
-pub const NUDGE: Signals = 1 << 3;
+pub(crate) const NUDGE: Signals = 1 << 3;
 
 /// Holds what others left for one client.
 #[derive(Default)]

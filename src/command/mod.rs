@@ -4,17 +4,17 @@
 
 use crate::spec::Command;
 
-pub mod bitmap;
+pub(crate) mod bitmap;
 mod condition;
-pub mod connection;
-pub mod hyperloglog;
-pub mod keys;
-pub mod pubsub;
+pub(crate) mod connection;
+pub(crate) mod hyperloglog;
+pub(crate) mod keys;
+pub(crate) mod pubsub;
 #[cfg(feature = "lua")]
-pub mod scripting;
-pub mod server;
-pub mod string;
-pub mod transactions;
+pub(crate) mod scripting;
+pub(crate) mod server;
+pub(crate) mod string;
+pub(crate) mod transactions;
 
 /// Every family's table.
 pub const FAMILIES: &[&[Command]] = &[

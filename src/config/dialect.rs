@@ -9,7 +9,7 @@ use crate::config::Config;
 /// The version of Redis that clients may rely on.
 pub const REDIS_VERSION: &str = "8.4.0";
 /// The version of Valkey whose names and error messages are used where they are asked for.
-pub const VALKEY_VERSION: &str = "8.1.0";
+pub(crate) const VALKEY_VERSION: &str = "8.1.0";
 
 /// Says whose names and error messages are used where Redis and Valkey differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

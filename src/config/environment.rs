@@ -21,7 +21,7 @@ const SERVICE_ADDRESS: &[u8] = b"tcp://";
 
 /// What the environment says.
 #[derive(Debug, Default)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// The lines of a config file that say the same.
     pub lines: Vec<u8>,
     /// The variables that begin like those for settings and name none.
@@ -33,7 +33,7 @@ pub struct Environment {
 /// # Errors
 ///
 /// A file named by a `_FILE` variable that cannot be read, or a variable that is nearly the name of a setting.
-pub fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
+pub(crate) fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
     let (mut lines, mut unknown) = (Vec::new(), Vec::new());
     for (variable, value) in variables {
         let Some(name) = variable.strip_prefix(PREFIX) else { continue };

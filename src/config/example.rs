@@ -1,8 +1,9 @@
-//! Texts generated from the table: `redis.conf.example` and the settings in `--help` and `--help-all`.
+//! The text of `redis.conf.example`, generated from the table of settings.
 //!
 //! Invariant: the example file, read as a config file, gives the defaults.
 
-use crate::config::settings::{Effect, Setting};
+use crate::config::help::{in_section, sections};
+use crate::config::settings::Setting;
 use crate::config::text::quote;
 
 const WIDTH: usize = 80;
@@ -37,46 +38,6 @@ pub fn example_file() -> String {
         }
     }
     file
-}
-
-/// Returns the list of settings for `--help-all`: one line each, with type, first sentence and default.
-pub fn settings_help() -> String {
-    let mut help = String::from("Settings, as --name value or as lines of a config file:\n");
-    for section in sections() {
-        help.push_str(&format!("\n  {section}:\n"));
-        for setting in in_section(section) {
-            help.push_str(&setting_help(setting));
-        }
-    }
-    help
-}
-
-/// Returns the line of one setting in the help.
-pub fn setting_help(setting: &Setting) -> String {
-    let option = format!("--{} {}", setting.name, setting.kind.describe());
-    let doc = setting.doc_text();
-    let sentence = doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    let note = match (setting.effect, setting.default) {
-        (Effect::Nothing, _) => " (no effect)".to_owned(),
-        (Effect::Honoured, "") => String::new(),
-        (Effect::Honoured, default) => format!(" [{default}]"),
-    };
-    format!("    {option:<44} {sentence}{note}\n")
-}
-
-/// Returns the headings in the order of their first setting.
-fn sections() -> Vec<&'static str> {
-    let mut sections = Vec::new();
-    for setting in Setting::all().filter(|setting| setting.is_documented()) {
-        if !sections.contains(&setting.section) {
-            sections.push(setting.section);
-        }
-    }
-    sections
-}
-
-fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
-    Setting::all().filter(move |setting| setting.section == section && setting.is_documented())
 }
 
 fn heading(section: &str) -> String {
@@ -133,12 +94,5 @@ mod tests {
             assert!(text.lines().any(|line| is_directive(&line)), "{}", setting.name);
         }
         assert!(text.lines().all(|line| line.len() <= WIDTH || !line.starts_with('#')));
-    }
-
-    #[test]
-    fn the_help_has_one_line_for_every_setting() {
-        let help = settings_help();
-        let options = help.lines().filter(|line| line.trim_start().starts_with("--")).count();
-        assert_eq!(options, Setting::all().filter(|setting| setting.is_documented()).count());
     }
 }

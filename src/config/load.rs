@@ -83,7 +83,7 @@ pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result
 /// # Errors
 ///
 /// As of [`load`].
-pub fn load_with(
+pub(crate) fn load_with(
     file: Option<&Path>,
     stdin: Option<&[u8]>,
     environment: &[u8],

@@ -9,8 +9,10 @@
 
 mod dialect;
 mod environment;
+#[cfg(any(test, feature = "internals"))]
 mod example;
 mod field;
+mod help;
 mod inert;
 mod kind;
 mod lists;
@@ -24,21 +26,25 @@ mod warnings;
 
 use std::fmt;
 
-pub use dialect::{Dialect, REDIS_VERSION, VALKEY_VERSION};
-pub use environment::{Environment, read_environment};
-pub use example::{example_file, setting_help, settings_help};
-pub use field::{
+pub(crate) use dialect::Dialect;
+pub use dialect::REDIS_VERSION;
+pub(crate) use environment::{Environment, read_environment};
+#[cfg(feature = "internals")]
+pub use example::example_file;
+pub(crate) use field::{
     Allowance, ChannelDefault, ClientMemory, LogLevel, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients,
 };
-pub(crate) use kind::system_text;
-pub use kind::{Kind, Origin};
-pub use load::{LoadError, load, load_with, options_text};
+pub(crate) use help::{setting_help, settings_help};
+pub(crate) use kind::{Kind, Origin, system_text};
+pub(crate) use load::{LoadError, load_with};
+pub use load::{load, options_text};
 pub use rewrite::rewrite_file;
-pub use settings::{Change, Config, Effect, Setting};
-pub use special::Special;
-pub use text::{parse_memory, quote, split_words};
-pub use warnings::start_warnings;
+pub(crate) use settings::Effect;
+pub use settings::{Change, Config, Setting};
+pub(crate) use text::parse_memory;
+pub use text::{quote, split_words};
+pub(crate) use warnings::start_warnings;
 
 use crate::glob;
 
@@ -186,7 +192,7 @@ fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns the names of the settings that were changed but do nothing, so that the server can warn about each.
-pub fn inert_changes(config: &Config) -> Vec<&'static str> {
+pub(crate) fn inert_changes(config: &Config) -> Vec<&'static str> {
     Setting::all()
         .filter(|setting| setting.effect == Effect::Nothing && setting.get(config) != setting.default.as_bytes())
         .map(|setting| setting.name)

@@ -50,6 +50,7 @@ pub struct Setting {
     /// Whether only `CONFIG GET` of its very name shows it.
     pub hidden: bool,
     /// The version of Redis that brought it, where that is later than 7.0.
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for the tests beside Redis"))]
     pub since: Option<&'static str>,
     /// Whether its value is a secret, which neither MONITOR nor the slow log shows.
     pub secret: bool,

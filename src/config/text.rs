@@ -141,7 +141,7 @@ pub(super) fn until_nul(word: &[u8]) -> &[u8] {
 /// Reads an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024) in any case.
 ///
 /// As in Redis, no digits mean 0, too large a number becomes the largest, and units that make it overflow wrap around.
-pub fn parse_memory(word: &[u8]) -> Option<u64> {
+pub(crate) fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = word.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_slice() {

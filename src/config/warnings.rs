@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::{Config, Setting, inert_changes};
 
 /// Returns what is to be logged as warnings when a server starts with these settings, a line each.
-pub fn start_warnings(config: &Config) -> Vec<String> {
+pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
     let unknown = config.special.unknown_variables.iter();
     let mut lines: Vec<String> =
         unknown.map(|name| format!("the environment variable {name} is no setting and has no effect")).collect();

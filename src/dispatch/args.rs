@@ -76,7 +76,7 @@ impl<'a> Args<'a> {
 }
 
 /// Returns whether a word is `expected`, whatever its case. As in Redis, a word ends at its first NUL.
-pub fn is_word(word: &[u8], expected: &str) -> bool {
+pub(crate) fn is_word(word: &[u8], expected: &str) -> bool {
     match word.split_at_checked(expected.len()) {
         Some((start, rest)) => {
             rest.first().is_none_or(|next| *next == 0) && start.eq_ignore_ascii_case(expected.as_bytes())

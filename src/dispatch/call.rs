@@ -38,7 +38,7 @@ pub struct Call<'a> {
 }
 
 /// Holds what is left to do, by the connection, after a request and before the next.
-pub type Deferred = Option<Later>;
+pub(crate) type Deferred = Option<Later>;
 
 /// Says what is left to do.
 pub enum Later {

@@ -1,16 +1,16 @@
 //! The gate and the call: every command of every client passes here.
 
-pub mod args;
-pub mod call;
-pub mod limits;
-pub mod post_call;
-pub mod turn;
-pub mod unknown;
+pub(crate) mod args;
+pub(crate) mod call;
+pub(crate) mod limits;
+pub(crate) mod post_call;
+pub(crate) mod turn;
+pub(crate) mod unknown;
 
-pub use args::Args;
-pub use call::Call;
+pub(crate) use args::Args;
+pub(crate) use call::Call;
 
 use crate::error::Result;
 
 /// Carries out a command: reads `call.args`, acts on `call.view`, writes `call.reply`.
-pub type Handler = fn(&mut Call<'_>) -> Result<()>;
+pub(crate) type Handler = fn(&mut Call<'_>) -> Result<()>;

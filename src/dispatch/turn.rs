@@ -49,11 +49,6 @@ impl Plan {
         self.steps.len()
     }
 
-    /// Returns whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-    }
-
     fn hashes_of(&self, index: usize) -> &[u64] {
         let start = index.checked_sub(1).map_or(0, |before| self.steps[before].hashes_end);
         &self.hashes[start..self.steps[index].hashes_end]
@@ -61,7 +56,7 @@ impl Plan {
 }
 
 /// Executes the requests of one batch: the gate is taken once and kept, and the time is read once as long as it is true.
-pub struct Turn<'n> {
+pub(crate) struct Turn<'n> {
     server: &'n Namespace,
     config: &'n Config,
     hold: Option<Hold<'n>>,
@@ -79,7 +74,7 @@ pub struct Turn<'n> {
 
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
-    pub fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
+    pub(crate) fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
         let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
         // Read behind the counter: what has passed since is counted too long rather than too short.
         let (read_at, now) = (gauge.begin(), server.clock.now());
@@ -115,13 +110,13 @@ impl<'n> Turn<'n> {
     }
 
     /// Returns the time of this turn.
-    pub fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         self.now
     }
 
     /// Looks up the commands of a batch from request `first` on, hashes their keys and starts to load what they will touch.
     #[inline]
-    pub fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
+    pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
         plan.steps.clear();
         plan.hashes.clear();
         // Pipelines mostly repeat a command, in the same spelling.
@@ -154,7 +149,7 @@ impl<'n> Turn<'n> {
     /// Carries out, queues or refuses request `index` of a plan. What is left to do of a long command is put into
     /// `deferred`; the caller finishes it with [`Turn::resume`] before the next request.
     #[inline]
-    pub fn execute(
+    pub(crate) fn execute(
         &mut self,
         session: &mut Session,
         request: Request<'_>,
@@ -187,7 +182,7 @@ impl<'n> Turn<'n> {
     /// Pays attention to what few clients need: that its calls do not count as uses of keys, and, for one that tracks keys,
     /// to every call, and to who makes it until what is returned is dropped.
     #[cold]
-    pub fn attend(&mut self, session: &Session) -> Option<Acting<'n>> {
+    pub(crate) fn attend(&mut self, session: &Session) -> Option<Acting<'n>> {
         self.is_silent = session.info.is_silent();
         self.gauge.set_interest(post_call::notable_ns(self.server, session, self.config), self.config.latency_tracking);
         self.server.tracking.act_for(&session.info)
@@ -196,7 +191,7 @@ impl<'n> Turn<'n> {
     /// Does what [`Turn::execute`] does while the server is paused, or for a client that is restrained: one that listens
     /// to channels, tracks keys, wants no replies, or does not count as a user of keys.
     #[cold]
-    pub fn execute_restrained(
+    pub(crate) fn execute_restrained(
         &mut self,
         session: &mut Session,
         request: Request<'_>,
@@ -348,7 +343,7 @@ impl<'n> Turn<'n> {
     }
 
     /// Does the next slice of a long command; returns whether it has finished. The gate is free between slices.
-    pub fn resume(&mut self, task: &mut dyn Sliced, session: &Session, out: &mut Output) -> bool {
+    pub(crate) fn resume(&mut self, task: &mut dyn Sliced, session: &Session, out: &mut Output) -> bool {
         self.hold = None;
         let mut hold = self.server.store.hold(1);
         self.now = self.server.clock.now();

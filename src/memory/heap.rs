@@ -3,15 +3,15 @@
 //! The size classes are jemalloc's, the binary's allocator. With another one the figures are estimates.
 
 /// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have room to spare.
-pub const SHARED_BYTES_LEN: usize = 32;
+pub(crate) const SHARED_BYTES_LEN: usize = 32;
 
 /// The two counters in front of what is shared by [`std::sync::Arc`].
-pub const COUNTED_LEN: usize = 16;
+pub(crate) const COUNTED_LEN: usize = 16;
 
 /// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a power of
 /// two and the next.
 #[inline]
-pub const fn allocation_len(len: usize) -> usize {
+pub(crate) const fn allocation_len(len: usize) -> usize {
     match len {
         0..=8 => 8,
         9..=128 => len.next_multiple_of(16),
@@ -20,13 +20,13 @@ pub const fn allocation_len(len: usize) -> usize {
 }
 
 /// Returns the bytes of a list with room for `capacity` elements.
-pub const fn list_len<T>(capacity: usize) -> usize {
+pub(crate) const fn list_len<T>(capacity: usize) -> usize {
     if capacity == 0 { 0 } else { allocation_len(capacity * size_of::<T>()) }
 }
 
 /// Returns the bytes of a hash map's table that has room for `capacity` entries: an eighth of the buckets stays free, and
 /// each has a byte of control data beside its entry.
-pub const fn hash_map_len<K, V>(capacity: usize) -> usize {
+pub(crate) const fn hash_map_len<K, V>(capacity: usize) -> usize {
     const GROUP: usize = 16;
     let buckets = match capacity {
         0 => return 0,
@@ -38,7 +38,7 @@ pub const fn hash_map_len<K, V>(capacity: usize) -> usize {
 }
 
 /// Returns the bytes of the nodes of an ordered map with `count` entries, which are three quarters full in the mean.
-pub const fn tree_map_len<K, V>(count: usize) -> usize {
+pub(crate) const fn tree_map_len<K, V>(count: usize) -> usize {
     const SLOTS: usize = 11;
     let node = allocation_len(SLOTS * size_of::<(K, V)>() + 16);
     match count {

@@ -40,7 +40,7 @@ const MOVES_MAX: usize = 4;
 
 /// Watches what the allocator holds.
 #[derive(Default)]
-pub struct Resident {
+pub(crate) struct Resident {
     /// Bytes evicted since the allocator was asked.
     evicted: AtomicUsize,
     is_purging: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ pub struct Resident {
 
 impl Resident {
     /// Takes note that keys were evicted, and asks the allocator when they were many.
-    pub fn note_evicted(&self, bytes: usize, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
+    pub(crate) fn note_evicted(&self, bytes: usize, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
         let (Some(allocator), Some(limit)) = (allocator, pressure.limit()) else { return };
         if self.is_scattered.load(Relaxed) {
             let due = self.due.load(Relaxed) + (bytes * MOVES_PER_EVICTION) as isize;
@@ -72,7 +72,7 @@ impl Resident {
 
     /// Has entries moved if that is due; `step` moves some and returns how many bytes. A few at a time would not be worth
     /// while, so the next ones wait until as much was evicted as makes up for those that were moved.
-    pub fn compact(&self, pressure: &Pressure, mut step: impl FnMut() -> usize) {
+    pub(crate) fn compact(&self, pressure: &Pressure, mut step: impl FnMut() -> usize) {
         let is_due = || self.is_scattered.load(Relaxed) && self.due.load(Relaxed) > 0;
         if let Some(without_cache) = self.without_cache.get().filter(|_| is_due()) {
             without_cache(&mut || {
@@ -93,7 +93,7 @@ impl Resident {
     }
 
     /// Looks at what the allocator holds, if keys are evicted or what it loses is made up for.
-    pub fn look_again(&self, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
+    pub(crate) fn look_again(&self, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
         if let (Some(allocator), Some(limit)) = (allocator, pressure.limit())
             && (pressure.loss() > 0 || self.evicted.swap(0, Relaxed) > 0)
         {

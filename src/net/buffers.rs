@@ -14,7 +14,7 @@ use crate::memory::heap::allocation_len;
 use crate::resp::{Batch, Codec, Output, reserve_exact};
 
 /// How much is read at once, in bytes.
-pub const READ_LEN: usize = 16 * 1024;
+pub(crate) const READ_LEN: usize = 16 * 1024;
 /// How large a read buffer may be that is kept once a large request has been taken out of it, in bytes.
 const INPUT_KEEP_MAX: usize = 4 * READ_LEN;
 /// How many blank ones a pool keeps: as many as clients are likely to be in the middle of something at once.

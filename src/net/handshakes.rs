@@ -15,13 +15,13 @@ const ALWAYS: usize = 16;
 
 /// Counts the handshakes of one server.
 #[derive(Default)]
-pub struct Handshakes {
+pub(crate) struct Handshakes {
     /// Oldest first; each by the number of all that began before it.
     under_way: Mutex<(u64, BTreeMap<u64, CancellationToken>)>,
 }
 
 /// One handshake under way, until this is dropped.
-pub struct Handshake {
+pub(crate) struct Handshake {
     all: Arc<Handshakes>,
     number: u64,
     is_dropped: CancellationToken,
@@ -30,7 +30,7 @@ pub struct Handshake {
 impl Handshakes {
     /// Begins a handshake; drops the oldest if there are more than `places` then, which are those that clients leave free.
     /// It also ends when `stop` says so.
-    pub fn begin(self: &Arc<Self>, places: usize, stop: &CancellationToken) -> Handshake {
+    pub(crate) fn begin(self: &Arc<Self>, places: usize, stop: &CancellationToken) -> Handshake {
         let is_dropped = stop.child_token();
         let (begun, under_way) = &mut *self.under_way.lock();
         *begun += 1;
@@ -49,7 +49,7 @@ impl Handshake {
     ///
     /// # Errors
     /// Those of the handshake, and when it is dropped for a later one or the server stops.
-    pub async fn shake<T>(self, hands: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    pub(crate) async fn shake<T>(self, hands: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         tokio::select! {
             shaken = hands => shaken,
             () = self.is_dropped.cancelled() => Err(io::ErrorKind::Interrupted.into()),

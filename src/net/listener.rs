@@ -26,18 +26,18 @@ const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 
 /// Returns whether a server with these settings starts with a port for plain TCP connections. Port 0 opens none where
 /// there is another way in, as in Redis; alone, which Redis refuses, it takes a free one.
-pub fn has_plain_port(config: &Config) -> bool {
+pub(crate) fn has_plain_port(config: &Config) -> bool {
     config.port != 0 || takes_free_port(config)
 }
 
 /// Returns whether the operating system is to choose the port.
-pub fn takes_free_port(config: &Config) -> bool {
+pub(crate) fn takes_free_port(config: &Config) -> bool {
     config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
 }
 
 /// Says where the server could not listen; the error of a start that fails so.
 #[derive(Debug)]
-pub struct ListenError {
+pub(crate) struct ListenError {
     /// The address, or the path of the Unix socket.
     pub place: String,
     /// The port; none for a Unix socket.
@@ -65,7 +65,7 @@ impl error::Error for ListenError {}
 
 /// One port, at every address of `bind`.
 #[derive(Default)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// Where connections arrive, until [`Opened::take`].
     fresh: Vec<Arc<TcpListener>>,
     /// The sockets of those who accept. They alone hold them: when their runtime ends, nothing is left open.
@@ -82,7 +82,7 @@ impl Opened {
     ///
     /// # Errors
     /// When an address cannot be bound.
-    pub fn plain(config: &Config, port: u16) -> io::Result<Self> {
+    pub(crate) fn plain(config: &Config, port: u16) -> io::Result<Self> {
         Ok(Opened::at(bind_all(config, port)?))
     }
 
@@ -90,7 +90,7 @@ impl Opened {
     ///
     /// # Errors
     /// When an address cannot be bound; [`io::ErrorKind::InvalidInput`] when certificate or key cannot be used.
-    pub fn tls(config: &Config, port: u16) -> io::Result<Self> {
+    pub(crate) fn tls(config: &Config, port: u16) -> io::Result<Self> {
         if port == 0 {
             return Ok(Opened::default());
         }
@@ -105,14 +105,14 @@ impl Opened {
     }
 
     /// Gives the sockets to whoever accepts connections.
-    pub fn take(&mut self) -> Vec<Arc<TcpListener>> {
+    pub(crate) fn take(&mut self) -> Vec<Arc<TcpListener>> {
         let fresh = std::mem::take(&mut self.fresh);
         self.taken.extend(fresh.iter().map(Arc::downgrade));
         fresh
     }
 
     /// Returns the first address.
-    pub fn addr(&self) -> Option<SocketAddr> {
+    pub(crate) fn addr(&self) -> Option<SocketAddr> {
         self.addr
     }
 
@@ -150,7 +150,7 @@ impl Opened {
 
 /// All ports of a server.
 #[derive(Default)]
-pub struct Ports {
+pub(crate) struct Ports {
     plain: Opened,
     tls: Opened,
     /// The port for plain connections while there is an address, and what it was before there was none.
@@ -159,18 +159,18 @@ pub struct Ports {
 
 impl Ports {
     /// Joins the ports that were opened at the start.
-    pub fn new(plain: Opened, tls: Opened) -> Self {
+    pub(crate) fn new(plain: Opened, tls: Opened) -> Self {
         let last_plain = plain.addr().map_or(0, |addr| addr.port());
         Ports { plain, tls, last_plain }
     }
 
     /// Iterates over the ports.
-    pub fn all(&mut self) -> [&mut Opened; 2] {
+    pub(crate) fn all(&mut self) -> [&mut Opened; 2] {
         [&mut self.plain, &mut self.tls]
     }
 
     /// Returns the port for plain connections; 0 when there is none.
-    pub fn plain_port(&self) -> u16 {
+    pub(crate) fn plain_port(&self) -> u16 {
         self.plain.addr().map_or(0, |addr| addr.port())
     }
 
@@ -178,7 +178,7 @@ impl Ports {
     ///
     /// # Errors
     /// The setting that cannot be followed; all ports are then as before.
-    pub fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
+    pub(crate) fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
         if self.tls.acceptor.is_some()
             && new.tls_port != 0
             && let Some(name) = changed_tls(old, new)
@@ -226,7 +226,7 @@ impl Ports {
 }
 
 /// Returns the first setting that differs and says what TLS is like, apart from the port.
-pub fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
+pub(crate) fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
     let is_honoured = |setting: &&Setting| setting.effect == Effect::Honoured && setting.name != "tls-port";
     Setting::all()
         .filter(|setting| setting.name.starts_with("tls-") && is_honoured(setting))
@@ -243,7 +243,7 @@ fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
 ///
 /// # Errors
 /// When its folder is missing or may not be written to.
-pub fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
+pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
     // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
     let _ = std::fs::remove_file(path);
     let listener =

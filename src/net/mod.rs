@@ -1,12 +1,12 @@
 //! The network: ports, TLS, connections, and the embedding API on top of them.
 
-pub mod buffers;
-pub mod connection;
-pub mod handshakes;
-pub mod listener;
-pub mod server;
-pub mod shutdown;
+pub(crate) mod buffers;
+pub(crate) mod connection;
+pub(crate) mod handshakes;
+pub(crate) mod listener;
+pub(crate) mod server;
+pub(crate) mod shutdown;
 #[cfg(feature = "tls")]
-pub mod tls;
+pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 mod tls_disabled;

@@ -9,7 +9,7 @@ use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
 
 /// Stops the server, or returns that it goes on.
-pub fn shut_down(server: &Namespace, options: ShutdownOptions) -> bool {
+pub(crate) fn shut_down(server: &Namespace, options: ShutdownOptions) -> bool {
     info!("User requested shutdown...");
     if options.save {
         warn!("keylatch keeps data in memory only and has nowhere to save it");

@@ -30,7 +30,7 @@ use crate::config::{Config, TlsAuthClients};
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Takes TLS connections by the settings in force.
-pub struct Acceptor {
+pub(crate) struct Acceptor {
     current: Mutex<(Arc<Config>, TlsAcceptor)>,
 }
 
@@ -40,7 +40,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// Names the setting and the cause, when a file is missing or does not hold what it should.
-    pub fn new(config: &Config) -> io::Result<Self> {
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let made = make(config).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         Ok(Acceptor { current: Mutex::new((Arc::new(config.clone()), made)) })
     }
@@ -50,7 +50,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// When it does not speak TLS, shows no certificate that is trusted, or takes longer than ten seconds.
-    pub async fn accept(&self, stream: TcpStream, config: &Arc<Config>) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(&self, stream: TcpStream, config: &Arc<Config>) -> io::Result<TlsStream<TcpStream>> {
         let shaking = self.current(config).accept(stream);
         tokio::time::timeout(HANDSHAKE, shaking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }

@@ -23,12 +23,12 @@ type Page = Box<[AtomicU64; PAGE]>;
 
 /// Counts durations by their length.
 #[derive(Default)]
-pub struct Histogram([OnceLock<Page>; PAGES]);
+pub(crate) struct Histogram([OnceLock<Page>; PAGES]);
 
 impl Histogram {
     /// Counts one duration.
     #[inline(always)]
-    pub fn record(&self, ns: u64) {
+    pub(crate) fn record(&self, ns: u64) {
         let (page, at) = place(ns);
         match self.0.get(page).and_then(OnceLock::get) {
             Some(page) => page[at].store(page[at].load(Relaxed) + 1, Relaxed),
@@ -49,12 +49,12 @@ impl Histogram {
     }
 
     /// Forgets everything; nobody records meanwhile.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.iter().filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
     }
 
     /// Adds what was counted to `counts`.
-    pub fn add_to(&self, counts: &mut Counts) {
+    pub(crate) fn add_to(&self, counts: &mut Counts) {
         for (page, sums) in self.0.iter().zip(counts.0.chunks_exact_mut(PAGE)) {
             let page = page.get().into_iter().flat_map(|page| page.iter());
             page.zip(sums).for_each(|(count, sum)| *sum += count.load(Relaxed));

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 const SAMPLES_MAX: usize = 160;
 
 /// A call of a command.
-pub const COMMAND: &str = "command";
+pub(crate) const COMMAND: &str = "command";
 /// A call of a command that is declared fast.
-pub const FAST_COMMAND: &str = "fast-command";
+pub(crate) const FAST_COMMAND: &str = "fast-command";
 /// The removal of keys whose time had come.
-pub const EXPIRE_CYCLE: &str = "expire-cycle";
+pub(crate) const EXPIRE_CYCLE: &str = "expire-cycle";
 /// The removal of keys for want of memory.
-pub const EVICTION_CYCLE: &str = "eviction-cycle";
+pub(crate) const EVICTION_CYCLE: &str = "eviction-cycle";
 
 /// Remembers when what took long.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use crate::store::Lookups;
 use crate::time::clock::{Clock, TickRate};
 
 /// Counts what one thread does.
-pub struct Meter {
+pub(crate) struct Meter {
     is_leased: AtomicBool,
     turns: AtomicU64,
     turns_ns: AtomicU64,

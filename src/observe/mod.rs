@@ -3,22 +3,22 @@
 //! Nothing here decides anything; `command::aftermath` brings it up to date after a call, and the commands that show it
 //! only read. What every call pays for is in [`meter`]; all else happens seldom or when somebody asks.
 
-pub mod errors;
-pub mod histogram;
-pub mod latency;
-pub mod meter;
-pub mod monitor;
-pub mod sampler;
-pub mod slow_log;
-pub mod unknown;
+pub(crate) mod errors;
+pub(crate) mod histogram;
+pub(crate) mod latency;
+pub(crate) mod meter;
+pub(crate) mod monitor;
+pub(crate) mod sampler;
+pub(crate) mod slow_log;
+pub(crate) mod unknown;
 
-pub use errors::ErrorCounts;
-pub use latency::LatencyEvents;
-pub use meter::{Gauge, Meters};
-pub use monitor::Monitors;
-pub use sampler::Sampler;
-pub use slow_log::SlowLog;
-pub use unknown::UnknownCommands;
+pub(crate) use errors::ErrorCounts;
+pub(crate) use latency::LatencyEvents;
+pub(crate) use meter::{Gauge, Meters};
+pub(crate) use monitor::Monitors;
+pub(crate) use sampler::Sampler;
+pub(crate) use slow_log::SlowLog;
+pub(crate) use unknown::UnknownCommands;
 
 use std::sync::Arc;
 

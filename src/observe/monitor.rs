@@ -63,7 +63,7 @@ impl Monitors {
 }
 
 /// Writes a call as a line: when, in which database, by whom, and what.
-pub fn line<'a>(unix_us: i64, db: usize, caller: &str, words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+pub(crate) fn line<'a>(unix_us: i64, db: usize, caller: &str, words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (seconds, micros) = (unix_us.div_euclid(1_000_000), unix_us.rem_euclid(1_000_000));
     let mut line = format!("+{seconds}.{micros:06} [{db} {caller}]").into_bytes();
     for word in words {

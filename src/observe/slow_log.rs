@@ -112,7 +112,7 @@ impl SlowLog {
 }
 
 /// Cuts a call short, as the log keeps it.
-pub fn clip<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+pub(crate) fn clip<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = words.len();
     let kept = if count > WORDS_MAX { WORDS_MAX - 1 } else { count };
     let mut clipped: Vec<Vec<u8>> = words.take(kept).map(clip_word).collect();

@@ -1,5 +1,5 @@
 //! What the server sends without being asked: published messages, keyspace events, invalidations of tracked keys.
 
-pub mod hub;
-pub mod keyspace;
-pub mod tracking;
+pub(crate) mod hub;
+pub(crate) mod keyspace;
+pub(crate) mod tracking;

@@ -52,7 +52,7 @@ thread_local! {
 }
 
 /// Polls tasks, first woken, first served. When it is dropped it ends with its last task.
-pub struct Executor(Arc<Queue>);
+pub(crate) struct Executor(Arc<Queue>);
 
 struct Queue {
     runtime: Handle,
@@ -84,14 +84,14 @@ struct Task {
 
 impl Executor {
     /// Creates an executor whose tasks run on a runtime, one at a time; their panics are reported to `panics`.
-    pub fn new(runtime: Handle, panics: Arc<Panics>) -> Self {
+    pub(crate) fn new(runtime: Handle, panics: Arc<Panics>) -> Self {
         let queue = Arc::new(Queue { runtime, panics, inner: Mutex::default() });
         queue.start_pump();
         Executor(queue)
     }
 
     /// Runs a future to its end; from any thread.
-    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let future = Mutex::new(Some(Box::pin(future) as Pin<Box<dyn Future<Output = ()> + Send>>));
         let mut inner = self.0.inner.lock();
         let entry = inner.tasks.vacant_entry();
@@ -254,7 +254,7 @@ impl Drop for Current {
 ///
 /// On a runtime that has but the thread it was started on there is no other thread: the other clients that are served
 /// there wait.
-pub fn hand_over() {
+pub(crate) fn hand_over() {
     let Ok(runtime) = Handle::try_current() else { return };
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
@@ -270,7 +270,7 @@ pub fn hand_over() {
 }
 
 /// Runs what `work` makes until it finishes by itself; one that panics is reported and made again.
-pub async fn supervise<F>(panics: Arc<Panics>, name: &'static str, mut work: impl FnMut() -> F)
+pub(crate) async fn supervise<F>(panics: Arc<Panics>, name: &'static str, mut work: impl FnMut() -> F)
 where
     F: Future<Output = ()>,
 {

@@ -13,7 +13,7 @@ use crate::script::shebang::Flags;
 use crate::script::vm::Vm;
 
 /// The name of a script: its SHA1 in lower-case hexadecimal.
-pub type Sha = [u8; 40];
+pub(crate) type Sha = [u8; 40];
 
 /// How many scripts are kept that were run by EVAL and not loaded by SCRIPT LOAD.
 const RECENT_MAX: usize = 500;
@@ -75,7 +75,7 @@ impl Script {
 }
 
 /// Returns the name of a script's text.
-pub fn sha(text: &[u8]) -> Sha {
+pub(super) fn sha(text: &[u8]) -> Sha {
     let mut sha = [0; 40];
     sha.copy_from_slice(hex(text).as_bytes());
     sha

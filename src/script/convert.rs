@@ -179,7 +179,7 @@ fn until_nul(text: &[u8]) -> &[u8] {
 
 /// What became of a script's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub(super) enum Written {
     /// A reply.
     Done,
     /// An error that the statistics know already.

@@ -20,7 +20,7 @@ mod arguments;
 mod bit;
 mod cache;
 mod collector;
-pub mod control;
+pub(crate) mod control;
 mod convert;
 mod functions;
 mod raise;
@@ -41,11 +41,11 @@ use crate::resp::{Protocol, Request, RequestBuffer};
 use crate::store::{Pressure, Seat};
 use crate::time::clock::Clock;
 
-pub use cache::{Cache, Origin, Script, Sha};
-pub use control::{Control, Running};
-pub use functions::{Entry, Libraries, Library, Registered, Restore};
-pub use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
-pub use vm::{Ended, Invocation, Outcome, Vm};
+pub(crate) use cache::{Cache, Origin, Script};
+pub(crate) use control::Control;
+pub(crate) use functions::{Libraries, Library, Registered, Restore};
+pub(crate) use shebang::{ALLOW_OOM, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
+pub(crate) use vm::{Invocation, Outcome, Vm};
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ const SOON: Duration = Duration::from_millis(5);
 const FREE_ASIDE_MIN: usize = 4 << 20;
 
 /// Returns the flags in a script's first line; `None` where that is wrong.
-pub fn flags_of(script: &[u8]) -> Option<Flags> {
+pub(crate) fn flags_of(script: &[u8]) -> Option<Flags> {
     shebang::of_script(script).ok().map(|(flags, _)| flags)
 }
 

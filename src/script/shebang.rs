@@ -3,23 +3,23 @@
 use crate::config::split_words;
 
 /// A set of the flags below.
-pub type Flags = u8;
+pub(crate) type Flags = u8;
 
 /// Calls nothing that writes.
-pub const NO_WRITES: Flags = 1;
+pub(crate) const NO_WRITES: Flags = 1;
 /// May run when memory is short.
-pub const ALLOW_OOM: Flags = 1 << 1;
+pub(crate) const ALLOW_OOM: Flags = 1 << 1;
 /// May run on a replica that has lost its primary.
-pub const ALLOW_STALE: Flags = 1 << 2;
+pub(super) const ALLOW_STALE: Flags = 1 << 2;
 /// Must not run in a cluster.
-pub const NO_CLUSTER: Flags = 1 << 3;
+pub(super) const NO_CLUSTER: Flags = 1 << 3;
 /// May touch keys of several slots.
-pub const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
+pub(super) const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
 /// Has no such line, and so says nothing of what it does.
-pub const COMPATIBLE: Flags = 1 << 5;
+pub(crate) const COMPATIBLE: Flags = 1 << 5;
 
 /// The names of the flags, in the order in which FUNCTION LIST shows them.
-pub const FLAG_NAMES: &[(Flags, &str)] = &[
+pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (NO_WRITES, "no-writes"),
     (ALLOW_OOM, "allow-oom"),
     (ALLOW_STALE, "allow-stale"),

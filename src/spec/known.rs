@@ -52,7 +52,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Tells whether a command, or a subcommand as `container|name`, has this name in any case.
-pub fn is_known(name: &[u8]) -> bool {
+pub(crate) fn is_known(name: &[u8]) -> bool {
     let is_among = |names: &str, name: &[u8]| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     match name.iter().position(|byte| *byte == b'|') {
         None => is_among(COMMANDS, name),
@@ -64,7 +64,7 @@ pub fn is_known(name: &[u8]) -> bool {
 }
 
 /// Tells whether a command of this name holds subcommands.
-pub fn is_container(name: &[u8]) -> bool {
+pub(crate) fn is_container(name: &[u8]) -> bool {
     SUBCOMMANDS.iter().any(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
 }
 

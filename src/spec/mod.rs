@@ -7,63 +7,63 @@
 use crate::dispatch::{Handler, turn};
 use crate::resp::Request;
 
-pub mod known;
-pub mod registry;
-pub mod renames;
+pub(crate) mod known;
+pub(crate) mod registry;
+pub(crate) mod renames;
 
 pub use registry::{Registered, table};
 
 /// A set of the flags below.
-pub type Flags = u32;
+pub(crate) type Flags = u32;
 
 /// May change keys.
-pub const WRITE: Flags = 1;
+pub(crate) const WRITE: Flags = 1;
 /// Reads keys and changes nothing.
-pub const READ: Flags = 1 << 1;
+pub(crate) const READ: Flags = 1 << 1;
 /// Refused when memory is short.
-pub const DENY_OOM: Flags = 1 << 2;
+pub(crate) const DENY_OOM: Flags = 1 << 2;
 /// For administrators.
-pub const ADMIN: Flags = 1 << 3;
+pub(crate) const ADMIN: Flags = 1 << 3;
 /// Not for scripts.
-pub const NO_SCRIPT: Flags = 1 << 4;
+pub(crate) const NO_SCRIPT: Flags = 1 << 4;
 /// Served while a data set is loaded.
-pub const LOADING: Flags = 1 << 5;
+pub(crate) const LOADING: Flags = 1 << 5;
 /// Served by a replica that has lost its primary.
-pub const STALE: Flags = 1 << 6;
+pub(crate) const STALE: Flags = 1 << 6;
 /// Takes constant or logarithmic time.
-pub const FAST: Flags = 1 << 7;
+pub(crate) const FAST: Flags = 1 << 7;
 /// Served before authentication.
 pub const NO_AUTH: Flags = 1 << 8;
 /// Not to be queued by MULTI.
-pub const NO_MULTI: Flags = 1 << 9;
+pub(crate) const NO_MULTI: Flags = 1 << 9;
 /// Served while a script runs for too long.
-pub const ALLOW_BUSY: Flags = 1 << 10;
+pub(crate) const ALLOW_BUSY: Flags = 1 << 10;
 /// Kept out of MONITOR.
-pub const SKIP_MONITOR: Flags = 1 << 11;
+pub(crate) const SKIP_MONITOR: Flags = 1 << 11;
 /// Kept out of the slow log.
-pub const SKIP_SLOWLOG: Flags = 1 << 12;
+pub(crate) const SKIP_SLOWLOG: Flags = 1 << 12;
 /// May block the client, or, as SORT does with no keys declared, may touch any key.
-pub const BLOCKING: Flags = 1 << 13;
+pub(crate) const BLOCKING: Flags = 1 << 13;
 /// About messages to whoever listens.
-pub const PUBSUB: Flags = 1 << 14;
+pub(crate) const PUBSUB: Flags = 1 << 14;
 /// Internal: may change other servers although no key changes, so CLIENT PAUSE WRITE holds it back. COMMAND does not
 /// show it.
-pub const MAY_REPLICATE: Flags = 1 << 18;
+pub(crate) const MAY_REPLICATE: Flags = 1 << 18;
 /// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
-pub const WHILE_LISTENING: Flags = 1 << 19;
+pub(crate) const WHILE_LISTENING: Flags = 1 << 19;
 /// Takes as many keys as an argument says, maybe none.
-pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
+pub(crate) const NO_MANDATORY_KEYS: Flags = 1 << 15;
 /// Has its keys at places that depend on its arguments.
-pub const MOVABLE_KEYS: Flags = 1 << 16;
+pub(crate) const MOVABLE_KEYS: Flags = 1 << 16;
 /// Not served while a data set is loaded beside the old one.
-pub const NO_ASYNC_LOADING: Flags = 1 << 17;
+pub(crate) const NO_ASYNC_LOADING: Flags = 1 << 17;
 /// Internal: needs the whole store, see `store`. COMMAND does not show it.
-pub const EXCLUSIVE: Flags = 1 << 20;
+pub(crate) const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
-pub const AT_ONCE: Flags = 1 << 21;
+pub(crate) const AT_ONCE: Flags = 1 << 21;
 
 /// The names under which `COMMAND` lists the flags, in Redis' order.
-pub const FLAG_NAMES: &[(Flags, &str)] = &[
+pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),
     (READ, "readonly"),
     (DENY_OOM, "denyoom"),
@@ -128,39 +128,39 @@ impl Group {
 }
 
 /// A set of the key flags below: what a command does with a key.
-pub type KeyFlags = u32;
+pub(crate) type KeyFlags = u32;
 
 /// Tells what a request does with its keys; its number of words fits the arity.
-pub type KeyUse = fn(Request<'_>) -> KeyFlags;
+pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 
 /// Finds all keys of a request some of which stand at no fixed places, and what it does with each.
-pub type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
+pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
 /// Reads the value.
-pub const RO: KeyFlags = 1;
+pub(crate) const RO: KeyFlags = 1;
 /// Reads and writes the value.
-pub const RW: KeyFlags = 1 << 1;
+pub(crate) const RW: KeyFlags = 1 << 1;
 /// Overwrites the value without reading it.
-pub const OW: KeyFlags = 1 << 2;
+pub(crate) const OW: KeyFlags = 1 << 2;
 /// Removes the key without reading it.
-pub const RM: KeyFlags = 1 << 3;
+pub(crate) const RM: KeyFlags = 1 << 3;
 /// Gives the value, or part of it, to the client.
-pub const ACCESS: KeyFlags = 1 << 4;
+pub(crate) const ACCESS: KeyFlags = 1 << 4;
 /// Changes the value that is there.
-pub const UPDATE: KeyFlags = 1 << 5;
+pub(crate) const UPDATE: KeyFlags = 1 << 5;
 /// Adds data without changing what is there.
-pub const INSERT: KeyFlags = 1 << 6;
+pub(crate) const INSERT: KeyFlags = 1 << 6;
 /// Removes data.
-pub const DELETE: KeyFlags = 1 << 7;
+pub(crate) const DELETE: KeyFlags = 1 << 7;
 /// What is done depends on the options.
-pub const VARIABLE: KeyFlags = 1 << 8;
+pub(crate) const VARIABLE: KeyFlags = 1 << 8;
 /// Is no key, but goes where a key of this name would, in a cluster.
-pub const NOT_KEY: KeyFlags = 1 << 9;
+pub(crate) const NOT_KEY: KeyFlags = 1 << 9;
 /// Is only found by looking at the whole request.
-pub const INCOMPLETE: KeyFlags = 1 << 10;
+pub(crate) const INCOMPLETE: KeyFlags = 1 << 10;
 
 /// The names under which `COMMAND` lists the key flags, in Redis' order.
-pub const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
+pub(crate) const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (RW, "RW"),
     (RO, "RO"),
     (OW, "OW"),
@@ -279,62 +279,62 @@ impl Arg {
 }
 
 /// Declares a key argument.
-pub const fn key(name: &'static str, flags: KeyFlags) -> Arg {
+pub(crate) const fn key(name: &'static str, flags: KeyFlags) -> Arg {
     Arg::new(name, Kind::Key(flags))
 }
 
 /// Declares an argument of any bytes.
-pub const fn string(name: &'static str) -> Arg {
+pub(crate) const fn string(name: &'static str) -> Arg {
     Arg::new(name, Kind::String)
 }
 
 /// Declares an integer argument.
-pub const fn integer(name: &'static str) -> Arg {
+pub(crate) const fn integer(name: &'static str) -> Arg {
     Arg::new(name, Kind::Integer)
 }
 
 /// Declares a floating-point argument.
-pub const fn double(name: &'static str) -> Arg {
+pub(crate) const fn double(name: &'static str) -> Arg {
     Arg::new(name, Kind::Double)
 }
 
 /// Declares a point in time.
-pub const fn unix_time(name: &'static str) -> Arg {
+pub(crate) const fn unix_time(name: &'static str) -> Arg {
     Arg::new(name, Kind::UnixTime)
 }
 
 /// Declares a glob pattern.
-pub const fn pattern(name: &'static str) -> Arg {
+pub(crate) const fn pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::Pattern)
 }
 
 /// Declares the name of a channel that the client needs a permission for.
-pub const fn channel(name: &'static str) -> Arg {
+pub(crate) const fn channel(name: &'static str) -> Arg {
     Arg::new(name, Kind::Channel)
 }
 
 /// Declares a pattern of channels that the client needs a permission for.
-pub const fn channel_pattern(name: &'static str) -> Arg {
+pub(crate) const fn channel_pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::ChannelPattern)
 }
 
 /// Declares the name of a channel of a cluster's shard.
-pub const fn shard_channel(name: &'static str) -> Arg {
+pub(crate) const fn shard_channel(name: &'static str) -> Arg {
     Arg::new(name, Kind::ShardChannel)
 }
 
 /// Declares a word that stands for itself.
-pub const fn token(name: &'static str, word: &'static str) -> Arg {
+pub(crate) const fn token(name: &'static str, word: &'static str) -> Arg {
     Arg::new(name, Kind::Token).token(word)
 }
 
 /// Declares a choice.
-pub const fn one_of(name: &'static str, choices: &'static [Arg]) -> Arg {
+pub(crate) const fn one_of(name: &'static str, choices: &'static [Arg]) -> Arg {
     Arg::new(name, Kind::OneOf(choices))
 }
 
 /// Declares arguments that belong together.
-pub const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
+pub(crate) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
     Arg::new(name, Kind::Block(parts))
 }
 

@@ -111,7 +111,7 @@ pub struct ChannelSpec {
 }
 
 /// The hashes of a call's keys, in the order of the grammar.
-pub type Hashes = SmallVec<[u64; 4]>;
+pub(crate) type Hashes = SmallVec<[u64; 4]>;
 
 impl Registered {
     fn new(command: &'static Command, container: Option<&'static str>) -> Self {
@@ -480,7 +480,7 @@ fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{block, channel, channel_pattern, string};
+    use crate::spec::{block, channel, channel_pattern, string};
 
     #[test]
     fn every_row_has_a_handler_docs_and_a_name_of_its_own() {

@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// Where the entries are that move next.
 #[derive(Default)]
-pub struct Cursor {
+pub(super) struct Cursor {
     db: usize,
     shard: usize,
     bucket: usize,
@@ -21,7 +21,7 @@ pub struct Cursor {
 
 /// Collects what moves at a time.
 #[derive(Default)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// The places that entries have left.
     pub left: Vec<Entry>,
     /// Bytes that were copied.
@@ -30,7 +30,7 @@ pub struct Moved {
 
 impl Moved {
     /// Returns whether that is enough for now.
-    pub fn is_enough(&self) -> bool {
+    pub(crate) fn is_enough(&self) -> bool {
         self.left.len() >= ENTRIES_MAX || self.bytes >= BYTES_MAX
     }
 }

@@ -104,7 +104,7 @@ pub enum Relief {
 }
 
 /// Removes keys one at a time.
-pub struct Evictor {
+pub(crate) struct Evictor {
     policy: Policy,
     samples: usize,
     pool: Vec<Candidate>,
@@ -149,7 +149,7 @@ impl Store {
 
 impl Evictor {
     /// Creates one that removes nothing.
-    pub fn new(hasher: Hasher) -> Self {
+    pub(crate) fn new(hasher: Hasher) -> Self {
         let dice = Dice::new(hasher.hash_one("evictor"));
         Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
     }

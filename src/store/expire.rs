@@ -13,40 +13,40 @@
 use crate::store::sync::{AtomicU64, Ordering};
 
 /// Means that nothing will ever fall due.
-pub const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 const FANOUT: usize = 64;
 
 /// Keeps, for every bucket of a table, a lower bound of the deadlines in it (monotonic milliseconds).
 #[derive(Default)]
-pub struct DeadlineTree {
+pub(crate) struct DeadlineTree {
     /// `levels[0]` has one bound per bucket, every further level one per 64 of the level below, the last exactly one.
     levels: Vec<Vec<u64>>,
 }
 
 impl DeadlineTree {
     /// Returns whether no deadline has been set since the tree was made.
-    pub fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.levels.is_empty()
     }
 
     /// Returns the bytes of all levels.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
     }
 
     /// Returns a time before which nothing falls due, or [`NEVER`].
-    pub fn earliest(&self) -> u64 {
+    pub(crate) fn earliest(&self) -> u64 {
         self.levels.last().and_then(|top| top.first()).copied().unwrap_or(NEVER)
     }
 
     /// Returns the bound of one bucket.
-    pub fn bound(&self, bucket: usize) -> u64 {
+    pub(crate) fn bound(&self, bucket: usize) -> u64 {
         self.levels.first().and_then(|leaves| leaves.get(bucket)).copied().unwrap_or(NEVER)
     }
 
     /// Notes that a key in `bucket` falls due at `at_ms`.
-    pub fn lower(&mut self, bucket: usize, at_ms: u64) {
+    pub(crate) fn lower(&mut self, bucket: usize, at_ms: u64) {
         self.cover(bucket);
         let mut index = bucket;
         for level in &mut self.levels {
@@ -59,7 +59,7 @@ impl DeadlineTree {
     }
 
     /// Replaces the bound of a bucket by what a look into it found.
-    pub fn set(&mut self, bucket: usize, at_ms: u64) {
+    pub(crate) fn set(&mut self, bucket: usize, at_ms: u64) {
         if self.bound(bucket) == at_ms {
             return;
         }
@@ -79,7 +79,7 @@ impl DeadlineTree {
     }
 
     /// Finds a bucket whose bound has come.
-    pub fn due(&self, now_ms: u64) -> Option<usize> {
+    pub(crate) fn due(&self, now_ms: u64) -> Option<usize> {
         if self.earliest() > now_ms {
             return None;
         }
@@ -93,7 +93,7 @@ impl DeadlineTree {
     }
 
     /// Finds the first bucket from one on that may hold a deadline.
-    pub fn bounded_from(&self, bucket: usize) -> Option<usize> {
+    pub(crate) fn bounded_from(&self, bucket: usize) -> Option<usize> {
         let (mut index, mut depth) = (bucket, 0);
         // Upwards, until a node to the right has something below it; then down to the first of that.
         loop {
@@ -114,7 +114,7 @@ impl DeadlineTree {
     }
 
     /// Moves every bound `by_ms` earlier: the wall clock jumped forward, so absolute deadlines came closer.
-    pub fn hasten(&mut self, by_ms: u64) {
+    pub(crate) fn hasten(&mut self, by_ms: u64) {
         for bound in self.levels.iter_mut().flatten().filter(|bound| **bound != NEVER) {
             *bound = bound.saturating_sub(by_ms);
         }

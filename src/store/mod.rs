@@ -20,40 +20,40 @@ use parking_lot::Mutex;
 use crate::time::clock::Now;
 
 mod compact;
-pub mod entry;
-pub mod event;
-pub mod evict;
-pub mod expire;
+pub(crate) mod entry;
+pub(crate) mod event;
+pub(crate) mod evict;
+pub(crate) mod expire;
 mod gate;
-pub mod pressure;
-pub mod shard;
+pub(crate) mod pressure;
+pub(crate) mod shard;
 mod sync;
-pub mod table;
-pub mod usage;
-pub mod value;
-pub mod view;
+pub(crate) mod table;
+pub(crate) mod usage;
+pub(crate) mod value;
+pub(crate) mod view;
 
-pub use event::{Classes, Event, Herald, Witness};
-pub use evict::{Policy, Relief};
-pub use expire::{Alarm, NEVER};
-pub use gate::Seat;
-pub use pressure::{Pressure, Share};
-pub use shard::{Key, Shard, Totals, WatchFlag};
-pub use value::{Form, Text};
-pub use view::{Lookups, Ttl, View};
+pub(crate) use event::{Classes, Event, Herald, Witness};
+pub(crate) use evict::{Policy, Relief};
+pub(crate) use expire::{Alarm, NEVER};
+pub(crate) use gate::Seat;
+pub(crate) use pressure::{Pressure, Share};
+pub(crate) use shard::{Key, Shard, Totals, WatchFlag};
+pub(crate) use value::{Form, Text};
+pub(crate) use view::{Lookups, Ttl, View};
 
 use evict::Evictor;
 use gate::Gate;
 use table::{Hasher, Table};
 
 /// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.
-pub const SHARDS: usize = 64;
+pub(crate) const SHARDS: usize = 64;
 
 /// From how many calls in a batch on a thread that executes alone takes the gate exclusively.
 const EXCLUSIVE_CALLS_MIN: usize = 4;
 
 /// How many cursors a scan of a database has: one for every position of every shard's table.
-pub const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
+pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
 
 /// How many ended keys one sweep removes, all shards together: half a millisecond's work. It goes round the shards, a
 /// few keys each, so that nobody waits for the same one again and again.
@@ -80,7 +80,7 @@ pub struct Store {
 }
 
 /// Holds the databases, numbered from 0.
-pub struct Databases(Vec<Database>);
+pub(crate) struct Databases(Vec<Database>);
 
 type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 

@@ -199,7 +199,7 @@ impl Drop for Evicting<'_> {
 
 /// Reports what something outside of the store takes, until it is dropped.
 #[derive(Default)]
-pub struct Share {
+pub(crate) struct Share {
     pressure: Arc<Pressure>,
     bytes: usize,
     is_exempt: bool,
@@ -210,12 +210,12 @@ impl Share {
     const STEP: usize = 1024;
 
     /// Creates the share of something that takes nothing yet.
-    pub fn new(pressure: Arc<Pressure>) -> Self {
+    pub(crate) fn new(pressure: Arc<Pressure>) -> Self {
         Share { pressure, bytes: 0, is_exempt: false }
     }
 
     /// Creates the share of a message, which does not count for eviction if keys are evicted just now.
-    pub fn of_message(pressure: Arc<Pressure>, bytes: usize) -> Self {
+    pub(crate) fn of_message(pressure: Arc<Pressure>, bytes: usize) -> Self {
         let is_exempt = pressure.evicting.load(Relaxed) > 0;
         pressure.report_outside(0, bytes);
         if is_exempt {
@@ -225,7 +225,7 @@ impl Share {
     }
 
     /// Takes note of what is taken now.
-    pub fn set(&mut self, bytes: usize) {
+    pub(crate) fn set(&mut self, bytes: usize) {
         if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {
             self.pressure.report_outside(self.bytes, bytes);
             self.bytes = bytes;

@@ -48,7 +48,7 @@ pub struct Key<'a> {
 }
 
 /// Holds part of a database's keys.
-pub struct Shard {
+pub(crate) struct Shard {
     table: Table,
     deadlines: DeadlineTree,
     /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
@@ -115,7 +115,13 @@ impl std::ops::AddAssign for Totals {
 
 impl Shard {
     /// Creates an empty shard of a database, which allocates nothing until it is used.
-    pub fn new(db: usize, hasher: Hasher, alarm: Arc<Alarm>, pressure: Arc<Pressure>, herald: Arc<Herald>) -> Self {
+    pub(crate) fn new(
+        db: usize,
+        hasher: Hasher,
+        alarm: Arc<Alarm>,
+        pressure: Arc<Pressure>,
+        herald: Arc<Herald>,
+    ) -> Self {
         Shard {
             watched_bytes: 0,
             watched_share: Share::new(pressure.clone()),
@@ -141,12 +147,12 @@ impl Shard {
     }
 
     /// Lends the table for prefetching.
-    pub fn table(&self) -> &Table {
+    pub(crate) fn table(&self) -> &Table {
         &self.table
     }
 
     /// Sums up this shard.
-    pub fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         Totals {
             keys: self.table.count(),
             timed: self.timed,
@@ -160,13 +166,13 @@ impl Shard {
     }
 
     /// Returns the bytes of everything but the entries.
-    pub fn overhead(&self) -> usize {
+    pub(crate) fn overhead(&self) -> usize {
         self.table.memory() + self.deadlines.memory()
     }
 
     /// Returns the entry of a key that is alive now; one that has ended is removed on the way.
     #[inline(always)] // see View::entry
-    pub fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+    pub(crate) fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
         if has_ended(entry, now) {
             return self.remove_ended(key, now);
@@ -177,7 +183,7 @@ impl Shard {
     /// Returns the entry of a key like [`Shard::get`], and notes that it was used, unless `is_silent`. That there is none is
     /// told if `tells_misses`.
     #[inline(always)] // see View::entry
-    pub fn read(&mut self, key: Key<'_>, now: Now, (is_silent, tells_misses): (bool, bool)) -> Option<&Entry> {
+    pub(crate) fn read(&mut self, key: Key<'_>, now: Now, (is_silent, tells_misses): (bool, bool)) -> Option<&Entry> {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
             if tells_misses {
                 self.tell(key, Event::Missed);
@@ -199,7 +205,7 @@ impl Shard {
 
     /// Returns how a key was used, where uses are counted and so outlive its value.
     #[cold]
-    pub fn counted_usage(&mut self, key: Key<'_>, now: Now) -> Option<u32> {
+    pub(crate) fn counted_usage(&mut self, key: Key<'_>, now: Now) -> Option<u32> {
         let counts = self.pressure.rule().counts();
         self.get(key, now).filter(|_| counts).map(Entry::usage)
     }
@@ -214,12 +220,12 @@ impl Shard {
     }
 
     /// Returns the entry of a key, even one whose time is over and that was not removed yet.
-    pub fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
+    pub(crate) fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
         self.table.find(key.hash, key.bytes)
     }
 
     /// Notes of a key that exists how it was used.
-    pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+    pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         if let Some(entry) = self.table.find(key.hash, key.bytes) {
             entry.set_usage(usage);
         }
@@ -227,7 +233,7 @@ impl Shard {
 
     /// Sets a key to a string, whatever it held before.
     #[inline(always)] // the call would be a thirtieth of a SET
-    pub fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: Event, now: Now) {
+    pub(crate) fn set_text(&mut self, key: Key<'_>, value: &[u8], deadline: Option<Deadline>, event: Event, now: Now) {
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
                 let old_deadline = entry.deadline();
@@ -261,7 +267,7 @@ impl Shard {
     }
 
     /// Writes into the string of a key that exists; see [`Entry::write_range`].
-    pub fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8], event: Event) {
+    pub(crate) fn write_range(&mut self, key: Key<'_>, offset: usize, patch: &[u8], event: Event) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             let old = entry.memory();
             entry.write_range(offset, patch);
@@ -272,7 +278,7 @@ impl Shard {
     }
 
     /// Sets or removes the deadline of a key that exists.
-    pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, now: Now) {
+    pub(crate) fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, now: Now) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             let (was_timed, old) = (entry.deadline().is_some(), entry.memory());
             entry.set_deadline(deadline);
@@ -285,7 +291,7 @@ impl Shard {
     }
 
     /// Removes a key and returns its entry.
-    pub fn remove(&mut self, key: Key<'_>, event: Event) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: Key<'_>, event: Event) -> Option<Entry> {
         let entry = self.detach(key)?;
         self.changed(key.bytes, event);
         Some(entry)
@@ -293,7 +299,7 @@ impl Shard {
 
     /// Adds the entry of a key, in the place of the one that the key may have; whoever knows better than to take that for a
     /// new key says so.
-    pub fn put(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: Event, now: Now) {
+    pub(crate) fn put(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: Event, now: Now) {
         self.detach(key);
         self.insert(key.hash, entry, now);
         if is_new {
@@ -304,12 +310,12 @@ impl Shard {
 
     /// Has an event told that goes beyond a change.
     #[inline]
-    pub fn tell(&self, key: Key<'_>, event: Event) {
+    pub(crate) fn tell(&self, key: Key<'_>, event: Event) {
         self.herald.tell(self.db, key.bytes, event);
     }
 
     /// Raises `flag` when the key changes from now on.
-    pub fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, now: Now) {
+    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, now: Now) {
         self.get(key, now);
         let flags = self.watchers.entry(key.bytes.into()).or_default();
         if flags.is_empty() {
@@ -326,7 +332,7 @@ impl Shard {
     }
 
     /// Forgets what [`Shard::watch`] was told.
-    pub fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
+    pub(crate) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
         if let Some(flags) = self.watchers.get_mut(key) {
             let before = flags.len();
             flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
@@ -343,7 +349,7 @@ impl Shard {
     }
 
     /// Removes every key and returns the old table, whose memory the caller frees where it holds nobody up.
-    pub fn clear(&mut self) -> Table {
+    pub(crate) fn clear(&mut self) -> Table {
         let hasher = self.hasher.clone();
         let old = std::mem::replace(&mut self.table, Table::new(hasher));
         for (key, flags) in &self.watchers {
@@ -361,7 +367,7 @@ impl Shard {
     /// Exchanges all keys with those of another shard. Watchers stay with their databases, and learn of it where either
     /// shard has the key. One that has ended and comes from the other shard is no change to them: for them there was
     /// none before and is none now.
-    pub fn swap(&mut self, other: &mut Shard, now: Now) {
+    pub(crate) fn swap(&mut self, other: &mut Shard, now: Now) {
         for (old, new) in [(&*self, &*other), (&*other, &*self)] {
             for (key, flags) in &old.watchers {
                 let hash = self.hasher.hash_one(&key[..]);
@@ -393,14 +399,14 @@ impl Shard {
     }
 
     /// Notes how the string of a key came to be. That is no change: the value stays as it is.
-    pub fn set_form(&mut self, key: Key<'_>, form: Form) {
+    pub(crate) fn set_form(&mut self, key: Key<'_>, form: Form) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             entry.set_form(form);
         }
     }
 
     /// Visits the living keys at a scan position; see [`Table::scan`].
-    pub fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
+    pub(crate) fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
         self.table.scan(position, |entry| {
             if !has_ended(entry, now) {
                 visit(entry);
@@ -409,7 +415,7 @@ impl Shard {
     }
 
     /// Removes up to `most` keys that have ended. Returns when the next one may be due; in the past when more are due now.
-    pub fn sweep(&mut self, now: Now, most: usize) -> u64 {
+    pub(crate) fn sweep(&mut self, now: Now, most: usize) -> u64 {
         self.follow_wall_clock(now);
         let mut removed = 0;
         while let Some(bucket) = self.deadlines.due(now.mono_ms()) {
@@ -438,7 +444,7 @@ impl Shard {
 
     /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on, until
     /// there were `most` or all. Returns how many there were.
-    pub fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
+    pub(crate) fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
         let (buckets, keys) = (self.table.buckets(), if volatile { self.timed } else { self.table.count() });
         let most = most.min(keys);
         let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.dice.below(buckets) });
@@ -459,13 +465,13 @@ impl Shard {
     }
 
     /// Returns a bound of the earliest deadline, or [`NEVER`].
-    pub fn earliest(&mut self, now: Now) -> u64 {
+    pub(crate) fn earliest(&mut self, now: Now) -> u64 {
         self.follow_wall_clock(now);
         if self.timed == 0 { NEVER } else { self.deadlines.earliest() }
     }
 
     /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise corrects a bound.
-    pub fn first_to_end(&mut self, now: Now) -> Option<Box<[u8]>> {
+    pub(crate) fn first_to_end(&mut self, now: Now) -> Option<Box<[u8]>> {
         let bound = self.deadlines.earliest();
         let bucket = self.deadlines.due(bound)?;
         let mut first: Option<(u64, Box<[u8]>)> = None;
@@ -482,7 +488,7 @@ impl Shard {
     }
 
     /// Removes a key for want of memory, unless it was used since its usage was this; returns whether it was there.
-    pub fn evict(&mut self, key: Key<'_>, usage: Option<u32>) -> bool {
+    pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>) -> bool {
         let found = self.table.find(key.hash, key.bytes);
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {
             return false;
@@ -496,7 +502,7 @@ impl Shard {
 
     /// Moves entries from a bucket on until that is enough; see [`Store::compact`](crate::store::Store::compact). Returns the bucket
     /// to go on with, unless that was the last.
-    pub fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
+    pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
         for bucket in first..self.table.buckets() {
             if moved.is_enough() {
                 return Some(bucket);
@@ -537,7 +543,7 @@ impl Shard {
 
     /// Tells how much memory this shard takes.
     #[inline(never)]
-    pub fn report(&mut self) {
+    pub(crate) fn report(&mut self) {
         let held = self.memory + self.overhead();
         self.pressure.report(self.reported, held);
         (self.reported, self.reported_memory) = (held, self.memory);

@@ -1,3 +1,3 @@
 //! The atomics of the protocols between threads that are our own: the standard library's here, loom's in `tests/loom.rs`.
 
-pub use std::sync::atomic::{AtomicU64, Ordering};
+pub(super) use std::sync::atomic::{AtomicU64, Ordering};

@@ -22,7 +22,7 @@ use crate::store::compact::Moved;
 use crate::store::entry::Entry;
 
 /// How many positions a scan of one table has; a cursor is below this.
-pub const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;
+pub(crate) const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;
 
 const SCAN_BITS: u32 = 40;
 const SLOTS: usize = 6;
@@ -38,7 +38,7 @@ const SHRINK_THIRDS: usize = 5;
 const PREFETCH_AHEAD: usize = 40;
 
 /// Hashes keys; its keys are random, so that a peer cannot choose keys that collide.
-pub type Hasher = RandomState;
+pub(crate) type Hasher = RandomState;
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct Bucket {
 
 /// Where an entry is, until the table changes.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     bucket: usize,
     /// How many overflow buckets to go down.
     depth: usize,
@@ -59,7 +59,7 @@ pub struct Place {
 }
 
 /// Maps keys to entries.
-pub struct Table {
+pub(crate) struct Table {
     chunks: Vec<Box<[Bucket]>>,
     /// Buckets in use: `mask + 1 <= buckets <= 2 * (mask + 1)`, or 0 before the first insertion.
     buckets: usize,
@@ -73,18 +73,18 @@ pub struct Table {
 
 impl Table {
     /// Creates an empty table, which allocates nothing until it is used.
-    pub fn new(hasher: Hasher) -> Self {
+    pub(crate) fn new(hasher: Hasher) -> Self {
         Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflows: 0, hasher }
     }
 
     /// Returns the number of entries.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.len
     }
 
     /// Returns the bytes of the buckets in use, without the entries. Less than a chunk that waits for its use is left
     /// out: 64 shards with a key each would otherwise seem to take a quarter of a megabyte.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         if self.len == 0 && self.buckets <= CHUNK {
             return 0;
         }
@@ -92,13 +92,13 @@ impl Table {
     }
 
     /// Returns the number of buckets in use, overflow buckets aside.
-    pub fn buckets(&self) -> usize {
+    pub(crate) fn buckets(&self) -> usize {
         self.buckets
     }
 
     /// Finds the entry of a key, and where it is.
     #[inline]
-    pub fn locate(&self, hash: u64, key: &[u8]) -> Option<(Place, &Entry)> {
+    pub(crate) fn locate(&self, hash: u64, key: &[u8]) -> Option<(Place, &Entry)> {
         let index = self.bucket_of(hash)?;
         let (mut bucket, mut depth) = (self.bucket(index), 0);
         loop {
@@ -112,7 +112,7 @@ impl Table {
 
     /// Returns the entry at a place that was located and not changed since.
     #[inline]
-    pub fn at(&self, place: Place) -> Option<&Entry> {
+    pub(crate) fn at(&self, place: Place) -> Option<&Entry> {
         let mut bucket = self.bucket(place.bucket);
         for _ in 0..place.depth {
             bucket = bucket.overflow.as_deref()?;
@@ -121,13 +121,13 @@ impl Table {
     }
 
     /// Finds the entry of a key.
-    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry> {
         self.locate(hash, key).map(|(_, entry)| entry)
     }
 
     /// Finds the entry of a key, to change it.
     #[inline]
-    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Entry> {
+    pub(crate) fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Entry> {
         let index = self.bucket_of(hash)?;
         let mut bucket = self.bucket_mut(index);
         loop {
@@ -140,7 +140,7 @@ impl Table {
 
     /// Adds an entry whose key is known to be absent. Returns the bucket that was split to make room and the new
     /// one its entries were shared with, if any.
-    pub fn insert(&mut self, hash: u64, entry: Entry) -> Option<(usize, usize)> {
+    pub(crate) fn insert(&mut self, hash: u64, entry: Entry) -> Option<(usize, usize)> {
         if self.buckets == 0 {
             self.add_bucket();
         }
@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Removes the entry of a key. Returns it, and the bucket that took over the last one's entries, if any did.
-    pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<(Entry, Option<(usize, usize)>)> {
+    pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<(Entry, Option<(usize, usize)>)> {
         let index = self.bucket_of(hash)?;
         let (entry, dropped) = self.bucket_mut(index).take(tag(hash), key)?;
         self.len -= 1;
@@ -161,7 +161,7 @@ impl Table {
 
     /// Returns the number of the bucket a hash belongs to; `None` in a table that was never used.
     #[inline]
-    pub fn bucket_of(&self, hash: u64) -> Option<usize> {
+    pub(crate) fn bucket_of(&self, hash: u64) -> Option<usize> {
         let wide = hash as usize & (self.mask * 2 + 1);
         let index = if wide < self.buckets { wide } else { hash as usize & self.mask };
         (index < self.buckets).then_some(index)
@@ -169,7 +169,7 @@ impl Table {
 
     /// Asks the processor to bring the bucket of a hash into its cache; the first step to a look-up that is yet to come.
     #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
         if let Some(index) = self.bucket_of(hash) {
             prefetch(self.bucket(index));
         }
@@ -177,7 +177,7 @@ impl Table {
 
     /// Asks the processor to bring in the entry that a hash probably belongs to; the bucket should have arrived.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
         let Some(index) = self.bucket_of(hash) else { return };
         let bucket = self.bucket(index);
         for entry in bucket.candidates(tag(hash)).filter_map(|slot| bucket.slots.get(slot)?.as_ref()) {
@@ -188,7 +188,7 @@ impl Table {
     }
 
     /// Calls `visit` for every entry of a bucket.
-    pub fn for_each_in(&self, bucket: usize, mut visit: impl FnMut(&Entry)) {
+    pub(crate) fn for_each_in(&self, bucket: usize, mut visit: impl FnMut(&Entry)) {
         let mut bucket = Some(self.bucket(bucket));
         while let Some(current) = bucket {
             current.slots.iter().flatten().for_each(&mut visit);
@@ -198,7 +198,7 @@ impl Table {
 
     /// Moves the entries of a bucket to where the allocator has room now. Returns how many bytes
     /// more they take then.
-    pub fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
+    pub(crate) fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
         let (mut bucket, mut growth) = (self.bucket_mut(bucket), 0);
         loop {
             for entry in bucket.slots.iter_mut().flatten() {
@@ -218,7 +218,7 @@ impl Table {
     ///
     /// Every entry that is present from the first position to the end is visited, however the table
     /// grows or shrinks in between, and none twice.
-    pub fn scan(&self, position: u64, mut visit: impl FnMut(&Entry)) -> Option<u64> {
+    pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(&Entry)) -> Option<u64> {
         let low_bits = position.reverse_bits() >> (u64::BITS - SCAN_BITS);
         let index = self.bucket_of(low_bits)?;
         // A bucket numbered by n bits of the hash covers the positions that begin with those n bits.
@@ -380,7 +380,7 @@ impl Bucket {
 
 /// Starts to load the cache line at an address, if the processor can be asked to.
 #[inline]
-pub fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code)]
     // SAFETY: a prefetch reads nothing into the program and cannot fault, whatever the address.

@@ -104,23 +104,23 @@ impl UsageRule {
 }
 
 /// Returns for how many seconds a key was not used.
-pub fn idle_s(usage: u32, now: Now) -> u64 {
+pub(crate) fn idle_s(usage: u32, now: Now) -> u64 {
     u64::from(ticks(now).wrapping_sub(usage) & MASK) * TICK_MS / 1000
 }
 
 /// Returns the second of the last use, counted from some point in time, with a policy that looks at it.
-pub fn second(usage: u32) -> u64 {
+pub(crate) fn second(usage: u32) -> u64 {
     u64::from(usage) * TICK_MS / 1000
 }
 
 /// Returns the usage of a key that has not been used for so many seconds; of very many, the most that can be told.
-pub fn idle_for(idle_s: u64, now: Now) -> u32 {
+pub(crate) fn idle_for(idle_s: u64, now: Now) -> u32 {
     let idle_ticks = idle_s.saturating_mul(1000).div_ceil(TICK_MS).min(u64::from(MASK));
     ticks(now).wrapping_sub(idle_ticks as u32) & MASK
 }
 
 /// Returns the usage of a key that was used `count` times, on the scale of [`UsageRule::count`].
-pub fn used_often(count: u8, now: Now) -> u32 {
+pub(crate) fn used_often(count: u8, now: Now) -> u32 {
     minutes(now) << COUNT_BITS | u32::from(count)
 }
 

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
 
 /// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
-pub const SHARED_MIN: usize = 16 * 1024;
+pub(crate) const SHARED_MIN: usize = 16 * 1024;
 
 /// Holds what is too large, or too structured, to lie inside an entry.
 #[derive(Debug)]

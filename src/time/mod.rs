@@ -1,4 +1,4 @@
 //! Time: the only reader of the operating system's clock, deadlines, and a timer finer than the runtime's.
 
-pub mod clock;
-pub mod timer;
+pub(crate) mod clock;
+pub(crate) mod timer;

@@ -7,16 +7,16 @@
 use std::time::Duration;
 
 /// Waits, one time after the other.
-pub struct Timer(Option<precise::Timer>);
+pub(crate) struct Timer(Option<precise::Timer>);
 
 impl Timer {
     /// Opens a timer; to be called inside the runtime that waits.
-    pub fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Timer(precise::Timer::open().ok())
     }
 
     /// Waits for so long. Nothing is lost when the wait is given up.
-    pub async fn wait(&self, time: Duration) {
+    pub(crate) async fn wait(&self, time: Duration) {
         let is_over = match &self.0 {
             Some(timer) => timer.wait(time).await.is_ok(),
             None => false,

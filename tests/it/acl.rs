@@ -1,7 +1,7 @@
 //! Users and what they may do, where it is not told beside Redis: files, settings, other clients, statistics.
 
 use crate::harness::{Client, TestServer};
-use keylatch::config::load;
+use keylatch::internals::config::load;
 use keylatch::{Clock, Server};
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";

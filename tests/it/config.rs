@@ -1,7 +1,7 @@
 //! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
 
 use crate::harness::{Client, TestServer, wait_until};
-use keylatch::config::Setting;
+use keylatch::internals::config::Setting;
 
 fn failed(name: &str, reason: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
@@ -117,9 +117,9 @@ fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_
     // Listening elsewhere is tested on its own.
     for setting in Setting::all().filter(|setting| !["port", "bind"].contains(&setting.name)) {
         let expected = match setting.change {
-            keylatch::config::Change::Start => failed(setting.name, "can't set immutable config"),
-            keylatch::config::Change::Protected => failed(setting.name, "can't set protected config"),
-            keylatch::config::Change::Runtime => "+OK".to_owned(),
+            keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
+            keylatch::internals::config::Change::Protected => failed(setting.name, "can't set protected config"),
+            keylatch::internals::config::Change::Runtime => "+OK".to_owned(),
         };
         assert_eq!(client.call_args(&["CONFIG", "SET", setting.name, setting.default]), expected, "{}", setting.name);
     }
@@ -186,7 +186,7 @@ fn settings_of_other_sections_are_honoured_where_they_say_so() {
 #[test]
 fn the_example_file_in_the_repository_is_the_one_the_table_gives() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/redis.conf.example");
-    let expected = keylatch::config::example_file();
+    let expected = keylatch::internals::config::example_file();
     if std::env::var_os("KEYLATCH_BLESS").is_some() {
         std::fs::write(path, &expected).expect("a writable repository");
     }
@@ -196,7 +196,11 @@ fn the_example_file_in_the_repository_is_the_one_the_table_gives() {
 
 #[test]
 fn the_example_file_starts_a_server_as_it_is() {
-    let config = keylatch::config::load(None, Some(keylatch::config::example_file().as_bytes()), b"port 0\n");
+    let config = keylatch::internals::config::load(
+        None,
+        Some(keylatch::internals::config::example_file().as_bytes()),
+        b"port 0\n",
+    );
     let config = config.expect("the example is valid");
     assert_eq!(config.maxclients, 10_000);
     assert!(config.requirepass.is_none());
@@ -347,12 +351,12 @@ fn a_config_file_of_redis_7_4_or_valkey_8_starts_the_server_and_survives_a_rewri
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("redis.conf");
     std::fs::write(&path, settings).expect("writable");
-    let before = keylatch::config::load(Some(&path), None, b"").expect("it is understood");
-    keylatch::config::rewrite_file(&before, Vec::new(), &path, false).expect("it is rewritten");
+    let before = keylatch::internals::config::load(Some(&path), None, b"").expect("it is understood");
+    keylatch::internals::config::rewrite_file(&before, Vec::new(), &path, false).expect("it is rewritten");
     let text = std::fs::read_to_string(&path).expect("a file");
     assert!(text.contains("\nslowlog-log-slower-than 77\nslowlog-max-len 5\n"), "{text}");
     assert!(text.contains("server-cpulist \"0-7:2\"\nbio-cpulist \"1,3\"\n"), "{text}");
-    let after = keylatch::config::load(Some(&path), None, b"").expect("it is understood again");
+    let after = keylatch::internals::config::load(Some(&path), None, b"").expect("it is understood again");
     for setting in Setting::all() {
         assert_eq!(setting.get(&before), setting.get(&after), "{}", setting.name);
     }
@@ -361,7 +365,9 @@ fn a_config_file_of_redis_7_4_or_valkey_8_starts_the_server_and_survives_a_rewri
 
 #[test]
 fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others() {
-    let load = |text: &str| keylatch::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string());
+    let load = |text: &str| {
+        keylatch::internals::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
+    };
     let config = load("rename-command BGSAVE \"\"\nrename-command hset other\nrename-command GET save\n");
     let renames = config.expect("it is understood").special.renames;
     assert!(renames.find(b"get").is_none() && renames.find(b"other").is_none());

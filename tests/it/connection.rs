@@ -1,7 +1,7 @@
 //! What a client chooses for its connection: protocol, password, name, database; and the gate before the password.
 
 use crate::harness::{Client, TestServer, wait_until};
-use keylatch::command::{NO_AUTH, table};
+use keylatch::internals::{NO_AUTH, table};
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";
 const NOAUTH_EXEC: &str = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.";
@@ -44,7 +44,7 @@ fn hello_introduces_the_server_in_the_protocol_it_chooses() {
         format!(
             "$6 server $5 redis $7 version $5 {} $5 proto :{proto} $2 id :1 $4 mode $10 standalone $4 role $6 master \
              $7 modules *0",
-            keylatch::config::REDIS_VERSION
+            keylatch::internals::config::REDIS_VERSION
         )
     };
     assert_eq!(client.call("HELLO"), format!("*14 {}", facts(2)));

@@ -159,7 +159,7 @@ fn the_unit_starts_the_server_with_the_config_file_of_debian_as_it_is() {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let path = dir.path().to_str().expect("a plain path");
     let line = line.replace("${CREDENTIALS_DIRECTORY}", path).replace("/var/lib/keylatch", path);
-    let words = keylatch::config::split_words(line.as_bytes()).expect("balanced quotes");
+    let words = keylatch::internals::config::split_words(line.as_bytes()).expect("balanced quotes");
     let words: Vec<String> = words.iter().skip(1).map(|word| text(word)).collect();
     // systemd has set this for a unit of its type.
     let systemd = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");

@@ -122,7 +122,7 @@ fn who_listens_to_nothing_has_nothing_to_give_up_as_valkey() {
 #[test]
 fn a_bad_port_of_a_primary_is_named_as_each_names_primaries() {
     let refusal = |lines: &str| {
-        let refused = keylatch::config::load(None, None, lines.as_bytes());
+        let refused = keylatch::internals::config::load(None, None, lines.as_bytes());
         refused.expect_err("no port").to_string()
     };
     assert!(refusal("replicaof 127.0.0.1 abc\n").ends_with("\nInvalid master port"));

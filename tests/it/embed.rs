@@ -208,7 +208,7 @@ fn a_server_outlives_the_runtime_that_it_was_started_on() {
 
 #[test]
 fn connections_are_handed_out_to_the_workers_it_was_given() {
-    let workers = keylatch::worker::start(3).expect("threads");
+    let workers = keylatch::internals::worker::start(3).expect("threads");
     let runtime = runtime();
     let server = runtime.block_on(Server::builder().workers(workers).start()).expect("a free port");
     let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(server.addr())).collect();
@@ -247,7 +247,7 @@ fn an_address_of_another_machine_is_refused_unless_it_may_be_missing() {
 #[test]
 fn bad_settings_are_errors_and_not_panics() {
     let load = |text: &str| {
-        keylatch::config::load(None, Some(text.as_bytes()), b"").map(drop).map_err(|error| error.to_string())
+        keylatch::internals::config::load(None, Some(text.as_bytes()), b"").map(drop).map_err(|error| error.to_string())
     };
     assert!(load("port 70000").expect_err("too large").contains("argument must be between 0 and 65535 inclusive"));
     assert!(load("nosuch 1").expect_err("unknown").contains("Bad directive or wrong number of arguments"));
@@ -260,7 +260,7 @@ fn a_unix_socket_with_port_0_is_the_only_way_in_and_removed_at_shutdown() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("keylatch.sock");
     let text = format!("unixsocket {}\nunixsocketperm 700\nport 0\nbind 127.0.0.1\n", path.display());
-    let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid");
+    let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid");
     let runtime = runtime();
     let server = runtime.block_on(Server::builder().config(config).start()).expect("it listens");
     assert_eq!(server.addr().port(), 0);

@@ -51,7 +51,8 @@ impl TestServer {
     /// Starts a server with some settings on a clock of the caller's choice, with two worker threads.
     pub fn start_on(clock: Clock, settings: &[(&str, &str)]) -> Self {
         let options: String = settings.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
-        let mut config: Config = keylatch::config::load(None, None, options.as_bytes()).expect("valid settings");
+        let mut config: Config =
+            keylatch::internals::config::load(None, None, options.as_bytes()).expect("valid settings");
         config.port = 0;
         config.bind = vec!["127.0.0.1".into()];
         Self::start_with_workers(Server::builder().clock(clock).config(config), 2)
@@ -66,7 +67,7 @@ impl TestServer {
     /// a thread of its own.
     pub fn start_with_workers(builder: keylatch::Builder, count: usize) -> Self {
         let workers: Vec<Runtime> =
-            (0..count).map(|number| keylatch::worker::runtime(number).expect("a worker thread")).collect();
+            (0..count).map(|number| keylatch::internals::worker::runtime(number).expect("a worker thread")).collect();
         let handles = workers.iter().map(|worker| worker.handle().clone()).collect();
         let _inside = workers.first().map(Runtime::enter);
         let server = builder.workers(handles).start_blocking().expect("a server that listens");

@@ -287,7 +287,7 @@ fn time_is_the_servers_wall_clock() {
 fn command_describes_the_table_it_is_computed_from() {
     let server = TestServer::start();
     let mut client = server.client();
-    let all = keylatch::command::table().all();
+    let all = keylatch::internals::table().all();
     assert_eq!(client.call("COMMAND COUNT"), format!(":{}", all.len()));
     let every: Vec<_> = all.iter().flat_map(|row| row.with_subcommands()).collect();
     let names: String = every.iter().map(|row| format!(" ${} {}", row.name.len(), row.name)).collect();
@@ -311,7 +311,7 @@ fn command_describes_the_table_it_is_computed_from() {
 fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
     let server = TestServer::start();
     let mut client = server.client();
-    for row in keylatch::command::table().all() {
+    for row in keylatch::internals::table().all() {
         let commands = if row.subcommands.is_empty() { vec![row] } else { row.subcommands.iter().collect() };
         for command in commands {
             let mut words: Vec<&str> = command.name.split('|').collect();

@@ -4,7 +4,7 @@
 use std::os::unix::net::UnixStream;
 
 use crate::harness::{Client, TestServer};
-use keylatch::config::Setting;
+use keylatch::internals::config::Setting;
 
 fn start() -> TestServer {
     TestServer::start_with(&[("enable-debug-command", "yes")])

@@ -1,6 +1,6 @@
 //! Requests of different clients are served in the order in which they arrived, also when the server was busy meanwhile.
 //!
-//! That the executor keeps the order is proved beside it, in `src/executor.rs`. Here the kernel has a say as well: it may hold
+//! That the executor keeps the order is proved beside it, in `src/runtime/executor.rs`. Here the kernel has a say as well: it may hold
 //! a segment back, because its connection is just being written to, and let a later one of another connection pass. So a
 //! few rounds may go wrong; a scheduler that serves the last first gets many of them wrong.
 

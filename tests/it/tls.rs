@@ -64,7 +64,7 @@ impl Authority {
                 file("server.key"),
                 file("ca.crt")
             );
-            let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid settings");
+            let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
             match runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start()) {
                 Ok(server) => return TlsServer { server, _runtime: runtime },
                 Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
@@ -277,7 +277,7 @@ fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
     ];
     for (settings, reason) in cases {
         let text = format!("tls-port 1\nbind 127.0.0.1\nport 0\n{settings}");
-        let config = keylatch::config::load(None, None, text.as_bytes()).expect("valid settings");
+        let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
         let error = runtime.block_on(Server::builder().config(config).start()).map(|_| ()).expect_err("refused");
         assert!(error.to_string().contains(reason), "{error}");
     }

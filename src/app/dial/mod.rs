@@ -13,7 +13,7 @@ mod tls;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub(crate) enum Address {
     /// A host, by name or number, and a port.
     Tcp(String, u16),
     /// A Unix socket.
@@ -31,7 +31,7 @@ impl fmt::Display for Address {
 
 /// What TLS is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsOptions {
+pub(crate) struct TlsOptions {
     /// Whether any certificate of the server will do.
     pub insecure: bool,
     /// A PEM file with the authorities to trust; without one, those that the system trusts.
@@ -43,7 +43,7 @@ pub struct TlsOptions {
 }
 
 /// A connection of any kind.
-pub trait Stream: Read + Write {}
+pub(crate) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
@@ -51,7 +51,11 @@ impl<T: Read + Write> Stream for T {}
 ///
 /// # Errors
 /// When nobody accepts, or TLS fails.
-pub fn connect(address: &Address, tls: Option<&TlsOptions>, patience: Option<Duration>) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn connect(
+    address: &Address,
+    tls: Option<&TlsOptions>,
+    patience: Option<Duration>,
+) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
@@ -97,7 +101,7 @@ fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> 
 }
 
 /// Returns whether the other side has ended TLS by an alert: it is there, and refuses.
-pub fn is_alert(error: &io::Error) -> bool {
+pub(crate) fn is_alert(error: &io::Error) -> bool {
     #[cfg(feature = "tls")]
     return tls::is_alert(error);
     #[cfg(not(feature = "tls"))]

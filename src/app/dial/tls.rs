@@ -23,7 +23,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// Shakes hands.
-pub fn secure(
+pub(super) fn secure(
     mut stream: TcpStream,
     host: &str,
     options: &TlsOptions,
@@ -51,7 +51,7 @@ pub fn secure(
 }
 
 /// Returns whether this error is an alert of the other side.
-pub fn is_alert(error: &io::Error) -> bool {
+pub(super) fn is_alert(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     matches!(cause, Some(rustls::Error::AlertReceived(_)))
 }

@@ -22,7 +22,7 @@ const ALIVE: &[u8] = &[b'+', b'-', 0x15];
 
 /// Says which server is asked: the one that the settings would start, unless this says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Question {
+pub(crate) struct Question {
     /// `--running`: the servers of this executable that run on this machine, wherever they listen.
     pub running: bool,
     /// `-h`: the host.
@@ -40,7 +40,7 @@ pub struct Question {
 /// # Errors
 ///
 /// When nobody accepts or answers within two seconds, or the answer is none of RESP.
-pub fn ask(question: &Question, config: &Config) -> io::Result<()> {
+pub(crate) fn ask(question: &Question, config: &Config) -> io::Result<()> {
     if question.running {
         return ask_running();
     }

@@ -20,7 +20,7 @@ const UNIX_LISTEN: &str = "00010000";
 ///
 /// # Errors
 /// When the system has no `/proc`.
-pub fn servers() -> io::Result<Vec<Vec<Address>>> {
+pub(super) fn servers() -> io::Result<Vec<Vec<Address>>> {
     let executable = identity(Path::new("/proc/self/exe"))?;
     let mut servers = Vec::new();
     for entry in fs::read_dir("/proc")? {

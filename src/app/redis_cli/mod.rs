@@ -42,7 +42,7 @@ const TEXTS: [&[&[u8]]; 12] = [
 ];
 
 /// Does what the words behind the name of the program ask for; returns how the program ends.
-pub fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
+pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
     let password = std::env::var_os("REDISCLI_AUTH").map(std::os::unix::ffi::OsStringExt::into_vec);
     let outcome = match options::read(words, version, password) {
         Ok(Request::Print(text)) => print(text.as_bytes()).map_err(|cause| system_text(&cause)).map(|()| true),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::app::dial::{Address, TlsOptions};
 
 /// The text of `redis-cli --help`.
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 redis-cli of keylatch: sends one command, or the lines of standard input, and prints the replies.
 
 Usage: redis-cli [options] [command [argument ...]]
@@ -32,7 +32,7 @@ There is no interactive mode. SUBSCRIBE and MONITOR print messages until the con
 
 /// Says what the words ask for.
 #[derive(Debug)]
-pub enum Request {
+pub(super) enum Request {
     /// Print this and end.
     Print(String),
     /// Talk to a server.
@@ -41,7 +41,7 @@ pub enum Request {
 
 /// What the options say.
 #[derive(Debug)]
-pub struct Options {
+pub(super) struct Options {
     /// Where the server listens.
     pub address: Address,
     /// Whether and how to speak TLS.
@@ -68,7 +68,7 @@ pub struct Options {
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
+pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
     let mut options = Options {
         address: Address::Tcp("127.0.0.1".into(), 6379),
         tls: None,

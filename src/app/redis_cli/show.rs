@@ -7,7 +7,7 @@ use crate::resp::{Frame, format_general};
 const DIGITS: i32 = 17;
 
 /// Returns a reply as it is printed where no terminal is, without a last line end.
-pub fn raw(frame: &Frame) -> Vec<u8> {
+pub(super) fn raw(frame: &Frame) -> Vec<u8> {
     match frame {
         Frame::Null | Frame::NullArray => Vec::new(),
         // An error stands out by a blank line.
@@ -28,7 +28,7 @@ pub fn raw(frame: &Frame) -> Vec<u8> {
 
 /// Returns a reply as it is printed on a terminal, with its last line end. `indent` is how far its lines after the first
 /// stand to the right.
-pub fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
+pub(super) fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
     match frame {
         Frame::Null | Frame::NullArray => b"(nil)\n".to_vec(),
         Frame::Error(text) => [b"(error) ", &text[..], b"\n"].concat(),

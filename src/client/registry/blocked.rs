@@ -25,11 +25,11 @@ pub enum Unblocked {
 
 /// The states of a client between running and blocked.
 pub(super) mod state {
-    pub const FREE: u8 = 0;
-    pub const PAUSED: u8 = 1;
-    pub const WAITING: u8 = 2;
-    pub const LET_GO: u8 = 3;
-    pub const LET_GO_WITH_ERROR: u8 = 4;
+    pub(crate) const FREE: u8 = 0;
+    pub(crate) const PAUSED: u8 = 1;
+    pub(crate) const WAITING: u8 = 2;
+    pub(crate) const LET_GO: u8 = 3;
+    pub(crate) const LET_GO_WITH_ERROR: u8 = 4;
 }
 
 /// Blocks a client as long as it lives.

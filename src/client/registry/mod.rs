@@ -15,7 +15,7 @@ use blocked::state;
 mod blocked;
 mod line;
 
-pub use blocked::{Block, Blocked, Unblocked};
+pub(crate) use blocked::{Block, Blocked, Unblocked};
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};

@@ -49,7 +49,7 @@ const FIELD_WRITE: Arg = block(
 
 /// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BITCOUNT", bitcount, READ, Group::Bitmap)
         .args(&[key("key", RO | ACCESS), block("index", &[integer("start"), integer("end"), UNIT]).optional()])
         .docs("2.6.0", "O(N)", "Counts the bits of a string that are set."),

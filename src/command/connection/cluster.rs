@@ -69,7 +69,7 @@ const fn sub(name: &'static str, flags: Flags, args: &'static [Arg]) -> Command 
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on a line or two
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("ASKING", refuse, FAST, Group::Cluster).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Follows a redirection to a slot that is moving."),
     Command::container("CLUSTER", Group::Cluster, &[

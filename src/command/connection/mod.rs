@@ -1,7 +1,7 @@
 //! Commands about this connection: AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT.
 
-pub mod client;
-pub mod cluster;
+pub(crate) mod client;
+pub(crate) mod cluster;
 
 use crate::acl::DEFAULT;
 use crate::client::session::Replies;
@@ -21,7 +21,7 @@ use crate::spec::{
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
         .args(&[string("username").optional().since("6.0.0"), string("password")])
         .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Proves who the client is."),

@@ -27,7 +27,7 @@ const MERGE_COST: &str = "O(N) to merge N HyperLogLogs, but with high constant t
 
 /// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PFADD", pfadd, WRITE | DENY_OOM | FAST, Group::HyperLogLog)
         .args(&[key("key", RW | INSERT), string("element").optional().multiple()])
         .docs("2.8.9", "O(1) to add every element.", "Adds elements to a HyperLogLog, creating it if needed."),

@@ -15,7 +15,7 @@ const SWAP_COST: &str = "O(N) where N is the count of clients watching or blocki
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("COPY", copy, WRITE | DENY_OOM | EXCLUSIVE, Group::Generic)
         .args(&[
             key("source", RO | ACCESS),

@@ -26,7 +26,7 @@ O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DUMP", dump, READ, Group::Generic)
         .args(&[key("key", RO | ACCESS)])
         .tips(&["nondeterministic_output"])

@@ -31,7 +31,7 @@ const MATCH: Arg = one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional();
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("EXPIRE", expire, WRITE | FAST, Group::Generic)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MATCH])
         .key_use(limit_key_use)

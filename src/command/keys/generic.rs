@@ -25,7 +25,7 @@ composed of.";
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DEL", del, WRITE, Group::Generic)
         .args(REMOVED_KEYS)
         .tips(SUM_OF_SHARDS)

@@ -1,11 +1,11 @@
 //! Commands on keys of any type.
 
-pub mod databases;
-pub mod dump;
-pub mod expire;
-pub mod generic;
-pub mod migrate;
-pub mod object;
-pub mod scan;
-pub mod sort;
-pub mod wait;
+pub(crate) mod databases;
+pub(crate) mod dump;
+pub(crate) mod expire;
+pub(crate) mod generic;
+pub(crate) mod migrate;
+pub(crate) mod object;
+pub(crate) mod scan;
+pub(crate) mod sort;
+pub(crate) mod wait;

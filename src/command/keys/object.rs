@@ -14,7 +14,7 @@ const KEY: &[Arg] = &[key("key", RO)];
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::container("OBJECT", Group::Generic, &[
         Command::new("ENCODING", encoding, READ, Group::Generic).args(KEY).tips(TIPS)
             .docs("2.2.3", "O(1)", "Names how Redis would keep the value of a key."),

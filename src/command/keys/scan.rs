@@ -49,7 +49,7 @@ the cursor to return back to 0. N is the number of elements inside the collectio
 
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("KEYS", keys, READ, Group::Generic)
         .args(&[pattern("pattern")])
         .categories(&["dangerous"])

@@ -31,7 +31,7 @@ const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unp
 
 /// Declares the commands of this file. The key of STORE stands at no fixed place, so SORT takes the whole store.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
         .key_search(sorted_and_stored)

@@ -11,7 +11,7 @@ const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("WAIT", wait, BLOCKING, Group::Generic)
         .args(&[integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])

@@ -38,7 +38,7 @@ number of total patterns subscribed in the system (by any client).";
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSUBSCRIBE", psubscribe, LISTEN, Group::PubSub)
         .args(PATTERNS)
         .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Listens to all channels whose names match."),

@@ -15,7 +15,7 @@ const COST: &str = "Depends on the function that is executed.";
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] =
+pub(crate) const COMMANDS: &[Command] =
     &[
         Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
             .args(&run_args("function", false, true))

@@ -3,7 +3,7 @@
 //! A script holds the whole store, so that nobody sees a state between its commands, and calls them through the gate as
 //! EXEC does (`Caller`).
 
-pub mod function;
+pub(crate) mod function;
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -47,7 +47,7 @@ pub(crate) const fn run_args(script: &'static str, is_read_only: bool, with_note
 }
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] =
+pub(crate) const COMMANDS: &[Command] =
     &[
         Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
             "2.6.0",

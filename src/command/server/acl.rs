@@ -37,11 +37,9 @@ const PASSWORD_BITS_MAX: i64 = 4096;
 const PASSWORD_BITS: i64 = 256;
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS).help_since("6.0.0").docs(
-    "6.0.0",
-    "Depends on subcommand.",
-    "Holds the commands about users and what they may do.",
-)];
+pub(crate) const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS)
+    .help_since("6.0.0")
+    .docs("6.0.0", "Depends on subcommand.", "Holds the commands about users and what they may do.")];
 
 #[rustfmt::skip] // one command, the same few lines
 const SUBCOMMANDS: &[Command] = &[

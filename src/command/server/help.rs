@@ -76,7 +76,7 @@ fn spell_choices(choices: &[Arg]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{block, integer, one_of, string, token};
+    use crate::spec::{block, integer, one_of, string, token};
 
     #[test]
     fn a_synopsis_spells_the_grammar() {

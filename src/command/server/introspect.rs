@@ -23,7 +23,7 @@ const FILTER: &[Arg] = &[one_of(
 .optional()];
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
+pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
     .categories(&["connection"])
     .tips(TIPS)
     .arity(-1)

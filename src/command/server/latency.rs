@@ -12,7 +12,7 @@ const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_no
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::container("LATENCY", Group::Server, &[
         Command::new("DOCTOR", doctor, FLAGS, Group::Server).tips(REPORT_TIPS)
             .docs("2.8.13", "O(1)", "Says in words what took long."),

@@ -16,7 +16,7 @@ const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_sh
 
 /// The commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::container("MEMORY", Group::Server, &[
         Command::new("DOCTOR", doctor, EXCLUSIVE, Group::Server).tips(REPORT_TIPS)
             .docs("4.0.0", "O(1)", "Says in words how the memory is used."),

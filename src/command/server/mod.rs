@@ -1,15 +1,15 @@
 //! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
 
-pub mod acl;
-pub mod debug;
-pub mod help;
-pub mod info;
-pub mod introspect;
-pub mod latency;
-pub mod memory;
-pub mod modules;
-pub mod monitor;
-pub mod slowlog;
+pub(crate) mod acl;
+pub(crate) mod debug;
+pub(crate) mod help;
+pub(crate) mod info;
+pub(crate) mod introspect;
+pub(crate) mod latency;
+pub(crate) mod memory;
+pub(crate) mod modules;
+pub(crate) mod monitor;
+pub(crate) mod slowlog;
 
 use tracing::{Level, debug, enabled, warn};
 
@@ -33,7 +33,7 @@ const FLUSH_ARGS: &[Arg] =
     &[one_of("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")]).optional()];
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::container(
         "CONFIG",
         Group::Server,

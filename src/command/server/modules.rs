@@ -19,7 +19,7 @@ const LOADEX_ARGS: &[Arg] = &[
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
         .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
         .docs("1.0.0", "O(1)", "Tells when the last snapshot was taken: there is none, so it is when the server started."),

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::spec::{ADMIN, Command, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] =
+pub(crate) const COMMANDS: &[Command] =
     &[Command::new("MONITOR", monitor, ADMIN | NO_SCRIPT | LOADING | STALE, Group::Server).docs(
         "1.0.0",
         "",

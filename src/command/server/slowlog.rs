@@ -11,7 +11,7 @@ const FLAGS: Flags = ADMIN | LOADING | STALE;
 const SHOWN: i64 = 10;
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] = &[Command::container(
+pub(crate) const COMMANDS: &[Command] = &[Command::container(
     "SLOWLOG",
     Group::Server,
     &[

@@ -9,7 +9,7 @@ use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
 /// Names the 80-bit type.
-pub type LongDouble = X87DoubleExtended;
+pub(crate) type LongDouble = X87DoubleExtended;
 
 /// The length from which a text is refused whatever it says, in bytes: the size of the buffer Redis copies it to.
 const TEXT_LEN_MAX: usize = 5 * 1024;
@@ -28,7 +28,7 @@ const EXPONENT_BIAS: i32 = 16_383 + 63;
 ///
 /// Returns `None` for blanks or anything else around the number, for NaN, and for a number so large or so
 /// small that only infinity or zero would be left of it.
-pub fn parse(text: &[u8]) -> Option<LongDouble> {
+pub(crate) fn parse(text: &[u8]) -> Option<LongDouble> {
     if text.len() >= TEXT_LEN_MAX {
         return None;
     }
@@ -46,12 +46,12 @@ pub fn parse(text: &[u8]) -> Option<LongDouble> {
 }
 
 /// Adds two numbers; returns `None` when the sum is NaN or infinite.
-pub fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
+pub(crate) fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
     Some((a + b).value).filter(|sum| sum.is_finite())
 }
 
 /// Writes a finite number in decimals, rounded half to even after the 17th, without trailing zeros.
-pub fn format(value: LongDouble) -> Vec<u8> {
+pub(crate) fn format(value: LongDouble) -> Vec<u8> {
     let bits = value.to_bits();
     let (significand, exponent) = (bits as u64, (bits >> 64) as i32 & 0x7fff);
     // Numbers too small to be normalized are scaled as the smallest normalized ones.

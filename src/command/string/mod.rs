@@ -9,8 +9,8 @@ mod increx;
 mod lifetime;
 mod multiple;
 
-pub mod float;
-pub mod lcs;
+pub(crate) mod float;
+pub(crate) mod lcs;
 
 use smallvec::SmallVec;
 
@@ -48,7 +48,7 @@ const LCS_COST: &str = "O(N*M) where N and M are the lengths of s1 and s2, respe
 
 /// Declares the commands of this family.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("APPEND", append, WRITE | DENY_OOM | FAST, Group::String)
         .args(&[key("key", RW | INSERT), string("value")])
         .docs("2.0.0", APPEND_COST, "Adds a value at the end of a string, creating the key if needed."),
@@ -193,7 +193,7 @@ const SET_EXPIRATION: Arg = one_of(
 .optional();
 
 /// Replies with a string of the store: short ones are copied, long ones shared.
-pub fn reply_text(reply: &mut Reply<'_>, text: Text<'_>) {
+pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Text<'_>) {
     match text {
         Text::Short(slice) => reply.bulk(slice),
         Text::Long(bytes) => reply.bulk_shared(bytes.clone()),

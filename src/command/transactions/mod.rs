@@ -20,7 +20,7 @@ use crate::spec::{
 };
 
 /// Declares the commands of this file.
-pub const COMMANDS: &[Command] =
+pub(crate) const COMMANDS: &[Command] =
     &[
         Command::new("MULTI", multi, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
             "1.2.0",

@@ -20,8 +20,8 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
-pub use mode::{BROADCAST, BROKEN, CACHING, Flags, Mode, NO_LOOP, ON, OPT_IN, OPT_OUT};
-pub use prefixes::{Overlap, find_overlap};
+pub(crate) use mode::{BROADCAST, BROKEN, CACHING, Flags, Mode, NO_LOOP, ON, OPT_IN, OPT_OUT};
+pub(crate) use prefixes::{Overlap, find_overlap};
 
 use crate::client::outbox::Letter;
 use crate::client::registry::{Class, ClientInfo, Clients};

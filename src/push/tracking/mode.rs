@@ -3,22 +3,22 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// A set of the flags below.
-pub type Flags = u8;
+pub(crate) type Flags = u8;
 
 /// The client tracks.
-pub const ON: Flags = 1;
+pub(crate) const ON: Flags = 1;
 /// It is told of all keys with certain prefixes, whether it has read them or not.
-pub const BROADCAST: Flags = 1 << 1;
+pub(crate) const BROADCAST: Flags = 1 << 1;
 /// Only what is read after CLIENT CACHING YES is remembered.
-pub const OPT_IN: Flags = 1 << 2;
+pub(crate) const OPT_IN: Flags = 1 << 2;
 /// What is read after CLIENT CACHING NO is not remembered.
-pub const OPT_OUT: Flags = 1 << 3;
+pub(crate) const OPT_OUT: Flags = 1 << 3;
 /// It is not told of what it changes itself.
-pub const NO_LOOP: Flags = 1 << 4;
+pub(crate) const NO_LOOP: Flags = 1 << 4;
 /// CLIENT CACHING holds for the next request.
-pub const CACHING: Flags = 1 << 5;
+pub(crate) const CACHING: Flags = 1 << 5;
 /// The client that its messages are redirected to has gone.
-pub const BROKEN: Flags = 1 << 6;
+pub(crate) const BROKEN: Flags = 1 << 6;
 
 /// Shows how a client tracks.
 #[derive(Default)]

@@ -105,7 +105,7 @@ fn clients_len(clients: &BTreeMap<u64, Arc<ClientInfo>>) -> usize {
 
 /// Says which prefix overlaps with which.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Overlap<'a> {
+pub(crate) enum Overlap<'a> {
     /// A new one with one that the client has.
     Existing(&'a [u8], &'a [u8]),
     /// A new one with another new one.
@@ -114,7 +114,7 @@ pub enum Overlap<'a> {
 
 /// Looks for the first overlap of new prefixes, in their order, with those that a client has, which are sorted, and with
 /// each other.
-pub fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
+pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
     let mut sorted: Vec<(&[u8], usize)> = provided.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
     let mut is_involved = vec![false; provided.len()];

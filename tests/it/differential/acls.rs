@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use keylatch::command::registry::CATEGORIES;
-use keylatch::command::table;
+use keylatch::internals::CATEGORIES;
+use keylatch::internals::table;
 
 use super::deviations::DECLARED;
 use super::oracle::Arena;

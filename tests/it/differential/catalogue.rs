@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use bytes::BytesMut;
-use keylatch::config::Setting;
+use keylatch::internals::config::Setting;
 use keylatch::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 
@@ -53,7 +53,7 @@ fn commands_and_settings_declare_what_redis_declares_but_for_the_table() {
 #[test]
 fn every_container_has_a_help_that_begins_and_ends_as_that_of_redis() {
     let Some(arena) = Arena::open() else { return };
-    for command in keylatch::command::table().all().iter().filter(|command| !command.subcommands.is_empty()) {
+    for command in keylatch::internals::table().all().iter().filter(|command| !command.subcommands.is_empty()) {
         let replies = arena.pair().call(&[&command.name, "HELP"]);
         if command.name == "cluster" {
             assert_eq!(replies.keylatch, replies.redis, "where there is no cluster, its HELP is refused as well");

@@ -1,6 +1,6 @@
 //! Stories about the connection and the server: authentication, HELLO, names, settings, COMMAND, arity.
 
-use keylatch::command::{Registered, table};
+use keylatch::internals::{Registered, table};
 
 use super::deviations::DECLARED;
 use super::oracle::Arena;

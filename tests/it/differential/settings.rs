@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::BytesMut;
-use keylatch::config::{Change, Setting};
+use keylatch::internals::config::{Change, Setting};
 use keylatch::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 

@@ -22,7 +22,7 @@ const PER_CLIENT: &str = "O(N) where N is the number of client connections";
 
 /// Declares the commands of this file, and of those about other clients.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::container("CLIENT", Group::Connection, &[
         Command::new("CACHING", tracking::caching, PLAIN, Group::Connection)
             .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])

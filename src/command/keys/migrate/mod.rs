@@ -32,7 +32,7 @@ const AUTH2: Arg = block("username_password", &[string("username"), string("pass
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MIGRATE", migrate, WRITE | MOVABLE_KEYS, Group::Generic)
         .args(&[
             string("host"),

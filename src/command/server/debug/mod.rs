@@ -22,7 +22,7 @@ use crate::store::{Event, Shard, Ttl, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
-pub const COMMANDS: &[Command] =
+pub(crate) const COMMANDS: &[Command] =
     &[Command::new("DEBUG", debug, ADMIN | NO_SCRIPT | LOADING | STALE | EXCLUSIVE, Group::Server)
         .arity(-2)
         .internal()
