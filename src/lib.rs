@@ -101,7 +101,7 @@ pub mod internals {
     pub use crate::net::connection::Connection;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
-    pub use crate::spec::{NO_AUTH, Registered, table};
+    pub use crate::spec::{CommandSpec, NO_AUTH, table};
 
     pub mod config {
         pub use crate::config::{

@@ -25,7 +25,7 @@ use crate::push::keyspace::Notifier;
 use crate::push::tracking::Tracking;
 use crate::runtime::panics::Panics;
 use crate::store::usage::UsageRule;
-use crate::store::{Alarm, Herald, Hold, NEVER, Pressure, Relief, Store, Totals};
+use crate::store::{Eviction, GateGuard, Herald, MemoryAccount, NEVER, Store, SweepTimer, Totals};
 use crate::time::clock::{Clock, Now};
 
 /// Holds one instance.
@@ -328,16 +328,21 @@ impl Namespace {
     pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
-        let alarm = Arc::new(Alarm::new(move || wake.notify_one()));
-        let (pressure, settings) = (Arc::<Pressure>::default(), Settings::new(config));
-        let (hub, observed) = (Arc::new(Hub::new(&pressure)), Observed::new(threads, &pressure));
-        let clients = Arc::new(Clients::new(pressure.clone()));
-        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &pressure)));
+        let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
+        let (memory_account, settings) = (Arc::<MemoryAccount>::default(), Settings::new(config));
+        let (hub, observed) = (Arc::new(Hub::new(&memory_account)), Observed::new(threads, &memory_account));
+        let clients = Arc::new(Clients::new(memory_account.clone()));
+        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
-        let store = Store::new(config.databases as usize, threads, alarm, pressure, Herald::new(notifier.clone()));
+        let store =
+            Store::new(config.databases as usize, threads, sweep_timer, memory_account, Herald::new(notifier.clone()));
         let namespace = Namespace {
             #[cfg(feature = "lua")]
-            scripts: crate::script::Scripts::new(clock.clone(), store.seat().clone(), store.pressure().clone()),
+            scripts: crate::script::Scripts::new(
+                clock.clone(),
+                store.busy_flag().clone(),
+                store.memory_account().clone(),
+            ),
             store,
             started: clock.now(),
             clock,
@@ -376,7 +381,7 @@ impl Namespace {
             false => UsageRule::RECENCY,
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
-        self.store.pressure().set_limit(config.maxmemory);
+        self.store.memory_account().set_limit(config.maxmemory);
         self.lacks_replicas.store(config.lacks_replicas(), Relaxed);
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
@@ -391,7 +396,7 @@ impl Namespace {
     /// Returns whether commands may be refused for lack of memory or of replicas.
     #[inline]
     pub fn is_limited(&self) -> bool {
-        self.store.pressure().has_limit() || self.lacks_replicas()
+        self.store.memory_account().has_limit() || self.lacks_replicas()
     }
 
     /// Returns whether writes are refused because the settings ask for replicas.
@@ -402,29 +407,29 @@ impl Namespace {
 
     /// Takes note that no more memory is used than may be, if so.
     pub fn note_shortage(&self, now: Now) {
-        if !self.store.pressure().is_over() {
+        if !self.store.memory_account().is_over() {
             self.stats.shortage.note(false, now);
         }
     }
 
     /// Removes some keys if more memory is used than may be. When there is more to do, the sweeper goes on with it.
-    pub fn relieve(&self, hold: &mut Hold<'_>, now: Now) -> Relief {
+    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, now: Now) -> Eviction {
         let tenacity = self.settings.current().maxmemory_eviction_tenacity;
         let begun = self.clock.ticks();
-        let _evicting = self.store.pressure().evicting();
-        let (pressure, before) = (self.store.pressure(), self.store.pressure().held());
-        let mut relief = self.store.relieve(hold, now, evicted_keys(tenacity));
-        let evicted = usize::try_from(before - pressure.held()).unwrap_or(0);
-        self.resident.note_evicted(evicted, pressure, self.allocator);
-        self.resident.compact(pressure, || self.store.compact(hold));
-        if relief == Relief::None && pressure.loss() > 0 {
+        let _evicting = self.store.memory_account().evicting();
+        let (memory_account, before) = (self.store.memory_account(), self.store.memory_account().held());
+        let mut relief = self.store.evict_to_fit(hold, now, evicted_keys(tenacity));
+        let evicted = usize::try_from(before - memory_account.held()).unwrap_or(0);
+        self.resident.note_evicted(evicted, memory_account, self.allocator);
+        self.resident.compact(memory_account, || self.store.compact(hold));
+        if relief == Eviction::None && memory_account.loss() > 0 {
             // Nobody is refused for what the allocator loses.
-            pressure.set_loss(0);
-            relief = if pressure.is_over() { Relief::None } else { Relief::Enough };
+            memory_account.set_loss(0);
+            relief = if memory_account.is_over() { Eviction::None } else { Eviction::Enough };
         }
         self.note_latency(EVICTION_CYCLE, begun);
-        self.stats.shortage.note(relief != Relief::Enough, now);
-        if relief == Relief::Unfinished {
+        self.stats.shortage.note(relief != Eviction::Enough, now);
+        if relief == Eviction::Unfinished {
             self.sweep_wanted.notify_one();
         }
         self.broadcast(now);
@@ -494,8 +499,8 @@ impl Namespace {
             turns: turns.count,
             turns_us: turns.ns.div_ceil(1000),
         };
-        self.resident.look_again(self.store.pressure(), self.allocator);
-        let used = self.store.pressure().used();
+        self.resident.look_again(self.store.memory_account(), self.allocator);
+        let used = self.store.memory_account().used();
         self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
     }
 }

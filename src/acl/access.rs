@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::acl::{Acl, Denial, User};
 use crate::resp::Request;
-use crate::spec::Registered;
+use crate::spec::CommandSpec;
 
 /// Holds the user of one session.
 pub struct Access {
@@ -56,12 +56,12 @@ impl Access {
     }
 
     /// Says what is forbidden of a request, whose number of words fits its command.
-    pub fn denial(&self, command: &Registered, request: Request<'_>) -> Option<Denial> {
+    pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if self.is_free { None } else { self.user.denial(command, request) }
     }
 
     /// Returns whether the user may make this request, and read whatever key with it.
-    pub fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+    pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.is_free || self.user.reads_all_keys(command, request)
     }
 

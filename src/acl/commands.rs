@@ -10,7 +10,7 @@ use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
 use crate::spec::renames::Renames;
-use crate::spec::{NO_AUTH, Registered, table};
+use crate::spec::{CommandSpec, NO_AUTH, table};
 
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +42,13 @@ impl Commands {
     }
 
     /// Returns whether a request, whose number of words fits its command, may be made.
-    pub(super) fn permit(&self, command: &Registered, request: Request<'_>) -> bool {
+    pub(super) fn permit(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         command.command.flags & NO_AUTH != 0
             || self.bits.has(command.number)
             || (request.len() > 1 && self.first_args_of(command).iter().any(|arg| same_word(arg, request.arg(1))))
     }
 
-    fn first_args_of(&self, command: &Registered) -> &[Box<[u8]>] {
+    fn first_args_of(&self, command: &CommandSpec) -> &[Box<[u8]>] {
         self.first_args.get(&command.number).map_or(&[], Vec::as_slice)
     }
 
@@ -117,7 +117,7 @@ impl Commands {
     }
 
     /// Allows or forbids a command with all its subcommands.
-    fn set(&mut self, command: &Registered, is_allowed: bool) {
+    fn set(&mut self, command: &CommandSpec, is_allowed: bool) {
         self.bits.set(command, is_allowed);
         self.first_args.remove(&command.number);
     }
@@ -140,7 +140,7 @@ impl Commands {
 }
 
 /// Finds a command or subcommand by its declared name: rules mean the same whatever names the settings give commands.
-fn find(name: &[u8]) -> Result<&'static Registered, RuleError> {
+fn find(name: &[u8]) -> Result<&'static CommandSpec, RuleError> {
     Renames::default().find_full(name).ok_or(RuleError::Unknown)
 }
 
@@ -163,7 +163,7 @@ impl Bits {
     }
 
     /// Adds or removes a command with all its subcommands.
-    fn set(&mut self, command: &Registered, is_in: bool) {
+    fn set(&mut self, command: &CommandSpec, is_in: bool) {
         for number in command.with_subcommands().map(|command| command.number) {
             let bit = 1 << (number % 64);
             match is_in {

@@ -106,13 +106,13 @@ impl Acl {
     /// The reason not to start, in the words of Redis.
     pub fn configured(config: &Config) -> Result<Self, String> {
         let acl = Acl::new(config.requirepass.as_deref());
-        if config.aclfile.is_some() && !config.special.users.is_empty() {
+        if config.aclfile.is_some() && !config.directives.users.is_empty() {
             return Err("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path \
                         is invalid. This setup is very likely to lead to configuration errors and security holes, \
                         please define either an ACL file or declare users directly in your redis.conf, but not both."
                 .into());
         }
-        for declared in &config.special.users {
+        for declared in &config.directives.users {
             acl.declare(declared, config.all_channels())?;
         }
         if config.aclfile.is_some() {

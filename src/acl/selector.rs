@@ -6,7 +6,7 @@ use crate::acl::rules::{RuleError, has_blanks, until_nul};
 use crate::config::split_words;
 use crate::glob;
 use crate::resp::Request;
-use crate::spec::{ACCESS, DELETE, INSERT, KeyFlags, Registered, UPDATE};
+use crate::spec::{ACCESS, CommandSpec, DELETE, INSERT, KeyFlags, UPDATE};
 
 /// Allows commands, and to them keys and channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Selector {
     }
 
     /// Says what is forbidden of a request; `None` when nothing is.
-    pub(super) fn denial(&self, command: &Registered, request: Request<'_>) -> Option<Denial> {
+    pub(super) fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if !self.commands.permit(command, request) {
             return Some(Denial::Command);
         }
@@ -151,7 +151,7 @@ impl Selector {
     }
 
     /// Returns whether a request may be made, and whatever key be read with it.
-    pub(super) fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+    pub(super) fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.commands.permit(command, request)
             && match &self.keys {
                 Keys::All => true,

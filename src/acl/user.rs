@@ -8,7 +8,7 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::acl::rules::{RuleError, merge_selectors, until_nul};
 use crate::acl::selector::Selector;
 use crate::resp::Request;
-use crate::spec::Registered;
+use crate::spec::CommandSpec;
 
 /// The user of whoever has not said otherwise.
 pub(crate) const DEFAULT: &[u8] = b"default";
@@ -190,7 +190,7 @@ impl User {
 
     /// Says what a user is not allowed of a request, whose number of words fits its command; `None` when one selector
     /// allows all of it.
-    pub fn denial(&self, command: &Registered, request: Request<'_>) -> Option<Denial> {
+    pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         let mut told = Denial::Command;
         for selector in self.selectors() {
             told = told.max(selector.denial(command, request)?);
@@ -199,7 +199,7 @@ impl User {
     }
 
     /// Returns whether this request may be made, and whatever key be read with it.
-    pub fn reads_all_keys(&self, command: &Registered, request: Request<'_>) -> bool {
+    pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.selectors().any(|selector| selector.reads_all_keys(command, request))
     }
 

@@ -191,7 +191,7 @@ fn parse_with(
     let (piped, options) = (piped.as_deref(), options_text(&raw));
     let loaded = load_with(config_file.as_deref(), piped, &environment.lines, &options);
     let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
-    config.special.unknown_variables = environment.unknown;
+    config.directives.unknown_variables = environment.unknown;
     Ok(match question {
         Some(question) => Invocation::Healthcheck { question, config },
         None => Invocation::Run { config, config_file },

@@ -163,9 +163,9 @@ fn show_logo(config: &Config) {
 
 /// Nobody who needs a module is served by a server without it.
 fn refuse_modules(config: &Config) -> io::Result<()> {
-    let reason = if let Some(path) = config.special.modules.first().and_then(|words| words.first()) {
+    let reason = if let Some(path) = config.directives.modules.first().and_then(|words| words.first()) {
         format!("Can't load module from {}: server aborting", path.escape_ascii())
-    } else if let Some(name) = config.special.module_settings.first() {
+    } else if let Some(name) = config.directives.module_settings.first() {
         format!("{} is a setting of a module that is not loaded: server aborting", name.escape_ascii())
     } else {
         return Ok(());

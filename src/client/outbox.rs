@@ -4,11 +4,11 @@
 //! client's task takes them out between exchanges: never inside a reply, and in the order in which they came. Frames
 //! stay shared bytes while they wait, so that ten thousand slow subscribers keep one copy of a message.
 //!
-//! A busy connection looks at one word per exchange, [`Mailbox::signals`]; an idle one leaves its waker with what it
-//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::post`], and counts as used memory:
+//! A busy connection looks at one word per exchange, [`Outbox::signals`]; an idle one leaves its waker with what it
+//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::push`], and counts as used memory:
 //! each frame once, however many clients it waits for.
 //!
-//! [`ClientInfo::post`]: crate::client::registry::ClientInfo::post
+//! [`ClientInfo::push`]: crate::client::registry::ClientInfo::push
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 use crate::resp::{Output, Protocol, Reply};
-use crate::store::{Pressure, Share};
+use crate::store::{MemoryAccount, Share};
 
 /// A set of the signals below.
 pub(crate) type Signals = u8;
@@ -30,7 +30,7 @@ pub(crate) const END: Signals = 1;
 /// The client reads too slowly: its connection is to end, and what waits for it is dropped.
 pub(crate) const OVERFLOW: Signals = 1 << 1;
 /// Frames wait to be written.
-pub(crate) const MAIL: Signals = 1 << 2;
+pub(crate) const PUSHED: Signals = 1 << 2;
 /// Clients take too much memory: this one's connection is to end, and what waits for it is dropped.
 pub(crate) const EVICTED: Signals = 1 << 4;
 /// The signals that end a connection.
@@ -40,12 +40,12 @@ pub(crate) const NUDGE: Signals = 1 << 3;
 
 /// Holds what others left for one client.
 #[derive(Default)]
-pub struct Mailbox {
+pub struct Outbox {
     /// Changed only under the lock, so that no one who is about to sleep misses a signal.
     signals: AtomicU8,
     inner: Mutex<Inner>,
     /// Where frames are counted.
-    pressure: Arc<Pressure>,
+    memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
@@ -61,11 +61,11 @@ struct Inner {
     awaited: Signals,
 }
 
-impl Mailbox {
-    /// Creates an empty mailbox; what is left in it is reported as used memory.
-    pub fn new(pressure: Arc<Pressure>) -> Self {
-        let inner = Inner { list: Share::new(pressure.clone()), ..Inner::default() };
-        Mailbox { pressure, inner: Mutex::new(inner), ..Mailbox::default() }
+impl Outbox {
+    /// Creates an empty outbox; what is left in it is reported as used memory.
+    pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
+        let inner = Inner { list: Share::new(memory_account.clone()), ..Inner::default() };
+        Outbox { memory_account, inner: Mutex::new(inner), ..Outbox::default() }
     }
 
     /// Returns what has been signalled and not been dealt with.
@@ -92,12 +92,12 @@ impl Mailbox {
 
     /// Leaves a frame in the protocol that the client speaks. Returns whether it may stay: when more than `most` bytes
     /// would wait, all frames are dropped and the connection is told to end. One that ends takes no frames.
-    pub fn post(&self, letter: &mut Letter<'_>, most: u64) -> bool {
+    pub fn push(&self, letter: &mut PushFrame<'_>, most: u64) -> bool {
         let mut inner = self.inner.lock();
         if self.is_ending() {
             return false;
         }
-        let frame = letter.in_protocol(inner.protocol, &self.pressure);
+        let frame = letter.in_protocol(inner.protocol, &self.memory_account);
         if (inner.len + frame.len()) as u64 > most {
             inner.clear();
             self.raise(&mut inner, OVERFLOW);
@@ -106,7 +106,7 @@ impl Mailbox {
         inner.len += frame.len();
         inner.frames.push_back(frame);
         inner.count_list();
-        self.raise(&mut inner, MAIL);
+        self.raise(&mut inner, PUSHED);
         true
     }
 
@@ -152,7 +152,7 @@ impl Mailbox {
         }
         if inner.frames.is_empty() {
             inner.clear();
-            self.signals.fetch_and(!MAIL, Ordering::AcqRel);
+            self.signals.fetch_and(!PUSHED, Ordering::AcqRel);
         }
     }
 
@@ -181,25 +181,25 @@ impl Inner {
 }
 
 /// Writes one message for any number of clients, at most once for each protocol.
-pub struct Letter<'a> {
+pub struct PushFrame<'a> {
     write: &'a dyn Fn(&mut Reply<'_>),
     /// The frame in RESP2 and in RESP3, where somebody wanted it.
     frames: [Option<Bytes>; 2],
 }
 
-impl<'a> Letter<'a> {
+impl<'a> PushFrame<'a> {
     /// Describes a message by what writes it.
     pub fn new(write: &'a dyn Fn(&mut Reply<'_>)) -> Self {
-        Letter { write, frames: [None, None] }
+        PushFrame { write, frames: [None, None] }
     }
 
-    fn in_protocol(&mut self, protocol: Protocol, pressure: &Arc<Pressure>) -> Bytes {
+    fn in_protocol(&mut self, protocol: Protocol, memory_account: &Arc<MemoryAccount>) -> Bytes {
         let frame = &mut self.frames[usize::from(protocol == Protocol::Resp3)];
         let write = self.write;
         let written = frame.get_or_insert_with(|| {
             let mut out = Output::new();
             write(&mut Reply::new(&mut out, protocol));
-            Bytes::from_owner(Counted::new(out.into_bytes(), pressure.clone()))
+            Bytes::from_owner(Counted::new(out.into_bytes(), memory_account.clone()))
         });
         written.clone()
     }
@@ -217,7 +217,7 @@ impl Counted {
     /// From this length on a frame with room to spare is copied, in bytes.
     const TRIMMED_MIN: usize = 1024;
 
-    fn new(written: BytesMut, pressure: Arc<Pressure>) -> Self {
+    fn new(written: BytesMut, memory_account: Arc<MemoryAccount>) -> Self {
         let is_trimmed = written.len() >= Self::TRIMMED_MIN && written.capacity() > written.len();
         let (bytes, held) = match is_trimmed {
             true => (Bytes::copy_from_slice(&written), allocation_len(written.len())),
@@ -226,7 +226,7 @@ impl Counted {
                 (written.freeze(), held)
             }
         };
-        Counted { bytes, _share: Share::of_message(pressure, held + Self::OWNER_LEN) }
+        Counted { bytes, _share: Share::of_message(memory_account, held + Self::OWNER_LEN) }
     }
 }
 
@@ -244,9 +244,9 @@ mod tests {
 
     use super::*;
 
-    fn take_all(mailbox: &Mailbox, most: usize) -> String {
+    fn take_all(outbox: &Outbox, most: usize) -> String {
         let mut out = Output::new();
-        mailbox.take_into(&mut out, most);
+        outbox.take_into(&mut out, most);
         String::from_utf8(out.into_bytes().to_vec()).expect("the tests write text")
     }
 
@@ -257,36 +257,36 @@ mod tests {
             written.set(written.get() + 1);
             reply.push(0);
         };
-        let mut letter = Letter::new(&write);
-        let boxes = [Mailbox::default(), Mailbox::default(), Mailbox::default(), Mailbox::default()];
-        boxes[2..].iter().for_each(|mailbox| mailbox.set_protocol(Protocol::Resp3, &mut Output::new()));
-        assert!(boxes.iter().all(|mailbox| mailbox.post(&mut letter, 100)));
-        let got: Vec<String> = boxes.iter().map(|mailbox| take_all(mailbox, 100)).collect();
+        let mut letter = PushFrame::new(&write);
+        let boxes = [Outbox::default(), Outbox::default(), Outbox::default(), Outbox::default()];
+        boxes[2..].iter().for_each(|outbox| outbox.set_protocol(Protocol::Resp3, &mut Output::new()));
+        assert!(boxes.iter().all(|outbox| outbox.push(&mut letter, 100)));
+        let got: Vec<String> = boxes.iter().map(|outbox| take_all(outbox, 100)).collect();
         assert_eq!(got, ["*0\r\n", "*0\r\n", ">0\r\n", ">0\r\n"]);
         assert_eq!(written.get(), 2);
     }
 
     #[test]
     fn frames_come_out_in_order_and_in_portions() {
-        let mailbox = Mailbox::default();
+        let outbox = Outbox::default();
         for number in 1..=3 {
-            assert!(mailbox.post(&mut Letter::new(&|reply| reply.int(number)), 100));
+            assert!(outbox.push(&mut PushFrame::new(&|reply| reply.int(number)), 100));
         }
-        assert_eq!(mailbox.waiting(), (3, 12));
-        assert_eq!(take_all(&mailbox, 5), ":1\r\n:2\r\n");
-        assert_eq!(mailbox.signals(), MAIL);
-        assert_eq!(take_all(&mailbox, 5), ":3\r\n");
-        assert_eq!((mailbox.signals(), mailbox.waiting()), (0, (0, 0)));
+        assert_eq!(outbox.waiting(), (3, 12));
+        assert_eq!(take_all(&outbox, 5), ":1\r\n:2\r\n");
+        assert_eq!(outbox.signals(), PUSHED);
+        assert_eq!(take_all(&outbox, 5), ":3\r\n");
+        assert_eq!((outbox.signals(), outbox.waiting()), (0, (0, 0)));
     }
 
     #[test]
     fn too_much_mail_ends_the_connection_and_is_dropped() {
-        let mailbox = Mailbox::default();
-        assert!(mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
-        assert!(!mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
-        assert!(mailbox.is_ending());
-        assert_eq!(mailbox.waiting(), (0, 0));
-        assert!(!mailbox.post(&mut Letter::new(&|reply| reply.ok()), 9));
+        let outbox = Outbox::default();
+        assert!(outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 9));
+        assert!(!outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 9));
+        assert!(outbox.is_ending());
+        assert_eq!(outbox.waiting(), (0, 0));
+        assert!(!outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 9));
     }
 
     struct Bell(AtomicUsize);
@@ -299,18 +299,18 @@ mod tests {
 
     #[test]
     fn a_task_is_woken_once_and_only_for_what_it_waits_for() {
-        let (mailbox, bell) = (Mailbox::default(), Arc::new(Bell(AtomicUsize::new(0))));
+        let (outbox, bell) = (Outbox::default(), Arc::new(Bell(AtomicUsize::new(0))));
         let waker = Waker::from(bell.clone());
         let cx = Context::from_waker(&waker);
-        assert!(mailbox.poll(&cx, END).is_pending());
-        mailbox.post(&mut Letter::new(&|reply| reply.ok()), 100);
+        assert!(outbox.poll(&cx, END).is_pending());
+        outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 100);
         assert_eq!(bell.0.load(Ordering::Relaxed), 0);
-        assert!(mailbox.poll(&cx, END | MAIL).is_ready());
-        take_all(&mailbox, 100);
-        assert!(mailbox.poll(&cx, END | MAIL).is_pending());
-        (0..3).for_each(|_| assert!(mailbox.post(&mut Letter::new(&|reply| reply.ok()), 100)));
+        assert!(outbox.poll(&cx, END | PUSHED).is_ready());
+        take_all(&outbox, 100);
+        assert!(outbox.poll(&cx, END | PUSHED).is_pending());
+        (0..3).for_each(|_| assert!(outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 100)));
         assert_eq!(bell.0.load(Ordering::Relaxed), 1);
-        mailbox.signal(END);
-        assert!(mailbox.poll(&cx, END).is_ready());
+        outbox.signal(END);
+        assert!(outbox.poll(&cx, END).is_ready());
     }
 }

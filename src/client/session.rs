@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
-use crate::client::outbox::MAIL;
+use crate::client::outbox::PUSHED;
 use crate::client::registry::{Class, ClientInfo};
 use crate::memory::heap::list_len;
 use crate::push::hub::Subscriptions;
 use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply, Request};
-use crate::spec::{Flags, Group, Registered, WHILE_LISTENING};
+use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, Flags, Group};
 use crate::store::{Store, View, WatchFlag};
 
 /// Holds the state of one connection.
@@ -33,7 +33,7 @@ pub struct Session {
     #[allow(clippy::box_collection, reason = "hardly ever there, and every session has room for it")]
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// The command called last, for CLIENT LIST.
-    pub last_command: Option<&'static Registered>,
+    pub last_command: Option<&'static CommandSpec>,
     /// How many commands were carried out, also by EXEC and scripts.
     pub commands: u64,
     /// Commands with any of these flags are refused: those on keys, while the client watches others by MONITOR.
@@ -58,7 +58,7 @@ pub struct Session {
 #[derive(Default)]
 pub struct Transaction {
     /// The requests so far, each with its command.
-    pub queue: Vec<(&'static Registered, OwnedRequest)>,
+    pub queue: Vec<(&'static CommandSpec, OwnedRequest)>,
     /// Set when a command was refused, so that EXEC will refuse too.
     pub failed: bool,
     /// Bytes taken by the requests.
@@ -67,7 +67,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Queues a request.
-    pub fn push(&mut self, command: &'static Registered, request: Request<'_>) {
+    pub fn push(&mut self, command: &'static CommandSpec, request: Request<'_>) {
         let owned = request.to_owned();
         self.memory += owned.memory();
         self.queue.push((command, owned));
@@ -75,7 +75,7 @@ impl Transaction {
 
     /// Returns the bytes that the queue takes.
     pub fn memory(&self) -> usize {
-        self.memory + list_len::<(&Registered, OwnedRequest)>(self.queue.capacity())
+        self.memory + list_len::<(&CommandSpec, OwnedRequest)>(self.queue.capacity())
     }
 }
 
@@ -111,9 +111,9 @@ impl Replies {
 
     /// Takes back what a request has written since `mark`, if that is not wanted. Confirmations of subscriptions are
     /// pushes and stay.
-    pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&Registered>) {
+    pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&CommandSpec>) {
         let is_push = command.is_some_and(|command| {
-            command.command.group == Group::PubSub && command.command.flags & WHILE_LISTENING != 0
+            command.command.group == Group::PubSub && command.command.flags & ALLOW_SUBSCRIBED != 0
         });
         if matches!(self, Replies::Off | Replies::Skip) && !is_push {
             out.rollback(mark);
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// Returns whether the client itself has called this command, not EXEC or a script.
-    pub fn has_called(&self, command: &Registered) -> bool {
+    pub fn has_called(&self, command: &CommandSpec) -> bool {
         self.last_command.is_some_and(|called| std::ptr::eq(called, command))
     }
 
@@ -209,8 +209,8 @@ impl Session {
 
     /// Writes what others, or its own doings, have left for it so far, if it is the kind that this is expected of.
     pub fn take_pushes(&self, out: &mut Output) {
-        if self.is_pushed_to() && self.info.mailbox.signals() & MAIL != 0 {
-            self.info.mailbox.take_into(out, usize::MAX);
+        if self.is_pushed_to() && self.info.outbox.signals() & PUSHED != 0 {
+            self.info.outbox.take_into(out, usize::MAX);
         }
     }
 
@@ -220,8 +220,8 @@ impl Session {
     }
 
     /// Returns whether a client that may only listen may call a command.
-    pub fn allows(&self, command: &Registered) -> bool {
-        !self.only_listens() || command.command.flags & WHILE_LISTENING != 0
+    pub fn allows(&self, command: &CommandSpec) -> bool {
+        !self.only_listens() || command.command.flags & ALLOW_SUBSCRIBED != 0
     }
 
     /// Drops the watches, and what the shards remember of them: while a script holds the store for long, later.

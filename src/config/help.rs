@@ -21,8 +21,8 @@ pub(crate) fn setting_help(setting: &Setting) -> String {
     let sentence = doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
     let note = match (setting.effect, setting.default) {
         (Effect::Nothing, _) => " (no effect)".to_owned(),
-        (Effect::Honoured, "") => String::new(),
-        (Effect::Honoured, default) => format!(" [{default}]"),
+        (Effect::Supported, "") => String::new(),
+        (Effect::Supported, default) => format!(" [{default}]"),
     };
     format!("    {option:<44} {sentence}{note}\n")
 }

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use crate::config::directives::included_files;
 use crate::config::kind::{bytes_to_os, os_to_bytes, system_text};
-use crate::config::special::included_files;
 use crate::config::suggest::nearest_name;
 use crate::config::text::{quote, split_words};
 use crate::config::{Config, Origin, Setting};
@@ -211,7 +211,7 @@ impl Loader {
             Some((_, setting)) => self.set(setting, values),
             None => {
                 let all_channels = self.config.all_channels();
-                let taken = self.config.special.take(name, values, all_channels);
+                let taken = self.config.directives.take(name, values, all_channels);
                 taken.map_err(|reason| match nearest_name(name) {
                     Some(near) => format!("{reason}\nDid you mean '{near}'?"),
                     None => reason,
@@ -267,17 +267,17 @@ mod tests {
     }
 
     /// A file in the temporary directory that goes when the test ends.
-    struct Scratch(PathBuf);
+    struct ConnBuffers(PathBuf);
 
-    impl Scratch {
+    impl ConnBuffers {
         fn new(name: &str, text: &str) -> Self {
             let path = std::env::temp_dir().join(format!("keylatch-{}-{name}", std::process::id()));
             fs::write(&path, text).expect("the temporary directory is writable");
-            Scratch(path)
+            ConnBuffers(path)
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for ConnBuffers {
         fn drop(&mut self) {
             let _ = fs::remove_file(&self.0);
         }
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn users_add_up_with_selectors_put_together() {
         let config = from_text("user alice on +nosuch (+get ~a)\nUser 'bob' >\"a b\"").expect("valid");
-        let users = &config.special.users;
+        let users = &config.directives.users;
         let words = |at: usize| users[at].rules.iter().map(|rule| String::from_utf8_lossy(rule)).collect::<Vec<_>>();
         assert_eq!(users[0].name, b"alice");
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn options_come_behind_the_file_and_are_named_in_errors() {
-        let file = Scratch::new("options", "timeout 1\nsave 5 5\n");
+        let file = ConnBuffers::new("options", "timeout 1\nsave 5 5\n");
         let config = load(Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (2, 20));
         assert_eq!(value(&config, "save"), "5 5 1 1");
@@ -410,8 +410,8 @@ mod tests {
 
     #[test]
     fn includes_are_read_at_their_place() {
-        let inner = Scratch::new("inner", "timeout 9\nhz 11\n");
-        let outer = Scratch::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
+        let inner = ConnBuffers::new("inner", "timeout 9\nhz 11\n");
+        let outer = ConnBuffers::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
         let config = load(Some(&outer.0), None, b"").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (9, 12));
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn an_include_without_end_or_file_is_an_error() {
-        let file = Scratch::new("self", "");
+        let file = ConnBuffers::new("self", "");
         fs::write(&file.0, format!("include {}", file.0.display())).expect("writable");
         let error = load(Some(&file.0), None, b"").expect_err("endless").to_string();
         assert!(error.ends_with("Too many nested includes"), "{error}");

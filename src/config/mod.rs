@@ -8,18 +8,18 @@
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one as it was.
 
 mod dialect;
+mod directives;
 mod environment;
 #[cfg(any(test, feature = "internals"))]
 mod example;
 mod field;
 mod help;
-mod inert;
+mod ignored;
 mod kind;
 mod lists;
 mod load;
 mod rewrite;
 mod settings;
-mod special;
 mod suggest;
 mod text;
 mod warnings;
@@ -192,7 +192,7 @@ fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns the names of the settings that were changed but do nothing, so that the server can warn about each.
-pub(crate) fn inert_changes(config: &Config) -> Vec<&'static str> {
+pub(crate) fn ignored_changes(config: &Config) -> Vec<&'static str> {
     Setting::all()
         .filter(|setting| setting.effect == Effect::Nothing && setting.get(config) != setting.default.as_bytes())
         .map(|setting| setting.name)
@@ -245,8 +245,8 @@ mod tests {
             ["timeout=7", "save=10 1", "maxmemory=1024", "hz=500"]
         );
         assert_eq!(changed.timeout_s, 7);
-        assert_eq!(inert_changes(&changed), ["save"]);
-        assert!(inert_changes(&config).is_empty());
+        assert_eq!(ignored_changes(&changed), ["save"]);
+        assert!(ignored_changes(&config).is_empty());
         assert!(set(&config, &[("timeout", "7"), ("loglevel", "xx")]).is_err());
         assert_eq!(config.timeout_s, 0);
     }

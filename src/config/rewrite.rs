@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::config::special::is_directive;
+use crate::config::directives::is_directive;
 use crate::config::text::{quote, split_words};
 use crate::config::{Config, Kind, Setting};
 

@@ -1,7 +1,7 @@
 //! What somebody may have meant who mistyped a name.
 
 use crate::config::Setting;
-use crate::config::special::DIRECTIVES;
+use crate::config::directives::DIRECTIVES;
 
 /// Words of the command line that are neither settings nor directives.
 const FLAGS: [&str; 3] = ["help", "version", "healthcheck"];

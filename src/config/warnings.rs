@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use crate::config::{Config, Setting, inert_changes};
+use crate::config::{Config, Setting, ignored_changes};
 
 /// Returns what is to be logged as warnings when a server starts with these settings, a line each.
 pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
-    let unknown = config.special.unknown_variables.iter();
+    let unknown = config.directives.unknown_variables.iter();
     let mut lines: Vec<String> =
         unknown.map(|name| format!("the environment variable {name} is no setting and has no effect")).collect();
-    lines
-        .extend(inert_changes(config).iter().map(|name| format!("the setting '{name}' is accepted and has no effect")));
+    lines.extend(
+        ignored_changes(config).iter().map(|name| format!("the setting '{name}' is accepted and has no effect")),
+    );
     if text(config, "appendonly") == "yes" {
         lines.push("appendonly is on, but nothing is written: the data is gone when the server stops".into());
     }

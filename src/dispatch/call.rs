@@ -1,6 +1,6 @@
 //! A call: all that a handler may use, what it may leave to do after it, and calls nested in it.
 
-use crate::client::outbox::MAIL;
+use crate::client::outbox::PUSHED;
 use crate::client::session::{Replies, Session};
 use crate::command::keys::migrate::Migration;
 use crate::config::{Allowance, Config};
@@ -8,9 +8,9 @@ use crate::dispatch::Args;
 use crate::dispatch::turn::run;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::observe::Gauge;
+use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
-use crate::spec::registry::{Hashes, Registered};
+use crate::spec::registry::{CommandSpec, Hashes};
 use crate::store::View;
 use crate::time::clock::Now;
 
@@ -29,9 +29,9 @@ pub struct Call<'a> {
     /// The settings in force.
     pub config: &'a Config,
     /// The command being carried out.
-    pub command: &'static Registered,
+    pub command: &'static CommandSpec,
     /// Measures this turn.
-    pub gauge: &'a Gauge<'a>,
+    pub timer: &'a CallTimer<'a>,
     /// What the counter stood at when the time of this call was read.
     pub(crate) read_at: u64,
     pub(crate) deferred: Option<&'a mut Deferred>,
@@ -43,7 +43,7 @@ pub(crate) type Deferred = Option<Later>;
 /// Says what is left to do.
 pub enum Later {
     /// The rest of a long command after its first slice.
-    Slices(Box<dyn Sliced>),
+    Slices(Box<dyn Incremental>),
     /// To go on in another turn, because what is asked once in a turn has changed.
     NewTurn,
     /// To come back to the same request, which was not carried out, when the server is no longer paused.
@@ -63,7 +63,7 @@ pub struct Wait {
 }
 
 /// Cuts a long command into slices, between which other clients are served.
-pub trait Sliced: Send {
+pub trait Incremental: Send {
     /// Does about a millisecond's worth of work. Returns whether it has finished, having written the reply then.
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool;
 
@@ -84,7 +84,7 @@ impl Call<'_> {
     pub fn present(&self) -> Now {
         match self.is_nested() {
             true => self.server.clock.now(),
-            false => self.now().later_by_us(self.gauge.ns_since(self.read_at).saturating_add(999) / 1000),
+            false => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
         }
     }
 
@@ -116,7 +116,7 @@ impl Call<'_> {
 
     /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
     /// Inside EXEC, which is atomic, all slices run at once.
-    pub fn run_sliced(&mut self, mut task: impl Sliced + 'static) {
+    pub fn run_sliced(&mut self, mut task: impl Incremental + 'static) {
         while !task.step(&mut self.view, &mut self.reply) {
             if let Some(deferred) = &mut self.deferred {
                 **deferred = Some(Later::Slices(Box::new(task)));
@@ -151,17 +151,17 @@ impl Call<'_> {
 
     /// Writes what others have left for the client so far before the reply. Inside EXEC, whose reply must stay one, it
     /// comes after that.
-    pub fn take_mail(&mut self) {
+    pub fn take_pushed(&mut self) {
         if !self.is_nested() {
-            self.take_mail_first();
+            self.take_pushed_first();
         }
     }
 
-    /// Does what [`Call::take_mail`] does, before the reply of a call that others are nested in.
-    pub fn take_mail_first(&mut self) {
-        let mailbox = &self.session.info.mailbox;
-        if self.session.replies == Replies::On && mailbox.signals() & MAIL != 0 {
-            mailbox.take_into(self.reply.output(), usize::MAX);
+    /// Does what [`Call::take_pushed`] does, before the reply of a call that others are nested in.
+    pub fn take_pushed_first(&mut self) {
+        let outbox = &self.session.info.outbox;
+        if self.session.replies == Replies::On && outbox.signals() & PUSHED != 0 {
+            outbox.take_into(self.reply.output(), usize::MAX);
         }
     }
 
@@ -171,29 +171,29 @@ impl Call<'_> {
     }
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
-    pub fn nested(&mut self, command: &'static Registered, request: Request<'_>) {
-        let Call { view, reply, session, server, config, gauge, .. } = self;
-        nested(view, session, (server, config, gauge), command, request, reply.output());
+    pub fn nested(&mut self, command: &'static CommandSpec, request: Request<'_>) {
+        let Call { view, reply, session, server, config, timer, .. } = self;
+        nested(view, session, (server, config, timer), command, request, reply.output());
     }
 
     /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
     #[cfg(feature = "lua")]
-    pub fn nested_into(&mut self, command: &'static Registered, request: Request<'_>, out: &mut Output) {
-        let Call { view, session, server, config, gauge, .. } = self;
-        nested(view, session, (server, config, gauge), command, request, out);
+    pub fn nested_into(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
+        let Call { view, session, server, config, timer, .. } = self;
+        nested(view, session, (server, config, timer), command, request, out);
     }
 
     /// Has it looked at anew which calls somebody wants to know of, this one included.
     pub fn note_interest(&self) {
-        self.gauge.set_interest(0, self.config.latency_tracking);
+        self.timer.set_interest(0, self.config.latency_tracking);
     }
 }
 
 fn nested(
     view: &mut View<'_>,
     session: &mut Session,
-    (server, config, gauge): (&Namespace, &Config, &Gauge<'_>),
-    command: &'static Registered,
+    (server, config, timer): (&Namespace, &Config, &CallTimer<'_>),
+    command: &'static CommandSpec,
     request: Request<'_>,
     out: &mut Output,
 ) {
@@ -209,7 +209,7 @@ fn nested(
         server,
         config,
         command,
-        gauge,
+        timer,
         read_at: 0, // a nested call asks the clock
         deferred: None,
     };

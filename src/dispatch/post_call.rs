@@ -1,6 +1,6 @@
 //! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR, keys that are tracked.
 //!
-//! Dispatch comes here only when the [`Gauge`](crate::observe::Gauge) says so; that nobody wants to know of a fast call
+//! Dispatch comes here only when the [`CallTimer`](crate::observe::CallTimer) says so; that nobody wants to know of a fast call
 //! costs one comparison.
 
 use crate::client::session::Session;
@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
 use crate::resp::Request;
-use crate::spec::{ADMIN, FAST, Group, READ, Registered, SKIP_MONITOR, SKIP_SLOWLOG};
+use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
 /// Stands for what nobody may see.
 const HIDDEN: &[u8] = b"(redacted)";
@@ -39,7 +39,7 @@ pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.server.observed.monitors.is_empty() {
         show(call, &config);
     }
-    call.gauge.set_interest(notable_ns(call.server, call.session, &config), config.latency_tracking);
+    call.timer.set_interest(notable_ns(call.server, call.session, &config), config.latency_tracking);
 }
 
 /// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
@@ -92,13 +92,13 @@ fn show(call: &mut Call<'_>, config: &Config) {
     monitors.show(&line, client.id, config, call.view.now());
     // The replies of what a script calls are the script's; a client that watches may run none.
     if monitors.has(client.id) && !call.session.is_in_script {
-        client.mailbox.take_into(call.reply.output(), usize::MAX);
+        client.outbox.take_into(call.reply.output(), usize::MAX);
         call.reply.raw(&line);
     }
 }
 
 /// Returns the words of a call, but for those that are secrets.
-pub(crate) fn visible<'r>(command: &Registered, request: Request<'r>) -> Vec<&'r [u8]> {
+pub(crate) fn visible<'r>(command: &CommandSpec, request: Request<'r>) -> Vec<&'r [u8]> {
     let mut words: Vec<&[u8]> = request.args().collect();
     match command.name.as_str() {
         "auth" => words[1..].fill(HIDDEN),

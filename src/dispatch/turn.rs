@@ -9,17 +9,17 @@ use crate::client::pause::Held;
 use crate::client::session::Session;
 use crate::command::server::acl;
 use crate::config::Config;
-use crate::dispatch::call::{Call, Deferred, Later, Sliced};
+use crate::dispatch::call::{Call, Deferred, Incremental, Later};
 use crate::dispatch::{Args, limits, post_call, unknown};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::observe::Gauge;
+use crate::observe::CallTimer;
 use crate::push::tracking::{Acting, CACHING};
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::registry::{Registered, table};
+use crate::spec::registry::{CommandSpec, table};
 use crate::spec::renames::Renames;
-use crate::spec::{ADMIN, ALLOW_BUSY, AT_ONCE, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, WRITE};
-use crate::store::{Hold, Relief, Store};
+use crate::spec::{ADMIN, ALLOW_BUSY, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_QUEUE, WRITE};
+use crate::store::{Eviction, GateGuard, Store};
 use crate::time::clock::Now;
 
 /// For how long calls share one reading of the time, in nanoseconds. A key may be found for so long after its deadline.
@@ -38,7 +38,7 @@ pub struct Plan {
 
 struct Step {
     /// `None` for a word that is no command.
-    command: Option<&'static Registered>,
+    command: Option<&'static CommandSpec>,
     /// Where this request's hashes end among the plan's; they begin where those of the request before end.
     hashes_end: usize,
 }
@@ -59,7 +59,7 @@ impl Plan {
 pub(crate) struct Turn<'n> {
     server: &'n Namespace,
     config: &'n Config,
-    hold: Option<Hold<'n>>,
+    hold: Option<GateGuard<'n>>,
     now: Now,
     /// What the counter stood at when the time was read.
     read_at: u64,
@@ -69,37 +69,37 @@ pub(crate) struct Turn<'n> {
     is_limited: bool,
     /// Whether the client's commands do not count as uses of keys.
     is_silent: bool,
-    gauge: Gauge<'n>,
+    timer: CallTimer<'n>,
 }
 
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
     pub(crate) fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
-        let gauge = Gauge::new(&server.observed.meters, &server.clock, client);
+        let timer = CallTimer::new(&server.observed.meters, &server.clock, client);
         // Read behind the counter: what has passed since is counted too long rather than too short.
-        let (read_at, now) = (gauge.begin(), server.clock.now());
+        let (read_at, now) = (timer.begin(), server.clock.now());
         let is_limited = server.is_limited();
-        server.store.pressure().follow_clock(now);
+        server.store.memory_account().follow_clock(now);
         if is_limited {
             server.note_shortage(now);
         }
-        gauge.set_interest(server.observed.notable_ns(config), config.latency_tracking);
-        let stale_at = gauge.ticks_after(read_at, TIME_KEPT_NS);
-        Turn { server, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, gauge }
+        timer.set_interest(server.observed.notable_ns(config), config.latency_tracking);
+        let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
+        Turn { server, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, timer }
     }
 
     /// Reads the time again: others were waited for, or calls took long.
     #[cold]
     fn read_time(&mut self) {
         self.read_at = self.server.clock.ticks();
-        self.stale_at = self.gauge.ticks_after(self.read_at, TIME_KEPT_NS);
+        self.stale_at = self.timer.ticks_after(self.read_at, TIME_KEPT_NS);
         self.now = self.server.clock.now();
-        self.server.store.pressure().follow_clock(self.now);
+        self.server.store.memory_account().follow_clock(self.now);
     }
 
     /// Takes the gate, unless it is held.
     #[inline]
-    fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> Hold<'n>) {
+    fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) {
         if self.hold.is_none() {
             // Made where it stays: a hold is long, and to move it costs as much as to take it.
             let has_waited = self.hold.get_or_insert_with(|| take(&self.server.store)).has_waited();
@@ -120,12 +120,12 @@ impl<'n> Turn<'n> {
         plan.steps.clear();
         plan.hashes.clear();
         // Pipelines mostly repeat a command, in the same spelling.
-        let mut before: (&[u8], Option<&'static Registered>) = (b"", None);
+        let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
         for request in batch.iter_from(first) {
             let name = request.name();
             let command = match before.1.is_some() && name == before.0 {
                 true => before.1,
-                false => find(request, &self.config.special.renames),
+                false => find(request, &self.config.directives.renames),
             };
             // A container's name alone does not tell what is called.
             before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
@@ -140,9 +140,9 @@ impl<'n> Turn<'n> {
             self.take_gate(|store| store.hold(plan.len()));
             self.hold.iter_mut().for_each(|hold| hold.prefetch(db, &plan.hashes));
         }
-        self.gauge.note_requests(plan.len());
+        self.timer.note_requests(plan.len());
         if plan.len() > 1 {
-            self.gauge.begin_anew();
+            self.timer.begin_anew();
         }
     }
 
@@ -163,12 +163,12 @@ impl<'n> Turn<'n> {
                 if self.is_limited
                     && let Some(error) = self.limit_reached(session, command, request)
                 {
-                    return self.turn_away(session, request, Some(command), &error, out);
+                    return self.reject(session, request, Some(command), &error, out);
                 }
                 session.last_command = Some(command);
-                if session.transaction.is_some() && command.command.flags & AT_ONCE == 0 {
-                    if self.server.store.seat().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
-                        return self.turn_away(session, request, Some(command), &busy(self.server), out);
+                if session.transaction.is_some() && command.command.flags & NO_QUEUE == 0 {
+                    if self.server.store.busy_flag().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
+                        return self.reject(session, request, Some(command), &busy(self.server), out);
                     }
                     queue(session, command, request, out);
                 } else {
@@ -184,7 +184,7 @@ impl<'n> Turn<'n> {
     #[cold]
     pub(crate) fn attend(&mut self, session: &Session) -> Option<Acting<'n>> {
         self.is_silent = session.info.is_silent();
-        self.gauge.set_interest(post_call::notable_ns(self.server, session, self.config), self.config.latency_tracking);
+        self.timer.set_interest(post_call::notable_ns(self.server, session, self.config), self.config.latency_tracking);
         self.server.tracking.act_for(&session.info)
     }
 
@@ -200,8 +200,8 @@ impl<'n> Turn<'n> {
         out: &mut Output,
         deferred: &mut Deferred,
     ) {
-        if self.is_limited && self.server.store.pressure().is_over() && session.is_pushed_to() {
-            self.relieve();
+        if self.is_limited && self.server.store.memory_account().is_over() && session.is_pushed_to() {
+            self.evict_to_fit();
             session.take_pushes(out); // of keys that go before the command is even looked at
         }
         self.execute_watched(session, request, plan, index, out, deferred);
@@ -246,7 +246,7 @@ impl<'n> Turn<'n> {
     }
 
     /// Returns whether CLIENT PAUSE holds a request back.
-    fn is_held_back(&self, session: &Session, command: &Registered, request: Request<'_>) -> bool {
+    fn is_held_back(&self, session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
         match self.server.pause.in_force(self.now) {
             None => false,
             Some((Held::Everything, _)) => true,
@@ -260,7 +260,7 @@ impl<'n> Turn<'n> {
     }
 
     /// Returns whether a request may change keys or reach other servers. A script says so itself, if it says anything.
-    fn may_write(&self, command: &Registered, request: Request<'_>) -> bool {
+    fn may_write(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         #[cfg(feature = "lua")]
         if let Some(flags) = crate::command::scripting::declared_flags(self.server, command, request) {
             return flags & crate::script::NO_WRITES == 0;
@@ -273,9 +273,9 @@ impl<'n> Turn<'n> {
     /// may write and there are too few replicas. What was found out holds for what a script calls, too: by then other
     /// threads may have used up what was freed.
     #[inline]
-    fn limit_reached(&mut self, session: &mut Session, command: &Registered, request: Request<'_>) -> Option<Error> {
-        let (is_over, server) = (self.server.store.pressure().is_over(), self.server);
-        session.is_short_of_memory = is_over && self.relieve() == Relief::None;
+    fn limit_reached(&mut self, session: &mut Session, command: &CommandSpec, request: Request<'_>) -> Option<Error> {
+        let (is_over, server) = (self.server.store.memory_account().is_over(), self.server);
+        session.is_short_of_memory = is_over && self.evict_to_fit() == Eviction::None;
         if session.is_short_of_memory && limits::needs_memory(session, command) {
             return Some(Error::OutOfMemory);
         }
@@ -283,9 +283,9 @@ impl<'n> Turn<'n> {
     }
 
     #[cold]
-    fn relieve(&mut self) -> Relief {
+    fn evict_to_fit(&mut self) -> Eviction {
         let hold = self.hold.get_or_insert_with(|| self.server.store.hold(1));
-        self.server.relieve(hold, self.now)
+        self.server.evict_to_fit(hold, self.now)
     }
 
     /// Finds out why a request is not admitted, and tells the client.
@@ -294,26 +294,26 @@ impl<'n> Turn<'n> {
         &mut self,
         session: &mut Session,
         request: Request<'_>,
-        command: Option<&'static Registered>,
+        command: Option<&'static CommandSpec>,
         out: &mut Output,
     ) {
-        let error = refusal(session, request, command, &self.config.special.renames);
+        let error = refusal(session, request, command, &self.config.directives.renames);
         if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
             acl::note_denial(self.server, self.config, session, (command, request), *denial);
         }
         if command.is_none() {
-            unknown::note(self.server, &self.config.special.renames, request, &session.info.addr);
+            unknown::note(self.server, &self.config.directives.renames, request, &session.info.addr);
         }
-        self.turn_away(session, request, command, &error, out);
+        self.reject(session, request, command, &error, out);
     }
 
     /// Tells a client why its request was not admitted. A transaction is off then; with EXEC itself it also ends.
     #[cold]
-    fn turn_away(
+    fn reject(
         &mut self,
         session: &mut Session,
         request: Request<'_>,
-        command: Option<&'static Registered>,
+        command: Option<&'static CommandSpec>,
         error: &Error,
         out: &mut Output,
     ) {
@@ -343,19 +343,19 @@ impl<'n> Turn<'n> {
     }
 
     /// Does the next slice of a long command; returns whether it has finished. The gate is free between slices.
-    pub(crate) fn resume(&mut self, task: &mut dyn Sliced, session: &Session, out: &mut Output) -> bool {
+    pub(crate) fn resume(&mut self, task: &mut dyn Incremental, session: &Session, out: &mut Output) -> bool {
         self.hold = None;
         let mut hold = self.server.store.hold(1);
         self.now = self.server.clock.now();
-        if matches!(hold, Hold::Refused) {
+        if matches!(hold, GateGuard::Refused) {
             return false;
         }
         let mut view = hold.view(session.db, &[], self.now);
         let mut reply = Reply::new(out, session.protocol);
         let is_done = task.step(&mut view, &mut reply);
         if let Some(command) = session.last_command {
-            self.gauge.go_on(command);
-            task.failure().iter().for_each(|_| self.gauge.fail(command));
+            self.timer.go_on(command);
+            task.failure().iter().for_each(|_| self.timer.fail(command));
         }
         task.failure().iter().for_each(|error| refuse(self.server, &mut reply, error));
         is_done
@@ -365,7 +365,7 @@ impl<'n> Turn<'n> {
     fn call(
         &mut self,
         session: &mut Session,
-        command: &'static Registered,
+        command: &'static CommandSpec,
         request: Request<'_>,
         hashes: &[u64],
         out: &mut Output,
@@ -373,20 +373,20 @@ impl<'n> Turn<'n> {
     ) {
         let (server, config) = (self.server, self.config);
         let is_exclusive = command.command.flags & EXCLUSIVE != 0;
-        if self.gauge.begin() >= self.stale_at {
+        if self.timer.begin() >= self.stale_at {
             self.read_time();
         }
-        if is_exclusive && !matches!(self.hold, Some(Hold::Exclusive(_))) {
+        if is_exclusive && !matches!(self.hold, Some(GateGuard::Exclusive(_))) {
             self.hold = None; // the gate is not reentrant
-            self.take_gate(Store::hold_exclusively);
+            self.take_gate(Store::lock_exclusive);
         }
         self.take_gate(|store| store.hold(1));
         let Some(hold) = &mut self.hold else { return };
-        let is_shared = matches!(hold, Hold::Shared(_));
+        let is_shared = matches!(hold, GateGuard::Shared(_));
         // Few commands are served while a script runs for too long, and none that touches a key.
-        if matches!(hold, Hold::Refused) && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
+        if matches!(hold, GateGuard::Refused) && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.hold = None;
-            return self.turn_away(session, request, Some(command), &busy(self.server), out);
+            return self.reject(session, request, Some(command), &busy(self.server), out);
         }
         {
             // Built and dropped where it stays: a view is long, and to move it costs as much as a look-up.
@@ -398,7 +398,7 @@ impl<'n> Turn<'n> {
                 server,
                 config,
                 command,
-                gauge: &self.gauge,
+                timer: &self.timer,
                 read_at: self.read_at,
                 deferred: (!is_exclusive).then_some(&mut *deferred),
             };
@@ -434,9 +434,9 @@ impl<'n> Turn<'n> {
     }
 
     fn follow_limit(&mut self) {
-        let pressure = self.server.store.pressure();
+        let memory_account = self.server.store.memory_account();
         self.is_limited = self.server.is_limited();
-        if let Some(hold) = self.hold.as_mut().filter(|_| pressure.take_coarse()) {
+        if let Some(hold) = self.hold.as_mut().filter(|_| memory_account.take_coarse()) {
             hold.report();
             self.server.sweep_wanted.notify_one(); // who removes what is too much even if nobody asks for anything
         }
@@ -446,21 +446,21 @@ impl<'n> Turn<'n> {
 /// Calls the handler; what it wrote before an error is taken back.
 #[inline]
 pub(crate) fn run(call: &mut Call<'_>) {
-    let begun = call.gauge.begin();
+    let begun = call.timer.begin();
     let mark = call.reply.mark();
     if let Err(error) = (call.command.handler)(call) {
         call.reply.rollback(mark);
         fail(call, &error);
     }
     call.session.commands += 1;
-    if let Some(ns) = call.gauge.end(call.command, begun, call.view.lookups()) {
+    if let Some(ns) = call.timer.end(call.command, begun, call.view.lookups()) {
         post_call::note(call, ns);
     }
 }
 
 #[cold]
 fn fail(call: &mut Call<'_>, error: &Error) {
-    call.gauge.fail(call.command);
+    call.timer.fail(call.command);
     refuse(call.server, &mut call.reply, error);
 }
 
@@ -471,7 +471,7 @@ pub(crate) fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
 
 /// Decides whether a client may make a request now.
 #[inline]
-fn is_admitted(session: &Session, command: &Registered, request: Request<'_>) -> bool {
+fn is_admitted(session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
     command.accepts(request.len())
         && (session.access.is_free() || is_permitted(session, command, request))
         && (session.transaction.is_none() || command.command.flags & NO_MULTI == 0)
@@ -492,17 +492,17 @@ pub(crate) fn busy(server: &Namespace) -> Error {
 
 /// Decides for a client that is not free to do everything whether it may make this request.
 #[cold]
-fn is_permitted(session: &Session, command: &Registered, request: Request<'_>) -> bool {
+fn is_permitted(session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
     !needs_authentication(session, command) && session.access.denial(command, request).is_none()
 }
 
-fn needs_authentication(session: &Session, command: &Registered) -> bool {
+fn needs_authentication(session: &Session, command: &CommandSpec) -> bool {
     session.access.needs_authentication() && command.command.flags & NO_AUTH == 0
 }
 
 /// Says why a client may not make a request now: the first of the reasons, in Redis' order.
 #[cold]
-fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Registered>, renames: &Renames) -> Error {
+fn refusal(session: &Session, request: Request<'_>, command: Option<&'static CommandSpec>, renames: &Renames) -> Error {
     let Some(command) = command else { return unknown::complain(request, renames) };
     if !command.accepts(request.len()) {
         return Error::WrongArity(command.name.clone().into());
@@ -524,7 +524,7 @@ fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Reg
 
 /// Finds the command, or the subcommand, that a request is for.
 #[inline]
-pub(crate) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static Registered> {
+pub(crate) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static CommandSpec> {
     let command = match renames.is_empty() {
         true => table().find(request.name())?,
         false => renames.find(request.name())?,
@@ -536,7 +536,7 @@ pub(crate) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static R
 }
 
 /// Keeps a request for EXEC.
-fn queue(session: &mut Session, command: &'static Registered, request: Request<'_>, out: &mut Output) {
+fn queue(session: &mut Session, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
     let Some(transaction) = &mut session.transaction else { return };
     transaction.push(command, request);
     session.info.set_queued(Some(transaction.queue.len()));

@@ -17,7 +17,7 @@ use std::thread;
 use tracing::warn;
 
 use crate::namespace::AllocatorStats;
-use crate::store::Pressure;
+use crate::store::MemoryAccount;
 
 /// The allocator is asked when this part of the limit has been evicted.
 const LOOK_SHARE: usize = 64;
@@ -58,52 +58,57 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Takes note that keys were evicted, and asks the allocator when they were many.
-    pub(crate) fn note_evicted(&self, bytes: usize, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
-        let (Some(allocator), Some(limit)) = (allocator, pressure.limit()) else { return };
+    pub(crate) fn note_evicted(
+        &self,
+        bytes: usize,
+        memory_account: &MemoryAccount,
+        allocator: Option<fn() -> AllocatorStats>,
+    ) {
+        let (Some(allocator), Some(limit)) = (allocator, memory_account.limit()) else { return };
         if self.is_scattered.load(Relaxed) {
             let due = self.due.load(Relaxed) + (bytes * MOVES_PER_EVICTION) as isize;
             self.due.store(due.min(MOVES_AT_ONCE), Relaxed);
         }
         if self.evicted.fetch_add(bytes, Relaxed).saturating_add(bytes) >= limit / LOOK_SHARE {
             self.evicted.store(0, Relaxed);
-            self.look(pressure, limit, allocator());
+            self.look(memory_account, limit, allocator());
         }
     }
 
     /// Has entries moved if that is due; `step` moves some and returns how many bytes. A few at a time would not be worth
     /// while, so the next ones wait until as much was evicted as makes up for those that were moved.
-    pub(crate) fn compact(&self, pressure: &Pressure, mut step: impl FnMut() -> usize) {
+    pub(crate) fn compact(&self, memory_account: &MemoryAccount, mut step: impl FnMut() -> usize) {
         let is_due = || self.is_scattered.load(Relaxed) && self.due.load(Relaxed) > 0;
         if let Some(without_cache) = self.without_cache.get().filter(|_| is_due()) {
             without_cache(&mut || {
                 while is_due() {
-                    self.note_moved(step(), pressure);
+                    self.note_moved(step(), memory_account);
                 }
             });
         }
     }
 
-    fn note_moved(&self, bytes: usize, pressure: &Pressure) {
+    fn note_moved(&self, bytes: usize, memory_account: &MemoryAccount) {
         self.due.fetch_sub(bytes as isize, Relaxed);
         let moved = self.moved.fetch_add(bytes, Relaxed) + bytes;
-        let most = pressure.limit().unwrap_or(0).saturating_mul(MOVES_MAX);
+        let most = memory_account.limit().unwrap_or(0).saturating_mul(MOVES_MAX);
         if bytes == 0 || moved > most {
             self.is_scattered.store(false, Relaxed);
         }
     }
 
     /// Looks at what the allocator holds, if keys are evicted or what it loses is made up for.
-    pub(crate) fn look_again(&self, pressure: &Pressure, allocator: Option<fn() -> AllocatorStats>) {
-        if let (Some(allocator), Some(limit)) = (allocator, pressure.limit())
-            && (pressure.loss() > 0 || self.evicted.swap(0, Relaxed) > 0)
+    pub(crate) fn look_again(&self, memory_account: &MemoryAccount, allocator: Option<fn() -> AllocatorStats>) {
+        if let (Some(allocator), Some(limit)) = (allocator, memory_account.limit())
+            && (memory_account.loss() > 0 || self.evicted.swap(0, Relaxed) > 0)
         {
-            self.look(pressure, limit, allocator());
+            self.look(memory_account, limit, allocator());
         }
     }
 
-    fn look(&self, pressure: &Pressure, limit: usize, stats: AllocatorStats) {
+    fn look(&self, memory_account: &MemoryAccount, limit: usize, stats: AllocatorStats) {
         let lost = stats.active.saturating_sub(stats.allocated);
-        pressure.set_loss(lost.saturating_sub(LOSS_MIN.max(limit / LOSS_SHARE)));
+        memory_account.set_loss(lost.saturating_sub(LOSS_MIN.max(limit / LOSS_SHARE)));
         self.without_cache.get_or_init(|| stats.without_cache);
         self.judge(lost, limit);
         let unused = stats.resident.saturating_sub(stats.active);
@@ -156,17 +161,17 @@ mod tests {
 
     #[test]
     fn what_pages_lose_is_made_up_for_once_enough_was_evicted_and_never_without_a_limit() {
-        let (resident, pressure) = (Resident::default(), Pressure::default());
-        resident.note_evicted(1 << 30, &pressure, Some(stats));
-        assert_eq!(pressure.loss(), 0);
-        pressure.set_limit(100 << 20);
-        resident.note_evicted(1 << 20, &pressure, Some(stats));
-        assert_eq!(pressure.loss(), 0);
-        resident.note_evicted(2 << 20, &pressure, Some(stats));
-        assert_eq!(pressure.loss(), (30 << 20) - (100 << 20) / LOSS_SHARE);
-        pressure.report_outside(0, 90 << 20);
-        assert!(pressure.is_over());
-        pressure.set_loss(0);
-        assert!(!pressure.is_over());
+        let (resident, memory_account) = (Resident::default(), MemoryAccount::default());
+        resident.note_evicted(1 << 30, &memory_account, Some(stats));
+        assert_eq!(memory_account.loss(), 0);
+        memory_account.set_limit(100 << 20);
+        resident.note_evicted(1 << 20, &memory_account, Some(stats));
+        assert_eq!(memory_account.loss(), 0);
+        resident.note_evicted(2 << 20, &memory_account, Some(stats));
+        assert_eq!(memory_account.loss(), (30 << 20) - (100 << 20) / LOSS_SHARE);
+        memory_account.report_outside(0, 90 << 20);
+        assert!(memory_account.is_over());
+        memory_account.set_loss(0);
+        assert!(!memory_account.is_over());
     }
 }

@@ -1,10 +1,10 @@
 //! What a connection needs only while it has work: buffers, and the lists of decoder and plan.
 //!
-//! An idle connection holds none of it. Whoever has something to read borrows a scratch from its worker's pool and gives
+//! An idle connection holds none of it. Whoever has something to read borrows a buffers from its worker's pool and gives
 //! it back when all is answered, so that thousands of idle clients cost no buffers, and the active ones of a worker pass
 //! the same few kilobytes on, which therefore stay in the processor's cache.
 //!
-//! Invariant: a scratch in the pool is blank; no byte of one client is ever seen by another.
+//! Invariant: a buffers in the pool is blank; no byte of one client is ever seen by another.
 
 use bytes::BytesMut;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ const POOLED_MAX: usize = 16;
 
 /// Holds the working memory of one connection.
 #[derive(Default)]
-pub struct Scratch {
+pub struct ConnBuffers {
     /// Finds the requests in the input.
     pub codec: Codec,
     /// What has been read and not yet executed.
@@ -37,7 +37,7 @@ pub struct Scratch {
     pub plan: Plan,
 }
 
-impl Scratch {
+impl ConnBuffers {
     /// Returns whether nothing in it belongs to a client.
     pub fn is_blank(&self) -> bool {
         let is_executed = self.next >= self.batch.len();
@@ -127,23 +127,23 @@ pub struct Pending {
 
 /// Lends scratches to the connections of one worker.
 #[derive(Default)]
-pub struct Pool {
-    #[allow(clippy::vec_box, reason = "a scratch goes to a connection and back as a pointer")]
-    blank: Mutex<Vec<Box<Scratch>>>,
+pub struct BufferPool {
+    #[allow(clippy::vec_box, reason = "a buffers goes to a connection and back as a pointer")]
+    blank: Mutex<Vec<Box<ConnBuffers>>>,
 }
 
-impl Pool {
-    /// Lends a blank scratch.
-    pub fn take(&self) -> Box<Scratch> {
+impl BufferPool {
+    /// Lends a blank buffers.
+    pub fn take(&self) -> Box<ConnBuffers> {
         self.blank.lock().pop().unwrap_or_default()
     }
 
-    /// Takes a scratch back.
-    pub fn give(&self, scratch: Box<Scratch>) {
-        debug_assert!(scratch.is_blank(), "nothing of a client may be left");
+    /// Takes a buffers back.
+    pub fn give(&self, buffers: Box<ConnBuffers>) {
+        debug_assert!(buffers.is_blank(), "nothing of a client may be left");
         let mut blank = self.blank.lock();
         if blank.len() < POOLED_MAX {
-            blank.push(scratch);
+            blank.push(buffers);
         }
     }
 }

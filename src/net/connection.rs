@@ -19,21 +19,21 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 
-use crate::client::outbox::{ENDS, EVICTED, MAIL, NUDGE, OVERFLOW};
+use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Block, Unblocked};
 use crate::client::session::{Replies, Session, Transaction};
 use crate::config::{ClientMemory, Config};
-use crate::dispatch::call::{Deferred, Later, Sliced};
+use crate::dispatch::call::{Deferred, Incremental, Later};
 use crate::dispatch::turn::Turn;
 use crate::error::Error;
 use crate::namespace::Namespace;
-use crate::net::buffers::{Pool, READ_LEN, Scratch};
+use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::store::NEVER;
 use crate::time::clock::Clock;
 
 /// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
-const MAIL_PORTION: usize = 64 * 1024;
+const PUSH_PORTION: usize = 64 * 1024;
 /// How many pieces of the output one write takes.
 const SLICES: usize = 16;
 /// What a connection takes that has nothing to do, in bytes.
@@ -45,7 +45,7 @@ const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// How long to wait before asking again whether a script that runs for too long has ended.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client that is being closed has to take its last replies.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client until it leaves, breaks the protocol or is told to go.
 pub struct Connection<S> {
@@ -54,7 +54,7 @@ pub struct Connection<S> {
     session: Session,
     config: Arc<Config>,
     config_version: u64,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
     /// How many bytes beside [`IDLE_LEN`] were last counted as used memory for this connection.
     counted: usize,
     /// How many bytes of replies were last reported to wait.
@@ -62,7 +62,7 @@ pub struct Connection<S> {
     /// Whether nothing is read or executed because too many replies wait.
     is_held_up: bool,
     /// Borrowed from the pool while there is anything to read, execute or write.
-    scratch: Option<Box<Scratch>>,
+    buffers: Option<Box<ConnBuffers>>,
 }
 
 /// What the last exchange with the client brought.
@@ -77,10 +77,10 @@ enum Exchange {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
-    pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<Pool>) -> Self {
+    pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<BufferPool>) -> Self {
         let config_version = server.settings.version();
         let config = server.settings.current();
-        server.store.pressure().report_outside(0, IDLE_LEN);
+        server.store.memory_account().report_outside(0, IDLE_LEN);
         Connection {
             stream,
             server,
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             counted: 0,
             reported: 0,
             is_held_up: false,
-            scratch: None,
+            buffers: None,
         }
     }
 
@@ -102,13 +102,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
         self.unsubscribe();
-        while self.session.is_known_to_shards() && self.server.store.seat().is_occupied() {
+        while self.session.is_known_to_shards() && self.server.store.busy_flag().is_occupied() {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         self.unwatch();
         // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
         // would have room for the timer all its life.
-        let _ = Box::pin(tokio::time::timeout(LAST_WORDS, self.say_goodbye())).await;
+        let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -149,48 +149,48 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let waiting = self.waiting();
         self.poll_write(cx)?;
         // Asked every time, because a client that always has more to read is never waited for.
-        if self.session.info.mailbox.signals() != 0 && self.poll_mailbox(cx)?.is_ready() {
+        if self.session.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
-        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
         if waiting > 0 {
-            scratch.output.shrink();
+            buffers.output.shrink();
         }
-        scratch.prepare_input();
+        buffers.prepare_input();
         self.count_buffers();
         if waiting > 0 {
             self.note_waiting();
         }
         let was_held_up = self.is_held_up;
         let may_go_on = self.may_go_on(self.waiting());
-        let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
+        let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
         if may_go_on {
             if was_held_up {
                 return Poll::Ready(Ok(Exchange::Read(0)));
             }
-            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut scratch.input) {
+            if let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.stream), cx, &mut buffers.input) {
                 return Poll::Ready(Ok(match read? {
                     0 => Exchange::Ended,
                     len => Exchange::Read(len),
                 }));
             }
-            scratch.settle();
+            buffers.settle();
         }
         // Mail that comes while output waits is looked at once the client has taken that.
-        let awaited = if scratch.output.is_empty() { ENDS | NUDGE | MAIL } else { ENDS | NUDGE };
-        if let Some(blank) = self.scratch.take_if(|scratch| scratch.is_blank()) {
+        let awaited = if buffers.output.is_empty() { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
+        if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
             self.pool.give(blank);
         }
-        ready!(self.session.info.mailbox.poll(cx, awaited));
-        self.session.info.mailbox.lower(NUDGE);
+        ready!(self.session.info.outbox.poll(cx, awaited));
+        self.session.info.outbox.lower(NUDGE);
         Poll::Ready(Ok(Exchange::Changed))
     }
 
     /// Writes what others have left, as far as the client takes it; ready when the connection is to end.
     #[cold]
-    fn poll_mailbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+    fn poll_outbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
-            let signals = self.session.info.mailbox.signals();
+            let signals = self.session.info.outbox.signals();
             if signals & EVICTED != 0 {
                 self.drop_output();
             }
@@ -202,11 +202,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if signals & ENDS != 0 {
                 return Ok(Poll::Ready(()));
             }
-            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
-            if signals & MAIL == 0 || !scratch.output.is_empty() {
+            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+            if signals & PUSHED == 0 || !buffers.output.is_empty() {
                 return Ok(Poll::Pending);
             }
-            self.session.info.mailbox.take_into(&mut scratch.output, MAIL_PORTION);
+            self.session.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
             self.poll_write(cx)?;
             self.note_waiting();
         }
@@ -214,14 +214,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes until nothing is left or the client's buffer is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if let Some(scratch) = &mut self.scratch {
-            while !scratch.output.is_empty() {
+        if let Some(buffers) = &mut self.buffers {
+            while !buffers.output.is_empty() {
                 let stream = Pin::new(&mut self.stream);
-                let written = match scratch.output.as_slice() {
+                let written = match buffers.output.as_slice() {
                     Some(all) => stream.poll_write(cx, all),
                     None => {
                         let mut slices = [IoSlice::new(&[]); SLICES];
-                        let count = scratch.output.chunks_vectored(&mut slices);
+                        let count = buffers.output.chunks_vectored(&mut slices);
                         stream.poll_write_vectored(cx, &slices[..count])
                     }
                 };
@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
                         self.session.info.count_bytes_out(len);
                         self.server.stats.writes.fetch_add(1, Relaxed);
-                        scratch.output.advance(len);
+                        buffers.output.advance(len);
                     }
                     Poll::Ready(Err(error)) => return Err(error),
                     Poll::Pending => break,
@@ -247,25 +247,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Counts what waits to be executed or written: as used memory, and as the client's.
     fn count_buffers(&mut self) {
-        let Some(scratch) = &self.scratch else { return };
+        let Some(buffers) = &self.buffers else { return };
         // Nearly always there is nothing, and was nothing.
         let was_something = self.counted | self.reported != 0;
-        if was_something || !scratch.holds_nothing() || self.session.transaction.is_some() {
+        if was_something || !buffers.holds_nothing() || self.session.transaction.is_some() {
             self.count_used_buffers();
         }
     }
 
     fn count_used_buffers(&mut self) {
-        let Some(scratch) = &self.scratch else { return };
-        let pending = scratch.pending();
+        let Some(buffers) = &self.buffers else { return };
+        let pending = buffers.pending();
         self.session.info.set_pending(pending);
         let queued = self.session.transaction.as_ref().map_or(0, Transaction::memory);
-        let held = pending.held + scratch.output.held() + queued;
+        let held = pending.held + buffers.output.held() + queued;
         if held.abs_diff(self.counted) > COUNTED_STEP {
-            self.server.store.pressure().report_outside(self.counted, held);
+            self.server.store.memory_account().report_outside(self.counted, held);
             self.counted = held;
         }
-        let waiting = scratch.output.len();
+        let waiting = buffers.output.len();
         if waiting.abs_diff(self.reported) > COUNTED_STEP {
             self.server.clients.report_backlog(self.reported, waiting);
             self.reported = waiting;
@@ -289,47 +289,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Returns how many bytes of replies wait to be written.
     fn waiting(&self) -> usize {
-        self.scratch.as_ref().map_or(0, |scratch| scratch.output.len())
+        self.buffers.as_ref().map_or(0, |buffers| buffers.output.len())
     }
 
     /// Decodes and executes the complete requests that have been read: all, or as many as there are before a long
     /// command, which the caller finishes and then comes back.
     fn execute_input(&mut self) -> Deferred {
-        let mut scratch = self.scratch.take()?;
+        let mut buffers = self.buffers.take()?;
         let mut deferred = None;
         while deferred.is_none() && !self.session.closing {
-            if scratch.next < scratch.batch.len() {
-                if !self.may_go_on(scratch.output.len()) {
+            if buffers.next < buffers.batch.len() {
+                if !self.may_go_on(buffers.output.len()) {
                     break;
                 }
-                deferred = self.execute_batch(&mut scratch).filter(|later| !matches!(later, Later::NewTurn));
-            } else if !self.decode_batch(&mut scratch) {
+                deferred = self.execute_batch(&mut buffers).filter(|later| !matches!(later, Later::NewTurn));
+            } else if !self.decode_batch(&mut buffers) {
                 break;
             }
         }
-        self.scratch = Some(scratch);
+        self.buffers = Some(buffers);
         deferred
     }
 
     /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
-    fn decode_batch(&mut self, scratch: &mut Scratch) -> bool {
-        let requests = &mut scratch.codec.requests;
-        requests.recycle(std::mem::take(&mut scratch.batch));
-        if scratch.input.is_empty() && requests.is_between_requests() {
+    fn decode_batch(&mut self, buffers: &mut ConnBuffers) -> bool {
+        let requests = &mut buffers.codec.requests;
+        requests.recycle(std::mem::take(&mut buffers.batch));
+        if buffers.input.is_empty() && requests.is_between_requests() {
             return false;
         }
         self.follow_settings();
         self.session.follow_users(&self.server.acl);
-        let requests = &mut scratch.codec.requests;
+        let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.session));
-        match scratch.codec.decode(&mut scratch.input) {
-            Ok(Some(batch)) => (scratch.batch, scratch.next) = (batch, 0),
+        match buffers.codec.decode(&mut buffers.input) {
+            Ok(Some(batch)) => (buffers.batch, buffers.next) = (batch, 0),
             Ok(None) => return false,
             Err(error) => {
                 if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
                     let line = error.wire_text();
                     self.server.observed.errors.count(&line);
-                    Reply::new(&mut scratch.output, self.session.protocol).error(&line);
+                    Reply::new(&mut buffers.output, self.session.protocol).error(&line);
                 }
                 debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
                 self.session.closing = true;
@@ -340,8 +340,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Executes requests in one turn until the batch, or the turn, ends.
     #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
-    fn execute_batch(&mut self, scratch: &mut Scratch) -> Deferred {
-        let Scratch { input, output, plan, batch, next, .. } = scratch;
+    fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Deferred {
+        let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
         let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
         turn.plan(batch, *next, self.session.db, plan);
         self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
@@ -393,36 +393,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             },
             Later::Wait(wait) => {
                 let Some(unblocked) = self.block(Block::Wait, wait.until_ms).await? else { return Ok(false) };
-                let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
-                let before = scratch.output.mark();
-                let mut reply = Reply::new(&mut scratch.output, self.session.protocol);
+                let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+                let before = buffers.output.mark();
+                let mut reply = Reply::new(&mut buffers.output, self.session.protocol);
                 match unblocked {
                     Unblocked::WithError => reply.error(&Error::Unblocked.wire_text()),
                     Unblocked::InTime => (wait.reply)(&mut reply),
                 }
-                self.session.replies.end_request(&mut scratch.output, before, None);
+                self.session.replies.end_request(&mut buffers.output, before, None);
                 Ok(true)
             }
         }
     }
 
     /// Finishes a long command slice by slice; others are served in between.
-    async fn finish_slices(&mut self, mut task: Box<dyn Sliced>) {
+    async fn finish_slices(&mut self, mut task: Box<dyn Incremental>) {
         loop {
-            match self.server.store.seat().is_occupied() {
+            match self.server.store.busy_flag().is_occupied() {
                 false => tokio::task::yield_now().await,
                 true => tokio::time::sleep(BUSY_PAUSE).await,
             }
-            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
-            let before = scratch.output.mark();
+            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+            let before = buffers.output.mark();
             let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
             let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
-            if turn.resume(&mut *task, &self.session, &mut scratch.output) {
+            if turn.resume(&mut *task, &self.session, &mut buffers.output) {
                 if self.server.tracking.has_news() {
                     self.server.tracking.broadcast((&self.config, turn.now()));
                 }
-                self.session.replies.end_request(&mut scratch.output, before, None);
-                return self.session.take_pushes(&mut scratch.output);
+                self.session.replies.end_request(&mut buffers.output, before, None);
+                return self.session.take_pushes(&mut buffers.output);
             }
         }
     }
@@ -514,14 +514,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether the client has sent more than may wait to be executed: of one argument, with the queue of its
     /// transaction, or of one request. Asked before anything of it is executed.
     fn is_greedy(&mut self) -> bool {
-        let Some(scratch) = &self.scratch else { return false };
+        let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
-        let len = scratch.input.len();
+        let len = buffers.input.len();
         let queued = self.session.transaction.as_ref().map_or(0, |_| self.session.info.queued_bytes());
         if len + queued <= limit {
             return false;
         }
-        let query = scratch.codec.requests.unparsed_len(&scratch.input) + queued;
+        let query = buffers.codec.requests.unparsed_len(&buffers.input) + queued;
         let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
         if is_greedy {
             warn!(client = self.session.info.id, query, "closing a client that exceeds its query buffer limit");
@@ -537,14 +537,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return false;
         }
         let info = &self.session.info;
-        if let Some(scratch) = &self.scratch {
-            info.set_pending(scratch.pending());
+        if let Some(buffers) = &self.buffers {
+            info.set_pending(buffers.pending());
         }
         info.set_output_buffer(self.waiting());
         if let Some(most) = self.config.client_memory_max() {
             self.server.clients.account(info, most);
         }
-        info.mailbox.is_ending()
+        info.outbox.is_ending()
     }
 
     /// Shows others how much output waits, and since when it has been more than the soft limit allows.
@@ -559,15 +559,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Forgets the replies that wait, for a client that is not to get them.
     fn drop_output(&mut self) {
-        self.scratch.iter_mut().for_each(|scratch| scratch.output = Output::new());
+        self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
     }
 
     /// Writes the replies that are left, and the messages that came before the client was told to go, and closes.
-    async fn say_goodbye(&mut self) -> io::Result<()> {
-        let mailbox = &self.session.info.mailbox;
-        if mailbox.signals() & (MAIL | OVERFLOW | EVICTED) == MAIL {
-            let scratch = self.scratch.get_or_insert_with(|| self.pool.take());
-            mailbox.take_into(&mut scratch.output, usize::MAX);
+    async fn flush_and_close(&mut self) -> io::Result<()> {
+        let outbox = &self.session.info.outbox;
+        if outbox.signals() & (PUSHED | OVERFLOW | EVICTED) == PUSHED {
+            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+            outbox.take_into(&mut buffers.output, usize::MAX);
         }
         poll_fn(|cx| {
             self.poll_write(cx)?;
@@ -598,7 +598,7 @@ impl<S> Drop for Connection<S> {
         self.unwatch();
         self.server.observed.monitors.remove(self.session.info.id);
         self.server.clients.remove(self.session.info.id);
-        self.server.store.pressure().report_outside(IDLE_LEN + self.counted, 0);
+        self.server.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.server.clients.set_held_up(&self.session.info, false);
         self.server.clients.report_backlog(self.reported, 0);
     }

@@ -227,9 +227,9 @@ impl Ports {
 
 /// Returns the first setting that differs and says what TLS is like, apart from the port.
 pub(crate) fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
-    let is_honoured = |setting: &&Setting| setting.effect == Effect::Honoured && setting.name != "tls-port";
+    let is_supported = |setting: &&Setting| setting.effect == Effect::Supported && setting.name != "tls-port";
     Setting::all()
-        .filter(|setting| setting.name.starts_with("tls-") && is_honoured(setting))
+        .filter(|setting| setting.name.starts_with("tls-") && is_supported(setting))
         .find(|setting| setting.get(old) != setting.get(new))
         .map(|setting| setting.name)
 }

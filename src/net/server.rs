@@ -27,7 +27,7 @@ use crate::client::session::Session;
 use crate::config::{Config, LoadError, SetError, load};
 use crate::error::Error;
 use crate::namespace::{AllocatorStats, Namespace};
-use crate::net::buffers::Pool;
+use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
 use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
@@ -38,7 +38,7 @@ use crate::net::tls_disabled::Acceptor;
 use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::Site;
 use crate::runtime::worker;
-use crate::store::{NEVER, Relief};
+use crate::store::{Eviction, NEVER};
 use crate::time::clock::Clock;
 use crate::time::timer::Timer;
 
@@ -163,7 +163,7 @@ impl Builder {
         namespace.acl = acl;
         namespace.observed.sampler.note_startup(namespace.allocator.map_or(0, |stats| stats().allocated));
         if let Some(stats) = self.allocator {
-            namespace.store.pressure().report_outside(0, stats().allocated);
+            namespace.store.memory_account().report_outside(0, stats().allocated);
         }
         let namespace = Arc::new(namespace);
         namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
@@ -194,7 +194,7 @@ impl Builder {
             let sweep = shared.supervised("sweep", move || sweeper.clone().sweep());
             // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys expire.
             shared.tasks.spawn_on(sweep, &shared.workers[0].runtime);
-            shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().keep_house()));
+            shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().housekeeping()));
         }
         drop(_inside);
         Ok(Server { shared, addr, _runtime: runtime })
@@ -314,7 +314,7 @@ impl Drop for Server {
 struct Worker {
     runtime: Handle,
     executor: Executor,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
 }
 
 impl Worker {
@@ -509,8 +509,8 @@ impl Shared {
             self.namespace.panics.pass(Site::Sweep);
             let now = clock.now();
             let due_ms = self.namespace.sweep(now);
-            let is_short =
-                store.pressure().is_over() && self.namespace.relieve(&mut store.hold(1), now) == Relief::Unfinished;
+            let is_short = store.memory_account().is_over()
+                && self.namespace.evict_to_fit(&mut store.hold(1), now) == Eviction::Unfinished;
             if (is_short || due_ms <= now.mono_ms()) && !self.namespace.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;
@@ -528,7 +528,7 @@ impl Shared {
     }
 
     /// Looks after the clients: `hz` times a second at what they take together, and every second at each.
-    async fn keep_house(self: Arc<Self>) {
+    async fn housekeeping(self: Arc<Self>) {
         let mut rounds = 0;
         loop {
             let hz = self.namespace.settings.current().hz.max(1);
@@ -576,7 +576,7 @@ impl Shared {
             let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
             if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
                 info!(client = client.id, "closing a client whose time is over");
-                client.mailbox.signal(END);
+                client.outbox.signal(END);
             }
         }
     }

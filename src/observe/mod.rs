@@ -1,20 +1,20 @@
 //! What can be seen of a running server: counters, durations, what was slow, and who watches.
 //!
-//! Nothing here decides anything; `command::aftermath` brings it up to date after a call, and the commands that show it
-//! only read. What every call pays for is in [`meter`]; all else happens seldom or when somebody asks.
+//! Nothing here decides anything; `command::post_call` brings it up to date after a call, and the commands that show it
+//! only read. What every call pays for is in [`command_stats`]; all else happens seldom or when somebody asks.
 
+pub(crate) mod command_stats;
 pub(crate) mod errors;
 pub(crate) mod histogram;
 pub(crate) mod latency;
-pub(crate) mod meter;
 pub(crate) mod monitor;
 pub(crate) mod sampler;
 pub(crate) mod slow_log;
 pub(crate) mod unknown;
 
+pub(crate) use command_stats::{AllStats, CallTimer};
 pub(crate) use errors::ErrorCounts;
 pub(crate) use latency::LatencyEvents;
-pub(crate) use meter::{Gauge, Meters};
 pub(crate) use monitor::Monitors;
 pub(crate) use sampler::Sampler;
 pub(crate) use slow_log::SlowLog;
@@ -23,12 +23,12 @@ pub(crate) use unknown::UnknownCommands;
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::store::Pressure;
+use crate::store::MemoryAccount;
 
 /// Holds what can be seen of one instance.
 pub struct Observed {
     /// What commands cost.
-    pub meters: Meters,
+    pub meters: AllStats,
     /// Which errors were replied.
     pub errors: ErrorCounts,
     /// Which calls took long.
@@ -46,11 +46,11 @@ pub struct Observed {
 impl Observed {
     /// Creates the statistics of an instance whose commands are executed by `threads` threads; the slow log counts as used
     /// memory.
-    pub fn new(threads: usize, pressure: &Arc<Pressure>) -> Self {
+    pub fn new(threads: usize, memory_account: &Arc<MemoryAccount>) -> Self {
         Observed {
-            meters: Meters::new(threads),
+            meters: AllStats::new(threads),
             errors: ErrorCounts::default(),
-            slow_log: SlowLog::new(pressure),
+            slow_log: SlowLog::new(memory_account),
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::client::outbox::Letter;
+use crate::client::outbox::PushFrame;
 use crate::client::registry::ClientInfo;
 use crate::config::Config;
 use crate::config::quote;
@@ -55,9 +55,9 @@ impl Monitors {
     /// Shows everybody a line but one client, who has seen it. The lock keeps the lines in one order for all.
     pub fn show(&self, line: &[u8], but: u64, config: &Config, now: Now) {
         let write = |reply: &mut crate::resp::Reply<'_>| reply.raw(line);
-        let mut letter = Letter::new(&write);
+        let mut letter = PushFrame::new(&write);
         for client in self.clients.lock().iter().filter(|client| client.id != but) {
-            client.post(&mut letter, config, now);
+            client.push(&mut letter, config, now);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::{Pressure, Share};
+use crate::store::{MemoryAccount, Share};
 
 /// How many words of a call are kept; the last one then tells how many more there were.
 const WORDS_MAX: usize = 32;
@@ -70,8 +70,8 @@ impl Entry {
 
 impl SlowLog {
     /// Creates an empty log, which counts as used memory.
-    pub fn new(pressure: &Arc<Pressure>) -> Self {
-        let inner = Inner { share: Share::new(pressure.clone()), ..Inner::default() };
+    pub fn new(memory_account: &Arc<MemoryAccount>) -> Self {
+        let inner = Inner { share: Share::new(memory_account.clone()), ..Inner::default() };
         SlowLog { inner: Mutex::new(inner) }
     }
 

@@ -1,10 +1,10 @@
 //! Who listens to which channel, and how a message reaches them.
 //!
-//! A message goes to the mailbox of everybody who listens, in the order in which they subscribed; their own tasks write
+//! A message goes to the outbox of everybody who listens, in the order in which they subscribed; their own tasks write
 //! it. Messages of a channel reach all its subscribers in the same order, whatever thread they come from, because
-//! whoever publishes holds the channel's audience. It is written out once for each protocol, not for each subscriber.
+//! whoever publishes holds the channel's subscriber_count. It is written out once for each protocol, not for each subscriber.
 //!
-//! Lock order: a map of the hub, then an audience, then mailboxes. Nothing here looks at keys, so a message may be
+//! Lock order: a map of the hub, then an subscriber_count, then mailboxes. Nothing here looks at keys, so a message may be
 //! published while shards are locked.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::outbox::Letter;
-use crate::client::registry::{ClientInfo, Topic};
+use crate::client::outbox::PushFrame;
+use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::config::Config;
 use crate::glob;
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len, tree_map_len};
 use crate::resp::Reply;
-use crate::store::Pressure;
+use crate::store::MemoryAccount;
 use crate::time::clock::Now;
 
 /// Whoever has subscribed to one channel or pattern, by the number of the subscription, which grows with time.
@@ -30,11 +30,11 @@ type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
 
 /// Connects those who publish with those who listen.
 pub struct Hub {
-    /// The channels, patterns and shard channels that have an audience, by [`Topic`].
+    /// The channels, patterns and shard channels that have an subscriber_count, by [`ChannelKind`].
     topics: [Topics; 3],
     last_subscription: AtomicU64,
     /// Where what subscriptions take is counted as used memory.
-    pressure: Arc<Pressure>,
+    memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
@@ -78,32 +78,32 @@ impl Message<'_> {
 
 impl Hub {
     /// Creates one that nobody listens to.
-    pub fn new(pressure: &Arc<Pressure>) -> Self {
-        Hub { topics: Default::default(), last_subscription: AtomicU64::new(0), pressure: pressure.clone() }
+    pub fn new(memory_account: &Arc<MemoryAccount>) -> Self {
+        Hub { topics: Default::default(), last_subscription: AtomicU64::new(0), memory_account: memory_account.clone() }
     }
 
     /// Returns whether anybody listens to channels, by name or by pattern: a quick look, to spare making a message.
     pub fn has_listeners(&self) -> bool {
-        self.count(Topic::Channel) > 0 || self.count(Topic::Pattern) > 0
+        self.count(ChannelKind::Channel) > 0 || self.count(ChannelKind::Pattern) > 0
     }
 
     /// Returns whether anybody listens to anything.
     pub fn has_subscribers(&self) -> bool {
-        self.has_listeners() || self.count(Topic::ShardChannel) > 0
+        self.has_listeners() || self.count(ChannelKind::ShardChannel) > 0
     }
 
-    /// Returns how many channels or patterns have an audience.
-    pub fn count(&self, topic: Topic) -> usize {
+    /// Returns how many channels or patterns have an subscriber_count.
+    pub fn count(&self, topic: ChannelKind) -> usize {
         self.topics[topic as usize].count.load(Relaxed)
     }
 
     /// Returns how many clients listen to a channel, not counting those who do by a pattern.
-    pub fn audience(&self, topic: Topic, name: &[u8]) -> usize {
-        self.topics[topic as usize].by_name.read().get(name).map_or(0, |audience| audience.lock().len())
+    pub fn subscriber_count(&self, topic: ChannelKind, name: &[u8]) -> usize {
+        self.topics[topic as usize].by_name.read().get(name).map_or(0, |subscriber_count| subscriber_count.lock().len())
     }
 
-    /// Returns the names that have an audience and match a pattern, or all.
-    pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Bytes> {
+    /// Returns the names that have an subscriber_count and match a pattern, or all.
+    pub fn names(&self, topic: ChannelKind, pattern: Option<&[u8]>) -> Vec<Bytes> {
         let by_name = self.topics[topic as usize].by_name.read();
         let matches = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
         by_name.keys().filter(matches).cloned().collect()
@@ -111,38 +111,38 @@ impl Hub {
 
     /// Sends a message to those who listen to its channel, by name or by pattern; returns how many they are.
     pub fn publish(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
-        let heard = self.deliver(Topic::Channel, "message", message, config, now);
-        let patterns = &self.topics[Topic::Pattern as usize];
+        let heard = self.deliver(ChannelKind::Channel, "message", message, config, now);
+        let patterns = &self.topics[ChannelKind::Pattern as usize];
         if patterns.count.load(Relaxed) == 0 {
             return heard;
         }
         let by_name = patterns.by_name.read();
         let matching = by_name.iter().filter(|(pattern, _)| glob::matches(pattern, message.channel, false));
-        let heard_by_pattern = matching.map(|(pattern, audience)| {
+        let heard_by_pattern = matching.map(|(pattern, subscriber_count)| {
             let write = |reply: &mut Reply<'_>| message.write_matched(pattern, reply);
-            send(audience, &mut Letter::new(&write), config, now)
+            send(subscriber_count, &mut PushFrame::new(&write), config, now)
         });
         heard + heard_by_pattern.sum::<usize>()
     }
 
     /// Sends a message to those who listen to its channel among the shard channels; returns how many they are.
     pub fn publish_to_shard(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
-        self.deliver(Topic::ShardChannel, "smessage", message, config, now)
+        self.deliver(ChannelKind::ShardChannel, "smessage", message, config, now)
     }
 
-    fn deliver(&self, topic: Topic, kind: &str, message: Message<'_>, config: &Config, now: Now) -> usize {
+    fn deliver(&self, topic: ChannelKind, kind: &str, message: Message<'_>, config: &Config, now: Now) -> usize {
         let topics = &self.topics[topic as usize];
         if topics.count.load(Relaxed) == 0 {
             return 0;
         }
         let by_name = topics.by_name.read();
-        let Some(audience) = by_name.get(message.channel) else { return 0 };
+        let Some(subscriber_count) = by_name.get(message.channel) else { return 0 };
         let write = |reply: &mut Reply<'_>| message.write(kind, reply);
-        send(audience, &mut Letter::new(&write), config, now)
+        send(subscriber_count, &mut PushFrame::new(&write), config, now)
     }
 
-    /// Adds a client to an audience; nothing happens where it is in it already.
-    pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: Topic, name: &[u8]) {
+    /// Adds a client to an subscriber_count; nothing happens where it is in it already.
+    pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
         let own = &mut own.0.get_or_insert_default()[topic as usize];
         if own.contains_key(name) {
             return;
@@ -160,12 +160,12 @@ impl Hub {
         topics.count.store(by_name.len(), Relaxed);
         own.insert(shared, number);
         client.add_names_len(name.len() as isize);
-        self.pressure.report_outside(before, held_for(&by_name, own, name));
+        self.memory_account.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(topic, own.len());
     }
 
-    /// Takes a client out of an audience; no message of it comes to the client's mailbox after this.
-    pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: Topic, name: &[u8]) {
+    /// Takes a client out of an subscriber_count; no message of it comes to the client's outbox after this.
+    pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
         let Some(own) = &mut own.0 else { return };
         let own = &mut own[topic as usize];
         let topics = &self.topics[topic as usize];
@@ -175,9 +175,9 @@ impl Hub {
         if own.is_empty() {
             *own = Names::default();
         }
-        if let Some(audience) = by_name.get_mut(name) {
-            audience.get_mut().remove(&number);
-            if audience.get_mut().is_empty() {
+        if let Some(subscriber_count) = by_name.get_mut(name) {
+            subscriber_count.get_mut().remove(&number);
+            if subscriber_count.get_mut().is_empty() {
                 by_name.remove(name);
             }
             if by_name.is_empty() {
@@ -186,17 +186,17 @@ impl Hub {
         }
         topics.count.store(by_name.len(), Relaxed);
         client.add_names_len(-(name.len() as isize));
-        self.pressure.report_outside(before, held_for(&by_name, own, name));
+        self.memory_account.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(topic, own.len());
     }
 
     /// Returns the clients that are meant by one of their subscriptions; some more than once.
-    pub fn listeners(&self, is_meant: impl Fn(Topic, &[u8], &ClientInfo) -> bool) -> Vec<Arc<ClientInfo>> {
+    pub fn listeners(&self, is_meant: impl Fn(ChannelKind, &[u8], &ClientInfo) -> bool) -> Vec<Arc<ClientInfo>> {
         let mut found = Vec::new();
-        for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+        for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
             let by_name = self.topics[topic as usize].by_name.read();
-            for (name, audience) in by_name.iter() {
-                found.extend(audience.lock().values().filter(|client| is_meant(topic, name, client)).cloned());
+            for (name, subscriber_count) in by_name.iter() {
+                found.extend(subscriber_count.lock().values().filter(|client| is_meant(topic, name, client)).cloned());
             }
         }
         found
@@ -204,7 +204,7 @@ impl Hub {
 
     /// Takes a client out of all audiences.
     pub fn leave(&self, client: &ClientInfo, own: &mut Subscriptions) {
-        for topic in [Topic::Channel, Topic::Pattern, Topic::ShardChannel] {
+        for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
             for name in own.names(topic) {
                 self.unsubscribe(client, own, topic, &name);
             }
@@ -215,8 +215,8 @@ impl Hub {
 
 /// Returns the bytes of a channel's name with its subscribers, and of the two tables of names: the hub's and the client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
-    let entry = |audience: &Audience| {
-        let listeners = tree_map_len::<u64, Arc<ClientInfo>>(audience.lock().len());
+    let entry = |subscriber_count: &Audience| {
+        let listeners = tree_map_len::<u64, Arc<ClientInfo>>(subscriber_count.lock().len());
         allocation_len(name.len()) + SHARED_BYTES_LEN + listeners
     };
     by_name.get(name).map_or(0, entry)
@@ -224,15 +224,15 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
         + hash_map_len::<Bytes, u64>(own.capacity())
 }
 
-/// Leaves a message with everybody in an audience; returns how many they are.
-fn send(audience: &Audience, letter: &mut Letter<'_>, config: &Config, now: Now) -> usize {
-    let audience = audience.lock();
-    audience.values().filter(|client| client.post(letter, config, now)).count()
+/// Leaves a message with everybody in an subscriber_count; returns how many they are.
+fn send(subscriber_count: &Audience, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
+    let subscriber_count = subscriber_count.lock();
+    subscriber_count.values().filter(|client| client.push(letter, config, now)).count()
 }
 
 impl Subscriptions {
     /// Returns the names that the client has subscribed to, the oldest first.
-    pub fn names(&self, topic: Topic) -> Vec<Bytes> {
+    pub fn names(&self, topic: ChannelKind) -> Vec<Bytes> {
         let Some(own) = &self.0 else { return Vec::new() };
         let mut names: Vec<(u64, &Bytes)> = own[topic as usize].iter().map(|(name, number)| (*number, name)).collect();
         names.sort_unstable();

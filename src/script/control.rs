@@ -1,7 +1,7 @@
 //! Watches over the running script: says that it is busy, lets others be served meanwhile, and kills it.
 //!
 //! The interpreter asks `Control::interrupt` every so many instructions. When a script has run for longer than
-//! `busy-reply-threshold`, everybody who waits for the store is told (`store::Seat`) and answers BUSY from then on. The
+//! `busy-reply-threshold`, everybody who waits for the store is told (`store::BusyFlag`) and answers BUSY from then on. The
 //! script goes on where it is: an interpreter in the middle of something cannot move to another thread. But the thread's
 //! other work can, and does: tokio's runtimes with threads of their own hand a worker's connections to another thread
 //! when its own is kept (`block_in_place`). So the cost of all this for a short script is a few plain stores.
@@ -22,7 +22,7 @@ use crate::config::Dialect;
 use crate::error::Error;
 use crate::runtime::executor::hand_over;
 use crate::script::{HOST, raise};
-use crate::store::Seat;
+use crate::store::BusyFlag;
 use crate::time::clock::Clock;
 
 /// After how many instructions the interpreter asks whether to go on.
@@ -53,7 +53,7 @@ pub struct Control {
     clock: Clock,
     /// For what must end also while a test's clock stands still.
     real_clock: Clock,
-    seat: Arc<Seat>,
+    busy_flag: Arc<BusyFlag>,
     state: AtomicU8,
     started_ms: AtomicU64,
     threshold_ms: AtomicU64,
@@ -81,11 +81,11 @@ pub struct Running {
 }
 
 impl Control {
-    pub(super) fn new(clock: Clock, seat: Arc<Seat>) -> Self {
+    pub(super) fn new(clock: Clock, busy_flag: Arc<BusyFlag>) -> Self {
         Control {
             clock,
             real_clock: Clock::system(),
-            seat,
+            busy_flag,
             state: AtomicU8::new(0),
             started_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
@@ -276,7 +276,7 @@ impl Control {
         );
         *self.busy.lock() = Some(running);
         self.state.fetch_or(BUSY, Relaxed);
-        self.seat.stay();
+        self.busy_flag.stay();
         hand_over();
     }
 }

@@ -38,7 +38,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::namespace::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
-use crate::store::{Pressure, Seat};
+use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
 pub(crate) use cache::{Cache, Origin, Script};
@@ -97,7 +97,7 @@ pub struct Scripts {
     /// The figures as of the last change, for a script that asks and for those who ask while one runs.
     figures: Figures,
     /// Told how much memory the interpreters and their scripts take.
-    pressure: Arc<Pressure>,
+    memory_account: Arc<MemoryAccount>,
 }
 
 /// The interpreters, made when they are first used, and what they keep.
@@ -112,7 +112,7 @@ pub struct Engines {
     /// Functions by name.
     pub libraries: Libraries,
     /// Working memory that one script leaves to the next.
-    pub scratch: Scratch,
+    pub scratch: ConnBuffers,
 }
 
 /// Lends the interpreters. When they are given back, what they take is counted.
@@ -123,7 +123,7 @@ pub struct Lent<'s> {
 
 /// Holds buffers for the commands of a script.
 #[derive(Default)]
-pub struct Scratch {
+pub struct ConnBuffers {
     /// The words of a call.
     pub words: RequestBuffer,
     /// Its reply.
@@ -142,10 +142,10 @@ struct Figures {
 }
 
 impl Scripts {
-    /// Creates the scripts of an instance; the seat is that of its store's gate, and the pressure its store's.
-    pub fn new(clock: Clock, seat: Arc<Seat>, pressure: Arc<Pressure>) -> Self {
-        let control = Arc::new(Control::new(clock, seat));
-        Scripts { control, engines: Mutex::default(), figures: Figures::default(), pressure }
+    /// Creates the scripts of an instance; the busy_flag is that of its store's gate, and the memory_account its store's.
+    pub fn new(clock: Clock, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
+        let control = Arc::new(Control::new(clock, busy_flag));
+        Scripts { control, engines: Mutex::default(), figures: Figures::default(), memory_account }
     }
 
     /// Lends the interpreters. A script keeps them while it runs.
@@ -154,11 +154,11 @@ impl Scripts {
     }
 
     /// Lends the interpreters to look something up, unless a script keeps them for longer than others are to wait: the
-    /// seat of the store's gate tells.
-    pub fn engines_soon(&self, seat: &Seat) -> Option<MutexGuard<'_, Engines>> {
+    /// busy_flag of the store's gate tells.
+    pub fn engines_soon(&self, busy_flag: &BusyFlag) -> Option<MutexGuard<'_, Engines>> {
         loop {
             match self.engines.try_lock_for(SOON) {
-                None if seat.is_occupied() => return None,
+                None if busy_flag.is_occupied() => return None,
                 None => {}
                 lent => return lent,
             }
@@ -166,7 +166,7 @@ impl Scripts {
     }
 
     /// Counts what the interpreters keep; all of it is used memory.
-    fn take_stock(&self, engines: &Engines) {
+    fn refresh_stats(&self, engines: &Engines) {
         let memory = |vm: &Option<Vm>| vm.as_ref().map_or(0, Vm::memory);
         let now = [
             (&self.figures.eval_bytes, memory(&engines.eval)),
@@ -181,7 +181,7 @@ impl Scripts {
             figure.store(now, Relaxed);
         }
         if bytes != before {
-            self.pressure.report_outside(before, bytes);
+            self.memory_account.report_outside(before, bytes);
         }
         self.figures.scripts.store(engines.cache.len(), Relaxed);
         self.figures.functions.store(engines.libraries.function_count(), Relaxed);
@@ -219,7 +219,7 @@ impl DerefMut for Lent<'_> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.scripts.take_stock(&self.engines);
+        self.scripts.refresh_stats(&self.engines);
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod known;
 pub(crate) mod registry;
 pub(crate) mod renames;
 
-pub use registry::{Registered, table};
+pub use registry::{CommandSpec, table};
 
 /// A set of the flags below.
 pub(crate) type Flags = u32;
@@ -50,7 +50,7 @@ pub(crate) const PUBSUB: Flags = 1 << 14;
 /// show it.
 pub(crate) const MAY_REPLICATE: Flags = 1 << 18;
 /// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
-pub(crate) const WHILE_LISTENING: Flags = 1 << 19;
+pub(crate) const ALLOW_SUBSCRIBED: Flags = 1 << 19;
 /// Takes as many keys as an argument says, maybe none.
 pub(crate) const NO_MANDATORY_KEYS: Flags = 1 << 15;
 /// Has its keys at places that depend on its arguments.
@@ -60,7 +60,7 @@ pub(crate) const NO_ASYNC_LOADING: Flags = 1 << 17;
 /// Internal: needs the whole store, see `store`. COMMAND does not show it.
 pub(crate) const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
-pub(crate) const AT_ONCE: Flags = 1 << 21;
+pub(crate) const NO_QUEUE: Flags = 1 << 21;
 
 /// The names under which `COMMAND` lists the flags, in Redis' order.
 pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[

@@ -17,7 +17,7 @@ use crate::spec::{
 use crate::store::Store;
 
 /// Joins a declaration with all that is derived from it.
-pub struct Registered {
+pub struct CommandSpec {
     /// The row it comes from.
     pub command: &'static Command,
     /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
@@ -39,7 +39,7 @@ pub struct Registered {
     /// The position of the key of a command that has one and no more, which most are.
     only_key: Option<usize>,
     /// Commands inside this one, in the order of their declaration.
-    pub subcommands: Vec<Registered>,
+    pub subcommands: Vec<CommandSpec>,
 }
 
 /// Says where some of a command's keys are, and what it does with them.
@@ -113,7 +113,7 @@ pub struct ChannelSpec {
 /// The hashes of a call's keys, in the order of the grammar.
 pub(crate) type Hashes = SmallVec<[u64; 4]>;
 
-impl Registered {
+impl CommandSpec {
     fn new(command: &'static Command, container: Option<&'static str>) -> Self {
         let (name, name_words) = match container {
             Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
@@ -124,7 +124,7 @@ impl Registered {
             [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
             _ => None,
         };
-        Registered {
+        CommandSpec {
             name,
             handler: command.handler.unwrap_or(no_subcommand),
             arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
@@ -201,19 +201,19 @@ impl Registered {
     }
 
     /// Returns the command and after it its subcommands.
-    pub fn with_subcommands(&self) -> impl Iterator<Item = &Registered> {
+    pub fn with_subcommands(&self) -> impl Iterator<Item = &CommandSpec> {
         std::iter::once(self).chain(&self.subcommands)
     }
 
     /// Finds a subcommand by its word, whatever its case.
-    pub fn subcommand(&self, word: &[u8]) -> Option<&Registered> {
+    pub fn subcommand(&self, word: &[u8]) -> Option<&CommandSpec> {
         self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
     }
 }
 
 /// Registers what a container holds, and its HELP where it declares none.
-fn subcommands(container: &'static Command) -> Vec<Registered> {
-    let register = |subcommand| Registered::new(subcommand, Some(container.name));
+fn subcommands(container: &'static Command) -> Vec<CommandSpec> {
+    let register = |subcommand| CommandSpec::new(subcommand, Some(container.name));
     let declared = container.subcommands.iter().map(register);
     // The table lives as long as the process, and so do the rows that are made for it.
     let needs_help = container.subcommands.iter().all(|subcommand| subcommand.name != "HELP");
@@ -282,13 +282,13 @@ pub const CATEGORIES: &[&str] = &[
 
 /// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
 pub struct Table {
-    commands: Vec<Registered>,
+    commands: Vec<CommandSpec>,
     /// The fingerprint and the number of the command at each place.
     places: Box<[Option<(u64, u16)>]>,
 }
 
 impl Table {
-    fn new(commands: Vec<Registered>) -> Self {
+    fn new(commands: Vec<CommandSpec>) -> Self {
         let mut places = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
         for (number, command) in commands.iter().enumerate() {
             let fingerprint = fingerprint(command.name.as_bytes());
@@ -303,7 +303,7 @@ impl Table {
 
     /// Finds a command by its name in any case.
     #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<&Registered> {
+    pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
         let wanted = fingerprint(name);
         let mut at = place(wanted, self.places.len());
         loop {
@@ -320,13 +320,13 @@ impl Table {
     }
 
     /// Returns all commands, by name.
-    pub fn all(&self) -> &[Registered] {
+    pub fn all(&self) -> &[CommandSpec] {
         &self.commands
     }
 
     /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
-    pub fn every(&self) -> impl Iterator<Item = &Registered> {
-        self.commands.iter().flat_map(Registered::with_subcommands)
+    pub fn every(&self) -> impl Iterator<Item = &CommandSpec> {
+        self.commands.iter().flat_map(CommandSpec::with_subcommands)
     }
 }
 
@@ -334,7 +334,7 @@ impl Table {
 pub fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| {
         let mut commands: Vec<_> =
-            FAMILIES.iter().copied().flatten().map(|command| Registered::new(command, None)).collect();
+            FAMILIES.iter().copied().flatten().map(|command| CommandSpec::new(command, None)).collect();
         commands.sort_by(|a, b| a.name.cmp(&b.name));
         let mut numbers = 0..;
         for command in &mut commands {

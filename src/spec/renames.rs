@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::spec::known;
-use crate::spec::registry::{Registered, table};
+use crate::spec::registry::{CommandSpec, table};
 
 /// Holds the names that differ from the declared ones.
 #[derive(Clone, Default)]
 pub struct Renames {
     /// Names in lower case: new ones with their command, and old ones that mean nothing any more.
-    names: BTreeMap<Vec<u8>, Option<&'static Registered>>,
+    names: BTreeMap<Vec<u8>, Option<&'static CommandSpec>>,
 }
 
 impl Renames {
@@ -46,7 +46,7 @@ impl Renames {
     }
 
     /// Finds a command by the name it goes by, in any case.
-    pub fn find(&self, name: &[u8]) -> Option<&'static Registered> {
+    pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
         match self.names.get(&name.to_ascii_lowercase()) {
             Some(command) => *command,
             None => table().find(name),
@@ -54,7 +54,7 @@ impl Renames {
     }
 
     /// Finds a command by the name it goes by, or one of its subcommands by `container|name`.
-    pub fn find_full(&self, name: &[u8]) -> Option<&'static Registered> {
+    pub fn find_full(&self, name: &[u8]) -> Option<&'static CommandSpec> {
         match name.iter().position(|byte| *byte == b'|') {
             None => self.find(name),
             Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
@@ -62,12 +62,12 @@ impl Renames {
     }
 
     /// Returns all commands that have a name, in the order of their declared names.
-    pub fn all(&self) -> impl Iterator<Item = &'static Registered> {
+    pub fn all(&self) -> impl Iterator<Item = &'static CommandSpec> {
         table().all().iter().filter(|command| self.has_name(command))
     }
 
-    fn has_name(&self, command: &Registered) -> bool {
-        let is_it = |other: &Option<&Registered>| other.is_some_and(|other| other.name == command.name);
+    fn has_name(&self, command: &CommandSpec) -> bool {
+        let is_it = |other: &Option<&CommandSpec>| other.is_some_and(|other| other.name == command.name);
         !self.names.contains_key(command.name.as_bytes()) || self.names.values().any(is_it)
     }
 }

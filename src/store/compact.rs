@@ -5,7 +5,7 @@
 //! thread has freed last, and a single entry would only change places with the one before.
 
 use crate::store::entry::Entry;
-use crate::store::{Hold, SHARDS, Store};
+use crate::store::{GateGuard, SHARDS, Store};
 
 /// How many entries move at a time, or how many bytes of them: a quarter of a millisecond's work.
 const ENTRIES_MAX: usize = 512;
@@ -37,7 +37,7 @@ impl Moved {
 
 impl Store {
     /// Moves some entries, going round the store. Returns how many bytes were copied.
-    pub fn compact(&self, hold: &mut Hold<'_>) -> usize {
+    pub fn compact(&self, hold: &mut GateGuard<'_>) -> usize {
         let mut cursor = self.compacting.lock();
         let (databases, mut moved) = (hold.databases(), Moved::default());
         for _ in 0..databases * SHARDS {

@@ -28,7 +28,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::heap::allocation_len;
-use crate::store::value::{Form, LongText, SHARED_MIN, Text, Type, Value};
+use crate::store::value::{LongText, SHARED_MIN, Str, StringHint, Type, Value};
 use crate::time::clock::Deadline;
 
 const HEADER: usize = 8;
@@ -40,9 +40,9 @@ const SLACK_MAX: usize = u8::MAX as usize;
 
 /// The value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
-/// The string's form is [`Form::Text`].
+/// The string's form is [`StringHint::NotInt`].
 const TEXT: u8 = 1 << 1;
-/// The string's form is [`Form::Edited`].
+/// The string's form is [`StringHint::Raw`].
 const EDITED: u8 = 1 << 2;
 /// A deadline lies between header and key. The bit is worth as much as the deadline is long.
 const TIMED: u8 = 1 << 3;
@@ -156,10 +156,10 @@ impl Entry {
     }
 
     /// Returns the string, or `None` when the value is of another type.
-    pub fn as_text(&self) -> Option<Text<'_>> {
+    pub fn as_text(&self) -> Option<Str<'_>> {
         match self.value() {
-            None => Some(Text::Short(self.area(self.value_at(), self.header().value_len as usize))),
-            Some(Value::Text(text)) => Some(Text::Long(text.bytes())),
+            None => Some(Str::Inline(self.area(self.value_at(), self.header().value_len as usize))),
+            Some(Value::Text(text)) => Some(Str::Shared(text.bytes())),
         }
     }
 
@@ -230,7 +230,7 @@ impl Entry {
         } else {
             self.write_range_long(offset, patch, new_len);
         }
-        self.set_form(Form::Edited);
+        self.set_form(StringHint::Raw);
     }
 
     fn write_range_short(&mut self, offset: usize, patch: &[u8], old_len: usize, new_len: usize) {
@@ -269,22 +269,22 @@ impl Entry {
     }
 
     /// Returns how the string came to be.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> StringHint {
         match self.header().kind {
-            kind if kind & EDITED != 0 => Form::Edited,
-            kind if kind & TEXT != 0 => Form::Text,
-            _ => Form::Whole,
+            kind if kind & EDITED != 0 => StringHint::Raw,
+            kind if kind & TEXT != 0 => StringHint::NotInt,
+            _ => StringHint::Plain,
         }
     }
 
     /// Notes how the string came to be.
-    pub fn set_form(&mut self, form: Form) {
+    pub fn set_form(&mut self, form: StringHint) {
         let header = self.header_mut();
         header.kind &= !(TEXT | EDITED);
         header.kind |= match form {
-            Form::Whole => 0,
-            Form::Text => TEXT,
-            Form::Edited => EDITED,
+            StringHint::Plain => 0,
+            StringHint::NotInt => TEXT,
+            StringHint::Raw => EDITED,
         };
     }
 
@@ -501,22 +501,22 @@ mod tests {
     #[test]
     fn the_form_of_a_string_lasts_until_it_is_stored_anew() {
         let mut entry = Entry::text(b"a", b"12", None);
-        assert_eq!(entry.form(), Form::Whole);
-        entry.set_form(Form::Text);
+        assert_eq!(entry.form(), StringHint::Plain);
+        entry.set_form(StringHint::NotInt);
         entry.set_deadline(Some(Deadline::at_wall_ms(1)));
-        assert_eq!(entry.form(), Form::Text);
+        assert_eq!(entry.form(), StringHint::NotInt);
         for len in [1, 300, SHARED_MIN] {
             entry.write_range(len, b"x");
-            assert_eq!((entry.form(), entry.deadline()), (Form::Edited, Some(Deadline::at_wall_ms(1))));
-            assert_eq!(entry.copy(b"b").form(), Form::Edited);
+            assert_eq!((entry.form(), entry.deadline()), (StringHint::Raw, Some(Deadline::at_wall_ms(1))));
+            assert_eq!(entry.copy(b"b").form(), StringHint::Raw);
         }
         entry = entry.with_key(b"another");
-        assert_eq!(entry.form(), Form::Edited);
+        assert_eq!(entry.form(), StringHint::Raw);
         entry.set_text(b"3", None);
-        assert_eq!(entry.form(), Form::Whole);
+        assert_eq!(entry.form(), StringHint::Plain);
         entry.write_range(1, b"4");
         entry.set_text(b"56", None);
-        assert_eq!((entry.form(), text(&entry)), (Form::Whole, &b"56"[..]));
+        assert_eq!((entry.form(), text(&entry)), (StringHint::Plain, &b"56"[..]));
     }
 
     #[test]

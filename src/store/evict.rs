@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use crate::store::pressure::Pressure;
+use crate::store::memory_account::MemoryAccount;
 use crate::store::shard::Key;
 use crate::store::table::Hasher;
 use crate::store::usage::{Dice, UsageRule};
-use crate::store::{Hold, NEVER, SHARDS, Store};
+use crate::store::{GateGuard, NEVER, SHARDS, Store};
 use crate::time::clock::Now;
 
 /// How many candidates are kept.
@@ -94,7 +94,7 @@ impl Policy {
 
 /// Says what came of the attempt to free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relief {
+pub enum Eviction {
     /// No more is used than may be.
     Enough,
     /// There is more to do.
@@ -127,23 +127,23 @@ impl Store {
         let mut evictor = self.evictor.lock();
         evictor.pool.clear();
         (evictor.policy, evictor.samples) = (policy, samples);
-        self.pressure.set_rule(rule);
+        self.memory_account.set_rule(rule);
     }
 
     /// Removes keys, but no more than `most`, until no more memory is used than may be.
-    pub fn relieve(&self, hold: &mut Hold<'_>, now: Now, most: usize) -> Relief {
+    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, now: Now, most: usize) -> Eviction {
         // Keys have to make up for what is too much now, and not for what the messages about their going take.
-        let Some(goal) = self.pressure.relief_goal() else { return Relief::Enough };
+        let Some(goal) = self.memory_account.relief_goal() else { return Eviction::Enough };
         let mut evictor = self.evictor.lock();
         for _ in 0..most {
-            if self.pressure.held() <= goal {
-                return Relief::Enough;
+            if self.memory_account.held() <= goal {
+                return Eviction::Enough;
             }
-            if !evictor.evict_one(hold, &self.pressure, now) {
-                return Relief::None;
+            if !evictor.evict_one(hold, &self.memory_account, now) {
+                return Eviction::None;
             }
         }
-        if self.pressure.held() > goal { Relief::Unfinished } else { Relief::Enough }
+        if self.memory_account.held() > goal { Eviction::Unfinished } else { Eviction::Enough }
     }
 }
 
@@ -155,16 +155,16 @@ impl Evictor {
     }
 
     /// Removes one key; returns whether there was one to remove.
-    fn evict_one(&mut self, hold: &mut Hold<'_>, pressure: &Arc<Pressure>, now: Now) -> bool {
+    fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, now: Now) -> bool {
         match self.policy {
             Policy::Noeviction => false,
             Policy::VolatileTtl => self.evict_first_to_end(hold, now),
             Policy::VolatileRandom | Policy::AllkeysRandom => self.evict_any(hold),
-            _ => self.evict_least_used(hold, pressure.rule(), now),
+            _ => self.evict_least_used(hold, memory_account.rule(), now),
         }
     }
 
-    fn evict_least_used(&mut self, hold: &mut Hold<'_>, rule: UsageRule, now: Now) -> bool {
+    fn evict_least_used(&mut self, hold: &mut GateGuard<'_>, rule: UsageRule, now: Now) -> bool {
         for _ in 0..ATTEMPTS_MAX {
             let mut looked_at = 0;
             for db in 0..hold.databases() {
@@ -188,14 +188,14 @@ impl Evictor {
     }
 
     /// Looks at a few keys of a database and keeps the good candidates; returns how many it looked at.
-    fn look_around(&mut self, hold: &mut Hold<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
+    fn look_around(&mut self, hold: &mut GateGuard<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
         let Evictor { samples, pool, dice, hasher, policy } = self;
         let (first, mut found) = (dice.below(SHARDS), 0);
         for index in (first..SHARDS).chain(0..first) {
             let rest = *samples - found.min(*samples);
             let look = |entry: &crate::store::entry::Entry| {
                 let weakest = weakest(pool, rule, now);
-                let is_better = |(_, least)| rule.dispensability(entry.usage(), now) > least;
+                let is_better = |(_, least)| rule.eviction_score(entry.usage(), now) > least;
                 if pool.len() >= POOL_MAX && !weakest.is_some_and(is_better) {
                     return;
                 }
@@ -221,12 +221,12 @@ impl Evictor {
 
     fn best_candidate(&mut self, rule: UsageRule, now: Now) -> Option<Candidate> {
         let judged = self.pool.iter().enumerate();
-        let best = judged.max_by_key(|(_, candidate)| rule.dispensability(candidate.usage, now))?.0;
+        let best = judged.max_by_key(|(_, candidate)| rule.eviction_score(candidate.usage, now))?.0;
         Some(self.pool.swap_remove(best))
     }
 
     /// Removes any key, of each database as likely as it has keys to remove in a random shard.
-    fn evict_any(&mut self, hold: &mut Hold<'_>) -> bool {
+    fn evict_any(&mut self, hold: &mut GateGuard<'_>) -> bool {
         let databases = hold.databases();
         let (volatile, first_db, first_shard) =
             (self.policy.is_volatile(), self.dice.below(databases), self.dice.below(SHARDS));
@@ -247,7 +247,7 @@ impl Evictor {
     }
 
     /// Removes the key that ends before all others.
-    fn evict_first_to_end(&mut self, hold: &mut Hold<'_>, now: Now) -> bool {
+    fn evict_first_to_end(&mut self, hold: &mut GateGuard<'_>, now: Now) -> bool {
         loop {
             let mut first = (NEVER, 0, 0);
             for db in 0..hold.databases() {
@@ -264,7 +264,7 @@ impl Evictor {
             }
             let hasher = &self.hasher;
             let evicted = hold.with_shard(db, index, |shard| {
-                let found = shard.first_to_end(now);
+                let found = shard.nearest_ttl(now);
                 found.is_some_and(|bytes| shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None))
             });
             // A bound that was too early has been corrected, so there is no end to be without.
@@ -277,6 +277,6 @@ impl Evictor {
 
 /// Finds the candidate that is needed most, with its score.
 fn weakest(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
-    let judged = pool.iter().map(|candidate| rule.dispensability(candidate.usage, now));
+    let judged = pool.iter().map(|candidate| rule.eviction_score(candidate.usage, now));
     judged.enumerate().min_by_key(|(_, score)| *score)
 }

@@ -114,7 +114,7 @@ impl DeadlineTree {
     }
 
     /// Moves every bound `by_ms` earlier: the wall clock jumped forward, so absolute deadlines came closer.
-    pub(crate) fn hasten(&mut self, by_ms: u64) {
+    pub(crate) fn shift_earlier(&mut self, by_ms: u64) {
         for bound in self.levels.iter_mut().flatten().filter(|bound| **bound != NEVER) {
             *bound = bound.saturating_sub(by_ms);
         }
@@ -148,17 +148,17 @@ impl DeadlineTree {
 }
 
 /// Tells whoever sweeps that something falls due earlier than it expects.
-pub struct Alarm {
+pub struct SweepTimer {
     due_ms: AtomicU64,
     /// Until when keys that have ended stay where they are, unseen, in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Alarm {
-    /// Creates an alarm that calls `wake` when its time is brought forward.
+impl SweepTimer {
+    /// Creates an sweep_timer that calls `wake` when its time is brought forward.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Alarm { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
+        SweepTimer { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
     }
 
     /// Keeps keys that have ended from being removed until then; they are not seen all the same.
@@ -172,7 +172,7 @@ impl Alarm {
         (now_ms < until_ms).then_some(until_ms)
     }
 
-    /// Brings the alarm forward to `at_ms` (monotonic milliseconds); a later time changes nothing.
+    /// Brings the sweep_timer forward to `at_ms` (monotonic milliseconds); a later time changes nothing.
     pub fn lower(&self, at_ms: u64) {
         if at_ms < self.due_ms.load(Ordering::Relaxed) && at_ms < self.due_ms.fetch_min(at_ms, Ordering::AcqRel) {
             (self.wake)();
@@ -180,7 +180,7 @@ impl Alarm {
     }
 
     /// Wakes whoever sweeps, whatever the time.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         (self.wake)();
     }
 
@@ -188,7 +188,7 @@ impl Alarm {
     /// was set meanwhile. Wakes nobody: the caller is who would be woken, and would sweep again without end.
     ///
     /// The order keeps deadlines from being lost. Who sets one holds the shard's lock, and so does so either before the
-    /// sweep comes there and finds it, or after the time was forgotten, so that [`Alarm::lower`] brings it forward.
+    /// sweep comes there and finds it, or after the time was forgotten, so that [`SweepTimer::lower`] brings it forward.
     pub fn rearm(&self, sweep: impl FnOnce() -> u64) -> u64 {
         self.due_ms.store(NEVER, Ordering::Release);
         let at_ms = sweep();
@@ -245,7 +245,7 @@ mod tests {
     fn a_wall_clock_jump_brings_bounds_forward_but_not_never() {
         let mut tree = DeadlineTree::default();
         tree.lower(3, 5_000);
-        tree.hasten(4_000);
+        tree.shift_earlier(4_000);
         assert_eq!((tree.earliest(), tree.bound(3), tree.bound(0)), (1_000, 1_000, NEVER));
     }
 }

@@ -1,12 +1,12 @@
 //! The gate of the store: many pass shared, or one exclusively; who waits at it learns when that takes too long.
 //!
 //! A [`ShardedLock`] alone would keep its waiters asleep until the lock is free, and a script may hold it for ever. So who
-//! wants it exclusively takes the only seat first, and who finds the lock taken waits for the seat to be left instead of
-//! for the lock. A script that has run for too long says so on the seat ([`Seat::stay`]): waiters wake up and go away
+//! wants it exclusively takes the only busy_flag first, and who finds the lock taken waits for the busy_flag to be left instead of
+//! for the lock. A script that has run for too long says so on the busy_flag ([`BusyFlag::stay`]): waiters wake up and go away
 //! without the lock, to answer their clients.
 //!
-//! Invariant: the seat is taken before the lock is asked for and left after the lock was given back. So a lock that cannot
-//! be had shared while the seat is free is being given back or asked for right now, and asking again is no waste.
+//! Invariant: the busy_flag is taken before the lock is asked for and left after the lock was given back. So a lock that cannot
+//! be had shared while the busy_flag is free is being given back or asked for right now, and asking again is no waste.
 
 use std::sync::Arc;
 use std::sync::TryLockError;
@@ -23,7 +23,7 @@ const OCCUPIED: u8 = 2;
 /// Protects a value that many look at and one changes.
 pub(super) struct Gate<T> {
     lock: ShardedLock<T>,
-    seat: Arc<Seat>,
+    busy_flag: Arc<BusyFlag>,
 }
 
 /// Shows the value to many.
@@ -35,7 +35,7 @@ pub(super) struct Shared<'a, T> {
 
 /// Gives the value to one.
 pub(super) struct Exclusive<'a, T> {
-    /// The value. Given back before the seat is left: fields are dropped in this order.
+    /// The value. Given back before the busy_flag is left: fields are dropped in this order.
     pub(super) value: ShardedLockWriteGuard<'a, T>,
     _seat: Taken<'a>,
     /// Whether it was to be waited for.
@@ -44,7 +44,7 @@ pub(super) struct Exclusive<'a, T> {
 
 /// Tells who wants the value exclusively from who waits for them.
 #[derive(Default)]
-pub struct Seat {
+pub struct BusyFlag {
     state: AtomicU8,
     /// How many threads wait for a change of the state.
     waiting: AtomicUsize,
@@ -52,17 +52,17 @@ pub struct Seat {
     changed: Condvar,
 }
 
-/// Leaves the seat when it is dropped.
-struct Taken<'a>(&'a Seat);
+/// Leaves the busy_flag when it is dropped.
+struct Taken<'a>(&'a BusyFlag);
 
 impl<T> Gate<T> {
     pub(super) fn new(value: T) -> Self {
-        Gate { lock: ShardedLock::new(value), seat: Arc::default() }
+        Gate { lock: ShardedLock::new(value), busy_flag: Arc::default() }
     }
 
-    /// Returns the seat.
-    pub(super) fn seat(&self) -> &Arc<Seat> {
-        &self.seat
+    /// Returns the busy_flag.
+    pub(super) fn busy_flag(&self) -> &Arc<BusyFlag> {
+        &self.busy_flag
     }
 
     /// Waits for the value with others; `None` when someone exclusive stays for long.
@@ -76,7 +76,7 @@ impl<T> Gate<T> {
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return Some(Shared { value: poisoned.into_inner(), has_waited });
                 }
-                Err(TryLockError::WouldBlock) if self.seat.is_free_after_waiting() => has_waited = true,
+                Err(TryLockError::WouldBlock) if self.busy_flag.is_free_after_waiting() => has_waited = true,
                 Err(TryLockError::WouldBlock) => return None,
             }
         }
@@ -86,13 +86,13 @@ impl<T> Gate<T> {
     #[inline]
     pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
         let mut has_waited = false;
-        while !self.seat.take() {
-            if !self.seat.is_free_after_waiting() {
+        while !self.busy_flag.take() {
+            if !self.busy_flag.is_free_after_waiting() {
                 return None;
             }
             has_waited = true;
         }
-        let seat = Taken(&self.seat);
+        let busy_flag = Taken(&self.busy_flag);
         let value = match self.lock.try_write() {
             Ok(value) => value,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -101,11 +101,11 @@ impl<T> Gate<T> {
                 self.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner())
             }
         };
-        Some(Exclusive { value, _seat: seat, has_waited })
+        Some(Exclusive { value, _seat: busy_flag, has_waited })
     }
 }
 
-impl Seat {
+impl BusyFlag {
     #[inline]
     fn take(&self) -> bool {
         self.state.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok()
@@ -117,18 +117,18 @@ impl Seat {
         self.state.load(SeqCst) == OCCUPIED
     }
 
-    /// Tells everybody that whoever has the seat, the caller, stays for long.
+    /// Tells everybody that whoever has the busy_flag, the caller, stays for long.
     pub fn stay(&self) {
         self.state.store(OCCUPIED, SeqCst);
         self.wake();
     }
 
-    /// Waits until the seat is free, however long that takes.
+    /// Waits until the busy_flag is free, however long that takes.
     pub fn wait_until_free(&self) {
         self.wait_while(|state| state != FREE);
     }
 
-    /// Waits while the seat is taken; returns false when it is occupied.
+    /// Waits while the busy_flag is taken; returns false when it is occupied.
     #[cold]
     fn is_free_after_waiting(&self) -> bool {
         self.wait_while(|state| state == TAKEN);
@@ -179,7 +179,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (sharing, excluding) =
                 (scope.spawn(|| gate.share().is_none()), scope.spawn(|| gate.exclude().is_none()));
-            gate.seat().stay();
+            gate.busy_flag().stay();
             assert!(sharing.join().expect("no panic") && excluding.join().expect("no panic"));
         });
         drop(holder);

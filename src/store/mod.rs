@@ -2,11 +2,11 @@
 //!
 //! **Lock order, written once.** First the gate, then shards in ascending order, each once.
 //! - An ordinary call holds the gate *shared* ([`Store::hold`], for a whole pipelined batch) and locks
-//!   the shards of its declared keys ([`Hold::view`]).
+//!   the shards of its declared keys ([`GateGuard::view`]).
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
 //!   commands, a long batch does so too ([`Store::hold`]).
-//! - Who frees memory ([`Store::relieve`]) takes the evictor between the gate and a shard, and who moves entries
+//! - Who frees memory ([`Store::evict_to_fit`]) takes the evictor between the gate and a shard, and who moves entries
 //!   ([`Store::compact`]) the cursor.
 //! - Nothing else takes two locks, and nothing awaits while it holds one.
 //!
@@ -25,7 +25,7 @@ pub(crate) mod event;
 pub(crate) mod evict;
 pub(crate) mod expire;
 mod gate;
-pub(crate) mod pressure;
+pub(crate) mod memory_account;
 pub(crate) mod shard;
 mod sync;
 pub(crate) mod table;
@@ -34,12 +34,12 @@ pub(crate) mod value;
 pub(crate) mod view;
 
 pub(crate) use event::{Classes, Event, Herald, Witness};
-pub(crate) use evict::{Policy, Relief};
-pub(crate) use expire::{Alarm, NEVER};
-pub(crate) use gate::Seat;
-pub(crate) use pressure::{Pressure, Share};
+pub(crate) use evict::{Eviction, Policy};
+pub(crate) use expire::{NEVER, SweepTimer};
+pub(crate) use gate::BusyFlag;
+pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals, WatchFlag};
-pub(crate) use value::{Form, Text};
+pub(crate) use value::{Str, StringHint};
 pub(crate) use view::{Lookups, Ttl, View};
 
 use evict::Evictor;
@@ -69,8 +69,8 @@ const FREE_ASIDE_MIN: usize = 10_000;
 pub struct Store {
     gate: Gate<Databases>,
     hasher: Hasher,
-    alarm: Arc<Alarm>,
-    pressure: Arc<Pressure>,
+    sweep_timer: Arc<SweepTimer>,
+    memory_account: Arc<MemoryAccount>,
     herald: Arc<Herald>,
     evictor: Mutex<Evictor>,
     /// Where the entries are that move next.
@@ -89,8 +89,8 @@ struct Database {
     number: usize,
     shards: OnceLock<Shards>,
     hasher: Hasher,
-    alarm: Arc<Alarm>,
-    pressure: Arc<Pressure>,
+    sweep_timer: Arc<SweepTimer>,
+    memory_account: Arc<MemoryAccount>,
     herald: Arc<Herald>,
 }
 
@@ -103,13 +103,15 @@ impl Database {
     #[cold]
     fn make_shards(&self) -> &Shards {
         let shards = self.shards.get_or_init(|| {
-            let (hasher, alarm, pressure, herald) = (&self.hasher, &self.alarm, &self.pressure, &self.herald);
-            let shard = || Shard::new(self.number, hasher.clone(), alarm.clone(), pressure.clone(), herald.clone());
+            let (hasher, sweep_timer, memory_account, herald) =
+                (&self.hasher, &self.sweep_timer, &self.memory_account, &self.herald);
+            let shard =
+                || Shard::new(self.number, hasher.clone(), sweep_timer.clone(), memory_account.clone(), herald.clone());
             std::iter::repeat_with(|| CachePadded::new(Mutex::new(shard()))).take(SHARDS).collect()
         });
         // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
-        // thread that the alarm was reset: the first deadline could be taken for one later than the sweeper expects.
-        self.alarm.ring();
+        // thread that the sweep_timer was reset: the first deadline could be taken for one later than the sweeper expects.
+        self.sweep_timer.wake();
         shards
     }
 
@@ -128,22 +130,28 @@ impl Database {
 }
 
 impl Store {
-    /// Creates `databases` empty databases, for `threads` that execute commands; `alarm` is told when something falls
-    /// due earlier than expected, `pressure` counts the memory, and `herald` has told what happens to keys.
-    pub fn new(databases: usize, threads: usize, alarm: Arc<Alarm>, pressure: Arc<Pressure>, herald: Herald) -> Self {
+    /// Creates `databases` empty databases, for `threads` that execute commands; `sweep_timer` is told when something falls
+    /// due earlier than expected, `memory_account` counts the memory, and `herald` has told what happens to keys.
+    pub fn new(
+        databases: usize,
+        threads: usize,
+        sweep_timer: Arc<SweepTimer>,
+        memory_account: Arc<MemoryAccount>,
+        herald: Herald,
+    ) -> Self {
         let (hasher, herald) = (Hasher::new(), Arc::new(herald));
         let database = |number| Database {
             number,
             shards: OnceLock::new(),
             hasher: hasher.clone(),
-            alarm: alarm.clone(),
-            pressure: pressure.clone(),
+            sweep_timer: sweep_timer.clone(),
+            memory_account: memory_account.clone(),
             herald: herald.clone(),
         };
         let databases = Databases((0..databases).map(database).collect());
         let evictor = Mutex::new(Evictor::new(hasher.clone()));
         let compacting = Mutex::default();
-        Store { gate: Gate::new(databases), hasher, alarm, pressure, herald, evictor, compacting, threads }
+        Store { gate: Gate::new(databases), hasher, sweep_timer, memory_account, herald, evictor, compacting, threads }
     }
 
     /// Returns who has it told what happens to keys.
@@ -153,8 +161,8 @@ impl Store {
 
     /// Returns how much memory is used and may be.
     #[inline]
-    pub fn pressure(&self) -> &Arc<Pressure> {
-        &self.pressure
+    pub fn memory_account(&self) -> &Arc<MemoryAccount> {
+        &self.memory_account
     }
 
     /// Returns a key together with its hash.
@@ -171,10 +179,10 @@ impl Store {
 
     /// Takes the gate for a batch of so many calls. Where one thread executes everything, a long batch takes it
     /// exclusively: that costs as much as the locks of a few calls and spares those of all.
-    pub fn hold(&self, calls: usize) -> Hold<'_> {
+    pub fn hold(&self, calls: usize) -> GateGuard<'_> {
         match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
-            true => self.hold_exclusively(),
-            false => self.gate.share().map_or(Hold::Refused, |databases| Hold::Shared(Shared(databases))),
+            true => self.lock_exclusive(),
+            false => self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(Shared(databases))),
         }
     }
 
@@ -184,8 +192,8 @@ impl Store {
     }
 
     /// Takes the gate exclusively for calls that need the whole store.
-    pub fn hold_exclusively(&self) -> Hold<'_> {
-        self.gate.exclude().map_or(Hold::Refused, |databases| Hold::Exclusive(Exclusive(databases)))
+    pub fn lock_exclusive(&self) -> GateGuard<'_> {
+        self.gate.exclude().map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(Exclusive(databases)))
     }
 
     /// Takes the gate exclusively: nobody else runs. Waits for as long as that takes, also for a script.
@@ -193,32 +201,32 @@ impl Store {
         loop {
             match self.gate.exclude() {
                 Some(databases) => return Exclusive(databases),
-                None => self.gate.seat().wait_until_free(),
+                None => self.gate.busy_flag().wait_until_free(),
             }
         }
     }
 
-    /// Returns the seat of who holds the gate exclusively, on which a script says that it takes long.
-    pub fn seat(&self) -> &Arc<Seat> {
-        self.gate.seat()
+    /// Returns the busy_flag of who holds the gate exclusively, on which a script says that it takes long.
+    pub fn busy_flag(&self) -> &Arc<BusyFlag> {
+        self.gate.busy_flag()
     }
 
     /// Keeps keys that have ended from being removed, swept or met, until a monotonic time in milliseconds; nobody sees
     /// them all the same. A time that has passed ends that, and wakes the sweeper.
     pub fn freeze(&self, until_ms: u64) {
-        self.alarm.freeze(until_ms);
-        self.alarm.ring();
+        self.sweep_timer.freeze(until_ms);
+        self.sweep_timer.wake();
     }
 
     /// Removes keys that have ended, a few in every shard, and returns the monotonic time, in milliseconds, of the next
     /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
     pub fn sweep(&self, now: Now) -> u64 {
-        if let Some(until_ms) = self.alarm.frozen_until_ms(now.mono_ms()) {
+        if let Some(until_ms) = self.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
         // While a script holds the gate for long, nothing can be swept; a little later it may be possible.
         let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
-        self.alarm.rearm(|| {
+        self.sweep_timer.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
             let used: Vec<usize> =
                 (0..databases.value.0.len()).filter(|&db| databases.value.0[db].shards.get().is_some()).collect();
@@ -241,7 +249,7 @@ pub struct Shared<'a>(gate::Shared<'a, Databases>);
 pub struct Exclusive<'a>(gate::Exclusive<'a, Databases>);
 
 /// Holds the gate, one way or the other, or not.
-pub enum Hold<'a> {
+pub enum GateGuard<'a> {
     /// Ordinary calls of other threads run beside.
     Shared(Shared<'a>),
     /// Nobody else runs.
@@ -250,14 +258,14 @@ pub enum Hold<'a> {
     Refused,
 }
 
-impl Hold<'_> {
+impl GateGuard<'_> {
     /// Returns whether the gate was to be waited for, so that a time read before is out of date.
     #[inline]
     pub fn has_waited(&self) -> bool {
         match self {
-            Hold::Shared(shared) => shared.0.has_waited,
-            Hold::Exclusive(exclusive) => exclusive.0.has_waited,
-            Hold::Refused => true,
+            GateGuard::Shared(shared) => shared.0.has_waited,
+            GateGuard::Exclusive(exclusive) => exclusive.0.has_waited,
+            GateGuard::Refused => true,
         }
     }
 
@@ -265,9 +273,9 @@ impl Hold<'_> {
     #[inline]
     pub fn view(&mut self, db: usize, hashes: &[u64], now: Now) -> View<'_> {
         match self {
-            Hold::Shared(shared) => View::locked(&shared.0.value, db, hashes, now),
-            Hold::Exclusive(exclusive) => exclusive.view(db, now),
-            Hold::Refused => View::closed(now),
+            GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, now),
+            GateGuard::Exclusive(exclusive) => exclusive.view(db, now),
+            GateGuard::Refused => View::closed(now),
         }
     }
 
@@ -276,29 +284,29 @@ impl Hold<'_> {
     /// instead of adding up. The shards themselves are few enough to be there.
     pub fn prefetch(&mut self, db: usize, hashes: &[u64]) {
         match self {
-            Hold::Shared(shared) => {
+            GateGuard::Shared(shared) => {
                 let shards = shared.0.value.0[db].shards();
                 let shard = |hash| &shards[view::shard_of(hash)];
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
             }
-            Hold::Exclusive(exclusive) => {
+            GateGuard::Exclusive(exclusive) => {
                 let shards = exclusive.0.value.0[db].shards_mut();
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
             }
-            Hold::Refused => {}
+            GateGuard::Refused => {}
         }
     }
 }
 
-impl Hold<'_> {
+impl GateGuard<'_> {
     /// Lends a shard, unless its database was never used.
     fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
         match self {
-            Hold::Shared(shared) => Some(act(&mut shared.0.value.0[db].shards.get()?[index].lock())),
-            Hold::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
-            Hold::Refused => None,
+            GateGuard::Shared(shared) => Some(act(&mut shared.0.value.0[db].shards.get()?[index].lock())),
+            GateGuard::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
+            GateGuard::Refused => None,
         }
     }
 
@@ -314,9 +322,9 @@ impl Hold<'_> {
     /// Returns how many databases there are.
     fn databases(&self) -> usize {
         match self {
-            Hold::Shared(shared) => shared.0.value.0.len(),
-            Hold::Exclusive(exclusive) => exclusive.0.value.0.len(),
-            Hold::Refused => 0,
+            GateGuard::Shared(shared) => shared.0.value.0.len(),
+            GateGuard::Exclusive(exclusive) => exclusive.0.value.0.len(),
+            GateGuard::Refused => 0,
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::memory::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
 use crate::store::compact::Moved;
 use crate::store::entry::Entry;
 use crate::store::event::{Event, Herald};
-use crate::store::expire::{Alarm, DeadlineTree, NEVER};
-use crate::store::pressure::{Pressure, Share};
+use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
+use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
-use crate::store::value::Form;
+use crate::store::value::StringHint;
 use crate::time::clock::{Deadline, Now};
 
 /// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
@@ -57,15 +57,15 @@ pub(crate) struct Shard {
     /// Bytes taken for the watched keys: here, and by the sessions that remember what they watch.
     watched_bytes: usize,
     watched_share: Share,
-    alarm: Arc<Alarm>,
-    pressure: Arc<Pressure>,
+    sweep_timer: Arc<SweepTimer>,
+    memory_account: Arc<MemoryAccount>,
     herald: Arc<Herald>,
     /// The number of the database, for events.
     db: usize,
     hasher: Hasher,
     dice: Dice,
     /// Keys with a deadline.
-    timed: usize,
+    with_ttl: usize,
     /// Bytes of entries.
     memory: usize,
     /// What `memory` was when it was last reported.
@@ -85,7 +85,7 @@ pub struct Totals {
     /// Keys, swept or not.
     pub keys: usize,
     /// Keys that have a time to live.
-    pub timed: usize,
+    pub with_ttl: usize,
     /// Bytes taken by entries and buckets.
     pub memory: usize,
     /// Changes since the store was made.
@@ -103,7 +103,7 @@ pub struct Totals {
 impl std::ops::AddAssign for Totals {
     fn add_assign(&mut self, other: Totals) {
         self.keys += other.keys;
-        self.timed += other.timed;
+        self.with_ttl += other.with_ttl;
         self.memory += other.memory;
         self.changes += other.changes;
         self.expired += other.expired;
@@ -118,14 +118,14 @@ impl Shard {
     pub(crate) fn new(
         db: usize,
         hasher: Hasher,
-        alarm: Arc<Alarm>,
-        pressure: Arc<Pressure>,
+        sweep_timer: Arc<SweepTimer>,
+        memory_account: Arc<MemoryAccount>,
         herald: Arc<Herald>,
     ) -> Self {
         Shard {
             watched_bytes: 0,
-            watched_share: Share::new(pressure.clone()),
-            pressure,
+            watched_share: Share::new(memory_account.clone()),
+            memory_account,
             herald,
             db,
             dice: Dice::new(hasher.hash_one("dice")),
@@ -133,9 +133,9 @@ impl Shard {
             deadlines: DeadlineTree::default(),
             wall_offset_ms: i64::MIN,
             watchers: HashMap::new(),
-            alarm,
+            sweep_timer,
             hasher,
-            timed: 0,
+            with_ttl: 0,
             memory: 0,
             reported_memory: 0,
             reported: 0,
@@ -155,7 +155,7 @@ impl Shard {
     pub(crate) fn totals(&self) -> Totals {
         Totals {
             keys: self.table.count(),
-            timed: self.timed,
+            with_ttl: self.with_ttl,
             memory: self.memory + self.overhead(),
             changes: self.changes,
             expired: self.expired,
@@ -174,8 +174,8 @@ impl Shard {
     #[inline(always)] // see View::entry
     pub(crate) fn get(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
-        if has_ended(entry, now) {
-            return self.remove_ended(key, now);
+        if is_expired(entry, now) {
+            return self.delete_expired(key, now);
         }
         self.table.at(place)
     }
@@ -190,15 +190,15 @@ impl Shard {
             }
             return None;
         };
-        if has_ended(entry, now) {
-            self.remove_ended(key, now);
+        if is_expired(entry, now) {
+            self.delete_expired(key, now);
             if tells_misses {
                 self.tell(key, Event::Missed);
             }
             return None;
         }
         if !is_silent {
-            note_use(entry, &self.pressure, &mut self.dice, now);
+            note_use(entry, &self.memory_account, &mut self.dice, now);
         }
         self.table.at(place)
     }
@@ -206,14 +206,14 @@ impl Shard {
     /// Returns how a key was used, where uses are counted and so outlive its value.
     #[cold]
     pub(crate) fn counted_usage(&mut self, key: Key<'_>, now: Now) -> Option<u32> {
-        let counts = self.pressure.rule().counts();
+        let counts = self.memory_account.rule().counts();
         self.get(key, now).filter(|_| counts).map(Entry::usage)
     }
 
     /// Removes a key that has ended, unless all such are to stay for now; either way there is no entry to see.
     #[cold]
-    fn remove_ended(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
-        if self.alarm.frozen_until_ms(now.mono_ms()).is_none() {
+    fn delete_expired(&mut self, key: Key<'_>, now: Now) -> Option<&Entry> {
+        if self.sweep_timer.frozen_until_ms(now.mono_ms()).is_none() {
             self.expire(key);
         }
         None
@@ -238,12 +238,12 @@ impl Shard {
             Some(entry) => {
                 let old_deadline = entry.deadline();
                 let growth = entry.set_text(value, deadline);
-                note_use(entry, &self.pressure, &mut self.dice, now);
+                note_use(entry, &self.memory_account, &mut self.dice, now);
                 if growth != 0 {
                     self.resized(growth);
                 }
                 if let Some(old_deadline) = old_deadline {
-                    self.timed -= 1;
+                    self.with_ttl -= 1;
                     if old_deadline.is_due(now) {
                         self.note_revival(key);
                     }
@@ -284,7 +284,7 @@ impl Shard {
             entry.set_deadline(deadline);
             let growth = entry.memory() as isize - old as isize;
             self.resized(growth);
-            self.timed -= usize::from(was_timed);
+            self.with_ttl -= usize::from(was_timed);
             self.note_deadline(key.hash, deadline, now);
             self.changed(key.bytes, if deadline.is_some() { Event::Expire } else { Event::Persist });
         }
@@ -359,7 +359,7 @@ impl Shard {
         }
         self.deadlines = DeadlineTree::default();
         self.changes += old.count() as u64;
-        (self.timed, self.memory) = (0, 0);
+        (self.with_ttl, self.memory) = (0, 0);
         self.report();
         old
     }
@@ -371,7 +371,7 @@ impl Shard {
         for (old, new) in [(&*self, &*other), (&*other, &*self)] {
             for (key, flags) in &old.watchers {
                 let hash = self.hasher.hash_one(&key[..]);
-                let appears = || new.table.find(hash, key).is_some_and(|entry| !has_ended(entry, now));
+                let appears = || new.table.find(hash, key).is_some_and(|entry| !is_expired(entry, now));
                 if old.table.find(hash, key).is_some() || appears() {
                     flags.iter().for_each(WatchFlag::raise);
                 }
@@ -380,7 +380,7 @@ impl Shard {
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
-        std::mem::swap(&mut self.timed, &mut other.timed);
+        std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
         std::mem::swap(&mut self.memory, &mut other.memory);
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
@@ -399,7 +399,7 @@ impl Shard {
     }
 
     /// Notes how the string of a key came to be. That is no change: the value stays as it is.
-    pub(crate) fn set_form(&mut self, key: Key<'_>, form: Form) {
+    pub(crate) fn set_form(&mut self, key: Key<'_>, form: StringHint) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             entry.set_form(form);
         }
@@ -408,7 +408,7 @@ impl Shard {
     /// Visits the living keys at a scan position; see [`Table::scan`].
     pub(crate) fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
         self.table.scan(position, |entry| {
-            if !has_ended(entry, now) {
+            if !is_expired(entry, now) {
                 visit(entry);
             }
         })
@@ -436,7 +436,7 @@ impl Shard {
                 self.expire(Key { bytes, hash: self.hasher.hash_one(&bytes[..]) });
             }
         }
-        if self.timed == 0 && removed > 0 && self.deadlines.memory() > DEADLINES_KEEP_MAX {
+        if self.with_ttl == 0 && removed > 0 && self.deadlines.memory() > DEADLINES_KEEP_MAX {
             self.deadlines = DeadlineTree::default();
         }
         self.deadlines.earliest()
@@ -445,7 +445,7 @@ impl Shard {
     /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on, until
     /// there were `most` or all. Returns how many there were.
     pub(crate) fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
-        let (buckets, keys) = (self.table.buckets(), if volatile { self.timed } else { self.table.count() });
+        let (buckets, keys) = (self.table.buckets(), if volatile { self.with_ttl } else { self.table.count() });
         let most = most.min(keys);
         let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.dice.below(buckets) });
         while found < most {
@@ -467,11 +467,11 @@ impl Shard {
     /// Returns a bound of the earliest deadline, or [`NEVER`].
     pub(crate) fn earliest(&mut self, now: Now) -> u64 {
         self.follow_wall_clock(now);
-        if self.timed == 0 { NEVER } else { self.deadlines.earliest() }
+        if self.with_ttl == 0 { NEVER } else { self.deadlines.earliest() }
     }
 
     /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise corrects a bound.
-    pub(crate) fn first_to_end(&mut self, now: Now) -> Option<Box<[u8]>> {
+    pub(crate) fn nearest_ttl(&mut self, now: Now) -> Option<Box<[u8]>> {
         let bound = self.deadlines.earliest();
         let bucket = self.deadlines.due(bound)?;
         let mut first: Option<(u64, Box<[u8]>)> = None;
@@ -536,7 +536,7 @@ impl Shard {
     #[inline]
     fn resized(&mut self, growth: isize) {
         self.memory = self.memory.wrapping_add_signed(growth);
-        if self.memory.abs_diff(self.reported_memory) > self.pressure.step() {
+        if self.memory.abs_diff(self.reported_memory) > self.memory_account.step() {
             self.report();
         }
     }
@@ -545,7 +545,7 @@ impl Shard {
     #[inline(never)]
     pub(crate) fn report(&mut self) {
         let held = self.memory + self.overhead();
-        self.pressure.report(self.reported, held);
+        self.memory_account.report(self.reported, held);
         (self.reported, self.reported_memory) = (held, self.memory);
     }
 
@@ -560,7 +560,7 @@ impl Shard {
     /// Takes an entry out without telling anybody; every caller ends in `changed`.
     fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
         let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
-        self.timed -= usize::from(entry.deadline().is_some());
+        self.with_ttl -= usize::from(entry.deadline().is_some());
         self.resized(-(entry.memory() as isize));
         if let Some((from, into)) = merged {
             self.inherit_bound(from, into);
@@ -572,7 +572,7 @@ impl Shard {
     fn insert(&mut self, hash: u64, entry: Entry, now: Now) {
         self.resized(entry.memory() as isize);
         if entry.usage() == 0 {
-            entry.set_usage(self.pressure.rule().fresh(now));
+            entry.set_usage(self.memory_account.rule().fresh(now));
         }
         let deadline = entry.deadline();
         if let Some((from, to)) = self.table.insert(hash, entry) {
@@ -592,12 +592,12 @@ impl Shard {
     #[inline]
     fn note_deadline(&mut self, hash: u64, deadline: Option<Deadline>, now: Now) {
         let Some(deadline) = deadline else { return };
-        self.timed += 1;
+        self.with_ttl += 1;
         self.follow_wall_clock(now);
         let at_ms = deadline.mono_ms(now);
         if let Some(bucket) = self.table.bucket_of(hash) {
             self.deadlines.lower(bucket, at_ms);
-            self.alarm.lower(at_ms);
+            self.sweep_timer.lower(at_ms);
         }
     }
 
@@ -605,7 +605,7 @@ impl Shard {
     fn follow_wall_clock(&mut self, now: Now) {
         let offset_ms = now.wall_offset_ms();
         if offset_ms > self.wall_offset_ms && !self.deadlines.is_unused() {
-            self.deadlines.hasten(offset_ms.abs_diff(self.wall_offset_ms));
+            self.deadlines.shift_earlier(offset_ms.abs_diff(self.wall_offset_ms));
         }
         self.wall_offset_ms = offset_ms;
     }
@@ -614,9 +614,9 @@ impl Shard {
 /// Takes note that a key is used now. Where only the time counts, that is a comparison with the present tick: a key that
 /// is used all the time is written to once in a tick.
 #[inline]
-fn note_use(entry: &Entry, pressure: &Pressure, dice: &mut Dice, now: Now) {
-    if entry.usage() != pressure.stamp() {
-        entry.set_usage(pressure.rule().used(entry.usage(), now, dice));
+fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
+    if entry.usage() != memory_account.stamp() {
+        entry.set_usage(memory_account.rule().used(entry.usage(), now, dice));
     }
 }
 
@@ -627,6 +627,6 @@ fn watch_len(key: &[u8]) -> usize {
 }
 
 #[inline]
-fn has_ended(entry: &Entry, now: Now) -> bool {
+fn is_expired(entry: &Entry, now: Now) -> bool {
     entry.deadline().is_some_and(|deadline| deadline.is_due(now))
 }

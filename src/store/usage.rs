@@ -92,7 +92,7 @@ impl UsageRule {
     }
 
     /// Returns how well a key can be done without; comparable among keys at the same time.
-    pub fn dispensability(self, usage: u32, now: Now) -> u32 {
+    pub fn eviction_score(self, usage: u32, now: Now) -> u32 {
         match self.counts() {
             true => {
                 let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
@@ -209,13 +209,13 @@ mod tests {
     #[test]
     fn who_is_used_less_can_be_done_without() {
         let (rule, now) = (UsageRule::frequency(10, 1), at_s(600));
-        assert!(rule.dispensability(used_often(5, now), now) > rule.dispensability(used_often(6, now), now));
+        assert!(rule.eviction_score(used_often(5, now), now) > rule.eviction_score(used_often(6, now), now));
         let (old, new) = (used_often(15, at_s(0)), used_often(5, now));
         assert_eq!(rule.count(old, now), rule.count(new, now));
-        assert!(rule.dispensability(old, now) > rule.dispensability(new, now));
+        assert!(rule.eviction_score(old, now) > rule.eviction_score(new, now));
         let recency = UsageRule::RECENCY;
         assert!(
-            recency.dispensability(recency.fresh(at_s(1)), now) > recency.dispensability(recency.fresh(at_s(9)), now)
+            recency.eviction_score(recency.fresh(at_s(1)), now) > recency.eviction_score(recency.fresh(at_s(9)), now)
         );
     }
 }

@@ -121,39 +121,39 @@ impl Value {
 
 /// Says how a string came to be, which decides how Redis would keep it, as `OBJECT ENCODING` tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// It was stored as a whole.
+pub enum StringHint {
+    /// It was stored as a whole: an integer, embedded or raw, by its content.
     #[default]
-    Whole,
+    Plain,
     /// It was stored as a whole by a command that does not take it for an integer.
-    Text,
-    /// It was edited, or at least made ready for it.
-    Edited,
+    NotInt,
+    /// It was edited in place, or made ready for that.
+    Raw,
 }
 
 /// Lends the string of a key: short ones as a slice, long ones as bytes that can be shared.
 #[derive(Clone, Copy, Debug)]
-pub enum Text<'a> {
+pub enum Str<'a> {
     /// Lies inside the entry.
-    Short(&'a [u8]),
+    Inline(&'a [u8]),
     /// Can be cloned without copying.
-    Long(&'a Bytes),
+    Shared(&'a Bytes),
 }
 
-impl<'a> Text<'a> {
+impl<'a> Str<'a> {
     /// Returns the bytes.
     pub fn as_slice(self) -> &'a [u8] {
         match self {
-            Text::Short(slice) => slice,
-            Text::Long(bytes) => bytes,
+            Str::Inline(slice) => slice,
+            Str::Shared(bytes) => bytes,
         }
     }
 
     /// Returns the bytes as a value of their own; long ones are shared, short ones copied.
     pub fn to_bytes(self) -> Bytes {
         match self {
-            Text::Short(slice) => Bytes::copy_from_slice(slice),
-            Text::Long(bytes) => bytes.clone(),
+            Str::Inline(slice) => Bytes::copy_from_slice(slice),
+            Str::Shared(bytes) => bytes.clone(),
         }
     }
 }

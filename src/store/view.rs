@@ -12,7 +12,7 @@ use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::shard::{Key, Shard, Totals, WatchFlag};
 use crate::store::table::SCAN_POSITIONS;
-use crate::store::value::{Form, SHARED_MIN, Text, Type, Value};
+use crate::store::value::{SHARED_MIN, Str, StringHint, Type, Value};
 use crate::store::{Databases, SHARDS, free_aside};
 use crate::time::clock::{Deadline, Now};
 
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::WrongType`] when the key holds something else.
     #[inline]
-    pub fn read(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+    pub fn read(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>> {
         let View { access, now, is_silent, lookups, .. } = self;
         let entry = access.used_entry(key, *now, *is_silent, true);
         lookups.count(entry.is_some());
@@ -178,7 +178,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// [`Error::WrongType`] when the key holds something else.
-    pub fn string(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+    pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>> {
         text_of(self.used_entry(key))
     }
 
@@ -186,7 +186,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// As of [`View::string`].
-    pub fn peek(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>> {
+    pub fn peek(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>> {
         text_of(self.entry(key))
     }
 
@@ -195,7 +195,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// As of [`View::string`].
-    pub fn leftover(&mut self, key: Key<'_>) -> Result<Option<(Form, Vec<u8>, u32)>> {
+    pub fn leftover(&mut self, key: Key<'_>) -> Result<Option<(StringHint, Vec<u8>, u32)>> {
         self.shard_mut(key, |shard| {
             let entry = shard.leftover(key);
             let text = text_of(entry)?.map(|text| text.as_slice().to_vec());
@@ -224,12 +224,12 @@ impl<'a> View<'a> {
     }
 
     /// Returns how the string of a key came to be.
-    pub fn form(&mut self, key: Key<'_>) -> Option<Form> {
+    pub fn form(&mut self, key: Key<'_>) -> Option<StringHint> {
         self.entry(key).map(Entry::form)
     }
 
     /// Notes how the string of a key came to be; nobody who watches the key learns of it, because its value stays.
-    pub fn set_form(&mut self, key: Key<'_>, form: Form) {
+    pub fn set_form(&mut self, key: Key<'_>, form: StringHint) {
         self.shard_mut(key, |shard| shard.set_form(key, form));
     }
 
@@ -276,11 +276,11 @@ impl<'a> View<'a> {
         });
     }
 
-    /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its form is [`Form::Edited`].
+    /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its form is [`StringHint::Raw`].
     pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl, event: Event) {
         if value.len() < SHARED_MIN {
             self.set(key, &value, ttl, event);
-            return self.set_form(key, Form::Edited);
+            return self.set_form(key, StringHint::Raw);
         }
         let deadline = match ttl {
             Ttl::Clear => None,
@@ -520,7 +520,7 @@ impl<'a> View<'a> {
     }
 }
 
-fn text_of(entry: Option<&Entry>) -> Result<Option<Text<'_>>> {
+fn text_of(entry: Option<&Entry>) -> Result<Option<Str<'_>>> {
     match entry.map(Entry::as_text) {
         Some(None) => Err(Error::WrongType),
         text => Ok(text.flatten()),

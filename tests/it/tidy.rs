@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use keylatch::internals::{FAMILIES, Registered, table};
+use keylatch::internals::{CommandSpec, FAMILIES, table};
 
 const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -263,7 +263,7 @@ fn command_table() -> String {
 }
 
 /// Names a command, with its subcommands in parentheses.
-fn shown(command: &Registered) -> String {
+fn shown(command: &CommandSpec) -> String {
     let name = command.command.name;
     let subcommands: Vec<&str> = command.subcommands.iter().map(|sub| sub.command.name).collect();
     if subcommands.is_empty() { name.to_owned() } else { format!("{name} ({})", subcommands.join(", ")) }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::client::registry::{Class, ClientInfo, Topic};
+use crate::client::registry::{ChannelKind, Class, ClientInfo};
 use crate::push::tracking::{BROADCAST, BROKEN};
 use crate::time::clock::Now;
 
@@ -16,7 +16,7 @@ impl ClientInfo {
     pub fn line(&self, now: Now, argument_bytes: usize) -> String {
         let names = self.names();
         let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
-        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.mailbox.waiting());
+        let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.outbox.waiting());
         // Redis has a buffer of a fixed size for replies, and a list for those that do not fit; this is told likewise.
         let list = output.saturating_sub(REPLY_BUFFER) + mail;
         let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
@@ -33,9 +33,9 @@ impl ClientInfo {
             self.idle_ms(now) / 1000,
             self.flags(),
             self.db.load(Relaxed),
-            self.subscriptions(Topic::Channel),
-            self.subscriptions(Topic::Pattern),
-            self.subscriptions(Topic::ShardChannel),
+            self.subscriptions(ChannelKind::Channel),
+            self.subscriptions(ChannelKind::Pattern),
+            self.subscriptions(ChannelKind::ShardChannel),
             self.queued.load(Relaxed),
             self.watched.load(Relaxed),
             self.query_buffer.load(Relaxed),

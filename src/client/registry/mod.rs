@@ -18,13 +18,13 @@ mod line;
 pub(crate) use blocked::{Block, Blocked, Unblocked};
 
 use crate::client::backlog::Backlog;
-use crate::client::outbox::{END, EVICTED, Letter, Mailbox, NUDGE, OVERFLOW};
+use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::net::buffers::Pending;
 use crate::push::tracking::Mode;
 use crate::resp::{Output, Protocol};
-use crate::spec::Registered;
-use crate::store::{NEVER, Pressure};
+use crate::spec::CommandSpec;
+use crate::store::{MemoryAccount, NEVER};
 use crate::time::clock::Now;
 
 /// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
@@ -45,7 +45,7 @@ pub struct ClientInfo {
     /// The server's own address on this connection.
     pub laddr: String,
     /// What others leave for it, and what tells its connection to end.
-    pub mailbox: Mailbox,
+    pub outbox: Outbox,
     /// How it tracks keys.
     pub tracking: Mode,
     is_unix: bool,
@@ -85,7 +85,7 @@ pub struct ClientInfo {
     all_memory: Arc<AtomicUsize>,
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
-    last_command: Mutex<Option<&'static Registered>>,
+    last_command: Mutex<Option<&'static CommandSpec>>,
     names: Mutex<Names>,
     /// The name of the user, see [`User::is`](crate::acl::User::is); the session sets it as soon as it exists.
     user: Mutex<Option<Arc<[u8]>>>,
@@ -102,7 +102,7 @@ pub enum Class {
 
 /// Names what a client may subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub enum ChannelKind {
     /// Channels, by name.
     Channel,
     /// Channels whose names match a pattern.
@@ -147,7 +147,7 @@ impl ClientInfo {
 
     /// Notes the protocol. Frames that wait go to the output first: they were written in the old one.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
-        self.mailbox.set_protocol(protocol, out);
+        self.outbox.set_protocol(protocol, out);
         self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
     }
 
@@ -224,7 +224,7 @@ impl ClientInfo {
     }
 
     /// Notes that a batch was carried out, which command came last, and how much input waits after it.
-    pub fn touch(&self, now: Now, last: Option<&'static Registered>, query_buffer: usize) {
+    pub fn touch(&self, now: Now, last: Option<&'static CommandSpec>, query_buffer: usize) {
         if let Some(last) = last {
             self.set_last_command(last);
         }
@@ -257,12 +257,12 @@ impl ClientInfo {
     }
 
     /// Notes how many subscriptions of a kind the client has.
-    pub fn set_subscriptions(&self, topic: Topic, count: usize) {
+    pub fn set_subscriptions(&self, topic: ChannelKind, count: usize) {
         self.subscriptions[topic as usize].store(count as u32, Relaxed);
     }
 
     /// Returns how many subscriptions of a kind the client has.
-    pub fn subscriptions(&self, topic: Topic) -> u32 {
+    pub fn subscriptions(&self, topic: ChannelKind) -> u32 {
         self.subscriptions[topic as usize].load(Relaxed)
     }
 
@@ -281,10 +281,10 @@ impl ClientInfo {
 
     /// Leaves a message for the client, which its own task writes between replies; returns whether that may happen. A
     /// client that already has more waiting than its class may is cut off instead.
-    pub fn post(&self, letter: &mut Letter<'_>, config: &Config, now: Now) -> bool {
+    pub fn push(&self, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
         let most = limit.hard().unwrap_or(WAITING_MAX);
-        let is_delivered = self.mailbox.post(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
+        let is_delivered = self.outbox.push(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
         if limit.soft_bytes != 0 && is_delivered {
             self.note_soft_limit(limit, now);
         }
@@ -296,19 +296,19 @@ impl ClientInfo {
 
     /// Returns how many bytes wait to be written to the client: replies, and what others left.
     pub fn waiting(&self) -> usize {
-        self.output_buffer.load(Relaxed) + self.mailbox.waiting().1
+        self.output_buffer.load(Relaxed) + self.outbox.waiting().1
     }
 
     /// Notes whether more waits than the soft limit allows, and cuts the client off when it has done so for too long.
     pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
         self.set_over_soft_limit(limit.is_over_soft(self.waiting() as u64), now);
         if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
-            self.mailbox.signal(OVERFLOW);
+            self.outbox.signal(OVERFLOW);
         }
     }
 
     /// Notes the command last called.
-    pub fn set_last_command(&self, command: &'static Registered) {
+    pub fn set_last_command(&self, command: &'static CommandSpec) {
         *self.last_command.lock() = Some(command);
     }
 
@@ -372,7 +372,7 @@ impl ClientInfo {
         };
         let is_let_go = self.blocked.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
         if is_let_go {
-            self.mailbox.signal(NUDGE);
+            self.outbox.signal(NUDGE);
         }
         is_let_go
     }
@@ -432,15 +432,15 @@ pub struct Clients {
     memory: Arc<AtomicUsize>,
     evicted: AtomicU64,
     /// Where what waits for clients is counted.
-    pressure: Arc<Pressure>,
+    memory_account: Arc<MemoryAccount>,
     /// How many bytes of replies wait for all.
     pub backlog: Backlog,
 }
 
 impl Clients {
     /// Creates a list of nobody; what is left for clients is reported as used memory.
-    pub fn new(pressure: Arc<Pressure>) -> Self {
-        Clients { pressure, ..Clients::default() }
+    pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
+        Clients { memory_account, ..Clients::default() }
     }
 
     /// Adds a client, unless there are `most` already.
@@ -451,15 +451,15 @@ impl Clients {
             return None;
         }
         let id = self.last_id.fetch_add(1, Relaxed) + 1;
-        let mailbox = Mailbox::new(self.pressure.clone());
+        let outbox = Outbox::new(self.memory_account.clone());
         if self.are_over.load(Relaxed) {
-            mailbox.signal(END);
+            outbox.signal(END);
         }
         let info = Arc::new(ClientInfo {
             id,
             addr: peer.addr,
             laddr: peer.laddr,
-            mailbox,
+            outbox,
             tracking: Mode::default(),
             is_unix: peer.is_unix,
             fd: peer.fd,
@@ -500,7 +500,7 @@ impl Clients {
     pub fn end_all(&self) {
         let by_id = self.by_id.lock();
         self.are_over.store(true, Relaxed);
-        by_id.values().for_each(|client| client.mailbox.signal(END));
+        by_id.values().for_each(|client| client.outbox.signal(END));
     }
 
     /// Removes a client that is gone.
@@ -514,7 +514,7 @@ impl Clients {
 
     /// Counts what a client takes now, and closes clients, the largest first, when all together take `most` bytes.
     pub fn account(&self, client: &ClientInfo, most: u64) {
-        if client.mailbox.is_ending() {
+        if client.outbox.is_ending() {
             return; // it is not counted any more
         }
         if client.count_memory() as u64 >= most {
@@ -542,7 +542,7 @@ impl Clients {
             all -= counted(client);
             info!(client = client.id, "closing a client because clients take too much memory");
             self.evicted.fetch_add(1, Relaxed);
-            client.mailbox.signal(EVICTED);
+            client.outbox.signal(EVICTED);
             self.remove(client.id);
         }
     }
@@ -555,7 +555,7 @@ impl Clients {
     /// Ends the connection of a client, which is not listed any more from now on.
     pub fn kill(&self, client: &ClientInfo) {
         self.remove(client.id);
-        client.mailbox.signal(END);
+        client.outbox.signal(END);
     }
 
     /// Blocks a client until a time, in monotonic milliseconds, or until it is let go.
@@ -579,7 +579,7 @@ impl Clients {
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
             let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));
-            held_up.for_each(|client| client.mailbox.signal(NUDGE));
+            held_up.for_each(|client| client.outbox.signal(NUDGE));
         }
     }
 
@@ -592,7 +592,7 @@ impl Clients {
 
     /// Makes every client that is blocked look at the time: it was moved by hand.
     pub fn nudge_blocked(&self) {
-        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.mailbox.signal(NUDGE));
+        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
     }
 
     /// Returns how many clients are blocked.

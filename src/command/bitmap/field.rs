@@ -10,7 +10,7 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
-use crate::store::{Event, Form, Key, Text};
+use crate::store::{Event, Key, Str, StringHint};
 
 /// As many bytes as a field of 64 bits can touch, and more.
 const WINDOW: usize = size_of::<u128>();
@@ -56,13 +56,13 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
     let grows = len.is_some_and(|len| len > old_len);
     if is_write && !grows {
-        call.view.set_form(key, Form::Edited);
+        call.view.set_form(key, StringHint::Raw);
     }
     let mut is_changed = grows;
     call.reply.array(operations.len());
     for operation in operations {
         let field = operation.field;
-        let window = Window::over(call.view.string(key)?.map_or(&b""[..], Text::as_slice), field);
+        let window = Window::over(call.view.string(key)?.map_or(&b""[..], Str::as_slice), field);
         let old = window.get(field);
         let (reply, new) = match operation.action {
             Action::Get => (Some(old), old),

@@ -20,7 +20,7 @@ use crate::spec::{
     ACCESS, Arg, Command, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key,
     one_of, string, token,
 };
-use crate::store::{Event, Form, Text, Ttl};
+use crate::store::{Event, Str, StringHint, Ttl};
 use combine::{Combination, Operator};
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");
@@ -121,7 +121,7 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
     let new = if is_set { byte | mask } else { byte & !mask };
     // A clear bit beyond the end is written as well: it makes the string longer.
     if old == Some(new) {
-        call.view.set_form(key, Form::Edited);
+        call.view.set_form(key, StringHint::Raw);
     } else {
         call.view.write_range(key, at, &[new], Event::SetBit);
     }
@@ -141,7 +141,7 @@ fn bitcount(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(Error::Syntax),
     };
     // A missing key has no bits set, as an empty string has none.
-    let text = call.view.read(key)?.map_or(&b""[..], Text::as_slice);
+    let text = call.view.read(key)?.map_or(&b""[..], Str::as_slice);
     let range = if stretch.is_reversed() { 0..0 } else { stretch.resolve(text.len()) };
     call.reply.int(bits::count(text, range) as i64);
     Ok(())
@@ -154,7 +154,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
     }
     let is_set = bit == 1;
     let stretch = Stretch::read(&mut call.args)?;
-    let Some(text) = call.view.read(key)?.map(Text::as_slice) else {
+    let Some(text) = call.view.read(key)?.map(Str::as_slice) else {
         call.reply.int(if is_set { -1 } else { 0 });
         return Ok(());
     };
@@ -241,7 +241,7 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     let mut combination = Combination::new(operator);
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        combination.add(call.view.read(key)?.map_or(&b""[..], Text::as_slice));
+        combination.add(call.view.read(key)?.map_or(&b""[..], Str::as_slice));
     }
     let result = combination.finish();
     call.reply.int(result.len() as i64);

@@ -14,8 +14,8 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::spec::{
-    ALLOW_BUSY, AT_ONCE, Arg, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_LISTENING, block,
-    integer, string,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, STALE,
+    block, integer, string,
 };
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
@@ -35,16 +35,16 @@ pub(crate) const COMMANDS: &[Command] = &[
         "O(1)",
         "Chooses the protocol version and introduces the client.",
     ),
-    Command::new("PING", ping, FAST | WHILE_LISTENING, Group::Connection)
+    Command::new("PING", ping, FAST | ALLOW_SUBSCRIBED, Group::Connection)
         .args(&[string("message").optional()])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .docs("1.0.0", "O(1)", "Tells that the server is there."),
-    Command::new("QUIT", quit, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).arity(-1).docs(
+    Command::new("QUIT", quit, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).arity(-1).docs(
         "1.0.0",
         "O(1)",
         "Closes the connection.",
     ),
-    Command::new("RESET", reset, SESSION | AT_ONCE | WHILE_LISTENING, Group::Connection).docs(
+    Command::new("RESET", reset, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).docs(
         "6.2.0",
         "O(1)",
         "Puts the connection back into the state of a fresh one.",
@@ -89,7 +89,7 @@ fn echo(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn quit(call: &mut Call<'_>) -> Result<()> {
-    call.take_mail();
+    call.take_pushed();
     call.session.closing = true;
     call.reply.ok();
     Ok(())
@@ -190,7 +190,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.select(0);
     call.server.tracking.leave(&call.session.info, call.server.store.herald());
     call.server.hub.leave(&call.session.info, &mut call.session.subscriptions);
-    call.take_mail();
+    call.take_pushed();
     call.session.replies = Replies::On;
     call.session.info.set_silent(false);
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);

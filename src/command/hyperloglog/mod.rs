@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::spec::{
     ACCESS, ADMIN, Command, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string,
 };
-use crate::store::{Event, Form, Key, Text, Ttl};
+use crate::store::{Event, Key, Str, StringHint, Ttl};
 use bulk::Bulk;
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
 
@@ -50,14 +50,14 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// Returns the bytes of a HyperLogLog as [`lookup`] does, and notes that it is made ready for being edited.
 fn lookup_to_edit<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     if lookup(call, key)?.is_some() {
-        call.view.set_form(key, Form::Edited);
+        call.view.set_form(key, StringHint::Raw);
     }
     lookup(call, key)
 }
 
 /// Returns the bytes of a HyperLogLog, unless there is no such key.
 fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
-    match call.view.string(key)?.map(Text::as_slice) {
+    match call.view.string(key)?.map(Str::as_slice) {
         Some(bytes) => sketch::encoding(bytes).map(|_| Some(bytes)),
         None => Ok(None),
     }

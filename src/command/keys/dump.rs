@@ -12,7 +12,7 @@ use crate::rdb::LoadError;
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, Command, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Event, Text, usage};
+use crate::store::{Event, Str, usage};
 use crate::time::clock::{Deadline, Now};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -48,7 +48,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn dump(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let compresses = call.config.rdbcompression;
-    match call.view.read(key)?.map(Text::as_slice) {
+    match call.view.read(key)?.map(Str::as_slice) {
         Some(value) => call.reply.bulk_shared(Bytes::from(rdb::dump(value, compresses))),
         None => call.reply.null(),
     }
@@ -116,7 +116,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         None => drop(call.view.discard(key)),
         Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
     }
-    let (rule, now) = (call.server.store.pressure().rule(), call.now());
+    let (rule, now) = (call.server.store.memory_account().rule(), call.now());
     let usage = match options {
         Options { frequency: Some(count), .. } if rule.counts() => usage::used_often(count, now),
         Options { idle_s: Some(idle_s), .. } if !rule.counts() => usage::idle_for(idle_s, now),

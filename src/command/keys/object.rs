@@ -7,7 +7,7 @@ use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{Arg, Command, Group, READ, RO, key};
-use crate::store::{Form, Key, usage};
+use crate::store::{Key, StringHint, usage};
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
@@ -76,7 +76,7 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
     let usage = call.view.usage(key);
     call.view.count_untold(usage.is_some());
     match usage {
-        Some(_) if call.server.store.pressure().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
+        Some(_) if call.server.store.memory_account().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
         Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
         None => call.reply.null(),
     }
@@ -85,7 +85,7 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
 
 fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let rule = call.server.store.pressure().rule();
+    let rule = call.server.store.memory_account().rule();
     let usage = call.view.usage(key);
     call.view.count_untold(usage.is_some());
     match usage {
@@ -111,7 +111,7 @@ fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
 }
 
 /// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
-pub(crate) fn encoding_and_length(form: Form, text: &[u8]) -> (&'static str, usize) {
+pub(crate) fn encoding_and_length(form: StringHint, text: &[u8]) -> (&'static str, usize) {
     let as_text = match text.len() {
         len @ ..64 => 1 + len,
         len @ 64..16_384 => 2 + len,
@@ -133,10 +133,10 @@ fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
     Ok(Some(encoded_as(form, text)))
 }
 
-fn encoded_as(form: Form, text: &[u8]) -> Encoding {
+fn encoded_as(form: StringHint, text: &[u8]) -> Encoding {
     match (form, parse_int(text)) {
-        (Form::Whole, Some(number)) => Encoding::Integer(number),
-        (Form::Whole | Form::Text, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
+        (StringHint::Plain, Some(number)) => Encoding::Integer(number),
+        (StringHint::Plain | StringHint::NotInt, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
         _ => Encoding::Raw,
     }
 }

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Sliced;
+use crate::dispatch::call::Incremental;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::glob;
@@ -258,7 +258,7 @@ impl Walk {
     }
 }
 
-impl Sliced for Walk {
+impl Incremental for Walk {
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
         let mut effort = 0;
         while effort < SLICE_EFFORT {

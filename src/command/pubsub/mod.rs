@@ -3,17 +3,17 @@
 //! Who listens is kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as a
 //! push; a client of RESP2 that listens can do little else, which the gate sees to.
 
-use crate::client::registry::{Class, Topic};
+use crate::client::registry::{ChannelKind, Class};
 use crate::config::Dialect;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::push::hub::Message;
 use crate::spec::{
-    Arg, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, WHILE_LISTENING, block,
+    ALLOW_SUBSCRIBED, Arg, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block,
     channel, channel_pattern, pattern, shard_channel, string,
 };
 
-const LISTEN: Flags = PUBSUB | NO_SCRIPT | LOADING | STALE | WHILE_LISTENING;
+const LISTEN: Flags = PUBSUB | NO_SCRIPT | LOADING | STALE | ALLOW_SUBSCRIBED;
 const TALK: Flags = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
 const LOOK: Flags = PUBSUB | LOADING | STALE;
 
@@ -84,34 +84,34 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn subscribe(call: &mut Call<'_>) -> Result<()> {
-    join(call, "subscribe", Topic::Channel)
+    join(call, "subscribe", ChannelKind::Channel)
 }
 
 fn psubscribe(call: &mut Call<'_>) -> Result<()> {
-    join(call, "psubscribe", Topic::Pattern)
+    join(call, "psubscribe", ChannelKind::Pattern)
 }
 
 fn ssubscribe(call: &mut Call<'_>) -> Result<()> {
     if call.is_nested() {
         return Err(Error::other("SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
-    join(call, "ssubscribe", Topic::ShardChannel)
+    join(call, "ssubscribe", ChannelKind::ShardChannel)
 }
 
 fn unsubscribe(call: &mut Call<'_>) -> Result<()> {
-    part(call, "unsubscribe", Topic::Channel)
+    part(call, "unsubscribe", ChannelKind::Channel)
 }
 
 fn punsubscribe(call: &mut Call<'_>) -> Result<()> {
-    part(call, "punsubscribe", Topic::Pattern)
+    part(call, "punsubscribe", ChannelKind::Pattern)
 }
 
 fn sunsubscribe(call: &mut Call<'_>) -> Result<()> {
-    part(call, "sunsubscribe", Topic::ShardChannel)
+    part(call, "sunsubscribe", ChannelKind::ShardChannel)
 }
 
 /// Subscribes to every channel named, and confirms each.
-fn join(call: &mut Call<'_>, word: &str, topic: Topic) -> Result<()> {
+fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
     while let Some(name) = call.args.next_word() {
         call.server.hub.subscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
         confirm(call, word, topic, Some(name));
@@ -121,7 +121,7 @@ fn join(call: &mut Call<'_>, word: &str, topic: Topic) -> Result<()> {
 }
 
 /// Gives up every channel named, or all, and confirms each; where there is none, that.
-fn part(call: &mut Call<'_>, word: &'static str, topic: Topic) -> Result<()> {
+fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<()> {
     if call.config.dialect() == Dialect::Valkey && call.session.info.class() != Class::Subscriber {
         return Err(Error::NotSubscribed(word));
     }
@@ -142,18 +142,20 @@ fn part(call: &mut Call<'_>, word: &'static str, topic: Topic) -> Result<()> {
 }
 
 /// Gives up one channel. Its messages so far are written before the confirmation, and none comes after it.
-fn leave(call: &mut Call<'_>, word: &str, topic: Topic, name: &[u8]) {
+fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) {
     call.server.hub.unsubscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
-    call.take_mail();
+    call.take_pushed();
     confirm(call, word, topic, Some(name));
 }
 
 /// Tells what was done about a channel and how many subscriptions there are now; channels and patterns count together.
-fn confirm(call: &mut Call<'_>, word: &str, topic: Topic, name: Option<&[u8]>) {
+fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u8]>) {
     let info = &call.session.info;
     let count = match topic {
-        Topic::ShardChannel => info.subscriptions(topic),
-        Topic::Channel | Topic::Pattern => info.subscriptions(Topic::Channel) + info.subscriptions(Topic::Pattern),
+        ChannelKind::ShardChannel => info.subscriptions(topic),
+        ChannelKind::Channel | ChannelKind::Pattern => {
+            info.subscriptions(ChannelKind::Channel) + info.subscriptions(ChannelKind::Pattern)
+        }
     };
     call.reply.push(3);
     call.reply.bulk(word.as_bytes());
@@ -179,14 +181,14 @@ fn spublish(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn channels(call: &mut Call<'_>) -> Result<()> {
-    list(call, Topic::Channel)
+    list(call, ChannelKind::Channel)
 }
 
 fn shard_channels(call: &mut Call<'_>) -> Result<()> {
-    list(call, Topic::ShardChannel)
+    list(call, ChannelKind::ShardChannel)
 }
 
-fn list(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+fn list(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
     let pattern = call.args.next_word();
     if call.args.left() > 0 {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
@@ -198,23 +200,23 @@ fn list(call: &mut Call<'_>, topic: Topic) -> Result<()> {
 }
 
 fn numsub(call: &mut Call<'_>) -> Result<()> {
-    count(call, Topic::Channel)
+    count(call, ChannelKind::Channel)
 }
 
 fn shard_numsub(call: &mut Call<'_>) -> Result<()> {
-    count(call, Topic::ShardChannel)
+    count(call, ChannelKind::ShardChannel)
 }
 
-fn count(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+fn count(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
     call.reply.array(call.args.left() * 2);
     while let Some(name) = call.args.next_word() {
         call.reply.bulk(name);
-        call.reply.int(call.server.hub.audience(topic, name) as i64);
+        call.reply.int(call.server.hub.subscriber_count(topic, name) as i64);
     }
     Ok(())
 }
 
 fn numpat(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.server.hub.count(Topic::Pattern) as i64);
+    call.reply.int(call.server.hub.count(ChannelKind::Pattern) as i64);
     Ok(())
 }

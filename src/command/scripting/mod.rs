@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Scratch, Script, Vm,
+    ALLOW_OOM, COMPATIBLE, ConnBuffers, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, Arg, Command, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
-    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, Registered, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of,
-    string, token,
+    ACCESS, ALLOW_BUSY, Arg, Command, CommandSpec, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
+    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string,
+    token,
 };
 
 /// What commands that run scripts have in common.
@@ -147,15 +147,15 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
 #[cold]
 pub(crate) fn declared_flags(
     server: &Namespace,
-    command: &Registered,
+    command: &CommandSpec,
     request: Request<'_>,
 ) -> Option<crate::script::Flags> {
     let subject = (request.len() > 1).then(|| request.arg(1))?;
     let scripts = &server.scripts;
     let flags = match &command.name[..] {
         "eval" | "eval_ro" => crate::script::flags_of(subject)?,
-        "evalsha" | "evalsha_ro" => scripts.engines_soon(server.store.seat())?.cache.find(subject)?.flags,
-        "fcall" | "fcall_ro" => scripts.engines_soon(server.store.seat())?.libraries.function(subject)?.flags,
+        "evalsha" | "evalsha_ro" => scripts.engines_soon(server.store.busy_flag())?.cache.find(subject)?.flags,
+        "fcall" | "fcall_ro" => scripts.engines_soon(server.store.busy_flag())?.libraries.function(subject)?.flags,
         _ => return None,
     };
     (flags & COMPATIBLE == 0).then_some(flags)
@@ -204,12 +204,12 @@ pub(crate) struct Run<'r> {
 }
 
 /// Runs a script or function for the caller and writes its reply. Gives the working memory back.
-pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) -> Result<Scratch> {
+pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: ConnBuffers) -> Result<ConnBuffers> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
     }
-    let is_short = call.session.is_short_of_memory && call.server.store.pressure().has_limit();
+    let is_short = call.session.is_short_of_memory && call.server.store.memory_account().has_limit();
     if is_short && run.flags & (COMPATIBLE | NO_WRITES | ALLOW_OOM) == 0 {
         return Err(Error::Script(NO_MEMORY.into()));
     }
@@ -239,7 +239,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
         Outcome::Replied => Ok(scratch),
         Outcome::ErrorReplied(line) => {
             line.iter().for_each(|line| call.server.observed.errors.count_made_up(line));
-            call.gauge.fail(call.command);
+            call.timer.fail(call.command);
             Ok(scratch)
         }
         Outcome::Failed(line) => Err(Error::Script(line)),
@@ -249,7 +249,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: Scratch) 
 /// Lets a script call commands as the client that runs it.
 struct Caller<'c, 'a> {
     call: &'c mut Call<'a>,
-    scratch: Scratch,
+    scratch: ConnBuffers,
     name: &'c str,
     is_read_only: bool,
     /// Whether memory was short when the script began, and it has to mind that.
@@ -268,13 +268,13 @@ fn refused_to_user(denial: Denial) -> &'static str {
 }
 
 /// Returns whether scripts may call a command although it is not for them: DEBUG, when it has said so itself.
-fn may_debug(server: &Namespace, command: &Registered) -> bool {
+fn may_debug(server: &Namespace, command: &CommandSpec) -> bool {
     command.command.name == "DEBUG" && server.may_scripts_debug.load(Relaxed)
 }
 
 impl Caller<'_, '_> {
     /// Finds out whether the command whose words were filled in may be called from this script.
-    fn check(&mut self, command: Option<&'static Registered>) -> std::result::Result<(), Cow<'static, str>> {
+    fn check(&mut self, command: Option<&'static CommandSpec>) -> std::result::Result<(), Cow<'static, str>> {
         let (request, dialect) = (self.scratch.words.as_request(), self.call.config.dialect());
         let (Some(command), Some(request)) = (command, request) else {
             return Err(dialect
@@ -315,14 +315,14 @@ impl Caller<'_, '_> {
 
     /// Counts an error that a script is told instead of calling a command.
     #[cold]
-    fn count_refusal(&self, command: Option<&'static Registered>, refusal: &str) {
+    fn count_refusal(&self, command: Option<&'static CommandSpec>, refusal: &str) {
         let observed = &self.call.server.observed;
         observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
         match (command, self.scratch.words.as_request()) {
             (Some(command), _) => observed.meters.reject(command),
             (None, Some(request)) => {
                 let Call { server, config, session, .. } = &*self.call;
-                unknown::note(server, &config.special.renames, request, &session.info.addr);
+                unknown::note(server, &config.directives.renames, request, &session.info.addr);
             }
             (None, None) => {}
         }
@@ -335,13 +335,13 @@ impl Host for Caller<'_, '_> {
     }
 
     fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
-        let renames = &self.call.config.special.renames;
+        let renames = &self.call.config.directives.renames;
         let command = self.scratch.words.as_request().and_then(|request| find(request, renames));
         if let Err(refusal) = self.check(command) {
             self.count_refusal(command, &refusal);
             return Err(refusal);
         }
-        let Scratch { words, output } = &mut self.scratch;
+        let ConnBuffers { words, output } = &mut self.scratch;
         output.advance(output.len());
         if let (Some(command), Some(request)) = (command, words.as_request()) {
             self.call.nested_into(command, request, output);
@@ -351,7 +351,7 @@ impl Host for Caller<'_, '_> {
 
     fn may_call(&mut self) -> Option<bool> {
         let request = self.scratch.words.as_request()?;
-        let command = find(request, &self.call.config.special.renames)?;
+        let command = find(request, &self.call.config.directives.renames)?;
         Some(self.call.session.access.denial(command, request).is_none())
     }
 

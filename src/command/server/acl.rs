@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use crate::acl::{Context, DEFAULT, Denial, Entry, Reason, Shown, User, has_blanks, to_hex, until_nul};
 use crate::client::outbox::END;
-use crate::client::registry::{ClientInfo, Topic};
+use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::session::Session;
 use crate::config::Config;
 use crate::dispatch::Call;
@@ -19,7 +19,7 @@ use crate::dispatch::turn::find;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Reply, Request, parse_int};
-use crate::spec::registry::{CATEGORIES, Registered, table};
+use crate::spec::registry::{CATEGORIES, CommandSpec, table};
 use crate::spec::{ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
@@ -99,11 +99,11 @@ fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
     let is_revoked = |topic, channel: &[u8], client: &ClientInfo| {
         let Some(name) = client.user() else { return false };
         let Some((before, after)) = by_name.get(&*name).filter(|(_, after)| after.is(&name)) else { return false };
-        let is_pattern = topic == Topic::Pattern;
+        let is_pattern = topic == ChannelKind::Pattern;
         before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
     };
     if !by_name.is_empty() && call.server.hub.has_subscribers() {
-        call.server.hub.listeners(is_revoked).iter().for_each(|client| client.mailbox.signal(END));
+        call.server.hub.listeners(is_revoked).iter().for_each(|client| client.outbox.signal(END));
     }
 }
 
@@ -125,7 +125,7 @@ fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
     for client in call.server.clients.all() {
         let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
         if is_gone && client.id != call.session.info.id {
-            client.mailbox.signal(END);
+            client.outbox.signal(END);
         }
     }
 }
@@ -302,8 +302,8 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let user = call.server.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
     let request = call.args.request().starting_at(3);
-    let command =
-        find(request, &call.config.special.renames).ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
+    let command = find(request, &call.config.directives.renames)
+        .ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
     if !command.accepts(request.len()) {
         return Err(Error::WrongArity(command.name.as_str().into()));
     }
@@ -331,7 +331,7 @@ pub(crate) fn note_denial(
     server: &Namespace,
     config: &Config,
     session: &Session,
-    refused: (&'static Registered, Request<'_>),
+    refused: (&'static CommandSpec, Request<'_>),
     denial: Denial,
 ) {
     let context = if session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
@@ -340,14 +340,14 @@ pub(crate) fn note_denial(
 }
 
 /// Notes that EXEC has refused a command that was queued.
-pub(crate) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+pub(crate) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
     call.session.show_command();
     note_request(call.server, call.config, call.session, refused, denial, Context::Multi);
 }
 
 /// Notes that a script may not call a command.
 #[cfg(feature = "lua")]
-pub(crate) fn note_denial_in_script(call: &Call<'_>, refused: (&'static Registered, Request<'_>), denial: Denial) {
+pub(crate) fn note_denial_in_script(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
     call.session.show_command();
     note_request(call.server, call.config, call.session, refused, denial, Context::Lua);
 }
@@ -356,7 +356,7 @@ fn note_request(
     server: &Namespace,
     config: &Config,
     session: &Session,
-    (command, request): (&'static Registered, Request<'_>),
+    (command, request): (&'static CommandSpec, Request<'_>),
     denial: Denial,
     context: Context,
 ) {

@@ -20,7 +20,7 @@ pub(crate) fn row(container: &Command) -> Command {
 
 fn help(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.request().name();
-    let Some(container) = call.config.special.renames.find(name) else { return Ok(()) };
+    let Some(container) = call.config.directives.renames.find(name) else { return Ok(()) };
     let mut lines = Vec::new();
     if container.command.handler.is_some() {
         lines.extend(["(no subcommand)".to_owned(), format!("    {}", container.command.summary)]);

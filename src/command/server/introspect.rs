@@ -6,7 +6,7 @@ use crate::dispatch::turn::find;
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::Reply;
-use crate::spec::registry::{CATEGORIES, KeySpec, Registered};
+use crate::spec::registry::{CATEGORIES, CommandSpec, KeySpec};
 use crate::spec::{
     Arg, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of, pattern,
     string,
@@ -65,14 +65,14 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN
     ])];
 
 fn command(call: &mut Call<'_>) -> Result<()> {
-    let commands: Vec<&Registered> = call.config.special.renames.all().collect();
+    let commands: Vec<&CommandSpec> = call.config.directives.renames.all().collect();
     call.reply.array(commands.len());
     commands.iter().for_each(|command| describe(&mut call.reply, command));
     Ok(())
 }
 
 fn count(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.config.special.renames.all().count() as i64);
+    call.reply.int(call.config.directives.renames.all().count() as i64);
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     }
     call.reply.array(call.args.left());
     while let Some(name) = call.args.next_word() {
-        match call.config.special.renames.find_full(name) {
+        match call.config.directives.renames.find_full(name) {
             Some(command) => describe(&mut call.reply, command),
             None => call.reply.null(),
         }
@@ -91,8 +91,8 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn docs(call: &mut Call<'_>) -> Result<()> {
-    let renames = &call.config.special.renames;
-    let commands: Vec<&Registered> = match call.args.left() {
+    let renames = &call.config.directives.renames;
+    let commands: Vec<&CommandSpec> = match call.args.left() {
         0 => renames.all().collect(),
         _ => call.args.request().args().skip(2).filter_map(|name| renames.find_full(name)).collect(),
     };
@@ -115,7 +115,7 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
 /// Finds the keys of the call that follows the subcommand's name.
 fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let request = call.args.request().skip(2);
-    let command = find(request, &call.config.special.renames).ok_or(Error::other("Invalid command specified"))?;
+    let command = find(request, &call.config.directives.renames).ok_or(Error::other("Invalid command specified"))?;
     if command.keys.is_empty() && command.command.key_search.is_none() {
         return Err(Error::other("The command has no key arguments"));
     }
@@ -172,13 +172,13 @@ fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
 }
 
 /// Returns the names of the commands and subcommands that fulfil a condition.
-fn matching(call: &Call<'_>, fits: impl Fn(&Registered) -> bool) -> Vec<&'static str> {
-    let every = call.config.special.renames.all().flat_map(Registered::with_subcommands);
+fn matching(call: &Call<'_>, fits: impl Fn(&CommandSpec) -> bool) -> Vec<&'static str> {
+    let every = call.config.directives.renames.all().flat_map(CommandSpec::with_subcommands);
     every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
 }
 
 /// Writes a command as COMMAND INFO shows it.
-fn describe(reply: &mut Reply<'_>, command: &Registered) {
+fn describe(reply: &mut Reply<'_>, command: &CommandSpec) {
     let (first, last, step) = key_range(&command.keys);
     reply.array(10);
     reply.bulk(command.name.as_bytes());
@@ -273,7 +273,7 @@ fn text_field(reply: &mut Reply<'_>, name: &str, value: &str) {
 }
 
 /// Writes a command as COMMAND DOCS shows it.
-fn document(reply: &mut Reply<'_>, registered: &Registered) {
+fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
     let command = registered.command;
     let fields = 3
         + usize::from(!command.complexity.is_empty())
@@ -313,12 +313,12 @@ fn document(reply: &mut Reply<'_>, registered: &Registered) {
 
 /// Tells to which key spec each key argument, in turn, belongs.
 struct KeyCounter<'a> {
-    registered: &'a Registered,
+    registered: &'a CommandSpec,
     keys_seen: usize,
 }
 
 impl<'a> KeyCounter<'a> {
-    fn new(registered: &'a Registered) -> Self {
+    fn new(registered: &'a CommandSpec) -> Self {
         KeyCounter { registered, keys_seen: 0 }
     }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::observe::histogram::Counts;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
 use crate::spec::registry::table;
-use crate::spec::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, Registered, STALE, string};
+use crate::spec::{ADMIN, Command, CommandSpec, Flags, Group, LOADING, NO_SCRIPT, STALE, string};
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
@@ -76,19 +76,19 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
 /// Replies with the histograms of the commands named, their subcommands included, or of all; a name that is none is
 /// passed over.
 fn histogram(call: &mut Call<'_>) -> Result<()> {
-    let mut commands: Vec<&Registered> = Vec::new();
+    let mut commands: Vec<&CommandSpec> = Vec::new();
     if call.args.left() == 0 {
         commands.extend(table().every());
     }
     while let Some(name) = call.args.next_word() {
-        if let Some(command) = call.config.special.renames.find_full(name) {
+        if let Some(command) = call.config.directives.renames.find_full(name) {
             commands.push(command);
             commands.extend(&command.subcommands);
         }
     }
     let meters = &call.server.observed.meters;
     let tracked = commands.into_iter().filter_map(|command| Some((command, meters.durations(command)?)));
-    let tracked: Vec<(&Registered, Counts)> = tracked.collect();
+    let tracked: Vec<(&CommandSpec, Counts)> = tracked.collect();
     call.reply.map(tracked.len());
     for (command, durations) in tracked {
         let steps = durations.steps();

@@ -139,7 +139,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("No shutdown in progress."));
     }
     // A script would be ended half-way: whoever wants that says that nothing is to be kept.
-    if !options.nosave && call.server.store.seat().is_occupied() {
+    if !options.nosave && call.server.store.busy_flag().is_occupied() {
         return Err(busy(call.server));
     }
     if !shut_down(call.server, options) {

@@ -1,4 +1,4 @@
-//! MONITOR: every call, as it is carried out. What is shown of a call is decided in `aftermath`.
+//! MONITOR: every call, as it is carried out. What is shown of a call is decided in `post_call`.
 
 use crate::dispatch::Call;
 use crate::error::{Error, Result};

@@ -14,7 +14,7 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, Arg, RW, double, integer, key, one_of, string, token};
-use crate::store::{Event, Form, Key, Ttl};
+use crate::store::{Event, Key, StringHint, Ttl};
 
 pub(crate) const ARGS: &[Arg] = &[
     key("key", RW | ACCESS | UPDATE),
@@ -115,7 +115,7 @@ fn add_int(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>) -> Result<(
     };
     let step = int_step(old, increment, bounds, options.saturates)?;
     if let Some((new, _)) = step {
-        store(call, key, itoa::Buffer::new().format(new).as_bytes(), ttl, (Form::Whole, Event::IncrBy));
+        store(call, key, itoa::Buffer::new().format(new).as_bytes(), ttl, (StringHint::Plain, Event::IncrBy));
     }
     let (new, applied) = step.unwrap_or((old, 0));
     call.reply.array(2);
@@ -140,7 +140,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     }
     let step = float_step(old, increment, bounds, options.saturates)?;
     if let Some((new, _)) = step {
-        store(call, key, &float::format(new), ttl, (Form::Text, Event::IncrByFloat));
+        store(call, key, &float::format(new), ttl, (StringHint::NotInt, Event::IncrByFloat));
     }
     let (new, applied) = step.unwrap_or((old, LongDouble::default()));
     call.reply.array(2);
@@ -150,7 +150,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
 }
 
 /// Sets a key to its new number, and says what that does to its time to live. What is past removes the key.
-fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, event): (Form, Event)) {
+fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, event): (StringHint, Event)) {
     if let Ttl::At(deadline) = ttl
         && deadline.is_due(call.now())
     {
@@ -159,7 +159,7 @@ fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, even
     }
     let had_deadline = matches!(call.view.deadline(key), Some(Some(_)));
     call.view.set(key, number, ttl, event);
-    if form != Form::Whole {
+    if form != StringHint::Plain {
         call.view.set_form(key, form);
     }
     match ttl {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Sliced;
+use crate::dispatch::call::Incremental;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::View;
@@ -120,7 +120,7 @@ struct Comparison {
     shorten_a: Vec<u64>,
 }
 
-impl Sliced for Comparison {
+impl Incremental for Comparison {
     fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
         let rows = (SLICE_CELLS / self.row.len()).max(1);
         let slice_end = self.a.len().min(self.rows_filled + rows);

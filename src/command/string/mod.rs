@@ -25,7 +25,7 @@ use crate::spec::{
     ACCESS, Arg, Command, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE,
     VARIABLE, WRITE, block, double, integer, key, one_of, string, token, unix_time,
 };
-use crate::store::{Event, Form, Key, Text, Ttl};
+use crate::store::{Event, Key, Str, StringHint, Ttl};
 
 const DELEX_COST: &str = "O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.";
 const DIGEST_COST: &str = "O(N) where N is the length of the string value.";
@@ -193,10 +193,10 @@ const SET_EXPIRATION: Arg = one_of(
 .optional();
 
 /// Replies with a string of the store: short ones are copied, long ones shared.
-pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Text<'_>) {
+pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     match text {
-        Text::Short(slice) => reply.bulk(slice),
-        Text::Long(bytes) => reply.bulk_shared(bytes.clone()),
+        Str::Inline(slice) => reply.bulk(slice),
+        Str::Shared(bytes) => reply.bulk_shared(bytes.clone()),
     }
 }
 
@@ -315,8 +315,8 @@ fn getrange(call: &mut Call<'_>) -> Result<()> {
     };
     let range = resolve_range(start, end, text.as_slice().len());
     match text {
-        Text::Short(slice) => call.reply.bulk(&slice[range]),
-        Text::Long(bytes) => call.reply.bulk_shared(bytes.slice(range)),
+        Str::Inline(slice) => call.reply.bulk(&slice[range]),
+        Str::Shared(bytes) => call.reply.bulk_shared(bytes.slice(range)),
     }
     Ok(())
 }
@@ -513,7 +513,7 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     let increment = call.args.long_double()?;
     let new = float::format(float::add(old, increment).ok_or(Error::NotFinite)?);
     call.view.set(key, &new, Ttl::Keep, Event::IncrByFloat);
-    call.view.set_form(key, Form::Text);
+    call.view.set_form(key, StringHint::NotInt);
     call.reply.bulk(&new);
     Ok(())
 }

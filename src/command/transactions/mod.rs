@@ -15,14 +15,14 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, AT_ONCE, Arg, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_SCRIPT, RO, STALE, block,
+    ACCESS, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block,
     key, one_of, string,
 };
 
 /// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =
     &[
-        Command::new("MULTI", multi, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
+        Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
             "1.2.0",
             "O(1)",
             "Opens a transaction: the commands that follow are queued until EXEC.",
@@ -30,7 +30,7 @@ pub(crate) const COMMANDS: &[Command] =
         Command::new(
             "EXEC",
             exec,
-            (FLAGS | AT_ONCE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
+            (FLAGS | NO_QUEUE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
             Group::Transactions,
         )
         .args(&[PRECONDITIONS])
@@ -40,12 +40,12 @@ pub(crate) const COMMANDS: &[Command] =
             "Depends on commands in the transaction",
             "Carries out the queued commands as one, if told so only under conditions.",
         ),
-        Command::new("DISCARD", discard, FLAGS | FAST | AT_ONCE, Group::Transactions).docs(
+        Command::new("DISCARD", discard, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
             "2.0.0",
             "O(N), when N is the number of queued commands",
             "Drops the queued commands and the watches.",
         ),
-        Command::new("WATCH", watch, FLAGS | FAST | AT_ONCE, Group::Transactions)
+        Command::new("WATCH", watch, FLAGS | FAST | NO_QUEUE, Group::Transactions)
             .args(&[key("key", RO).multiple()])
             .docs("2.2.0", "O(1) for every key.", "Makes the next EXEC depend on these keys staying as they are."),
         Command::new("UNWATCH", unwatch, FLAGS | FAST, Group::Transactions).docs(
@@ -111,7 +111,7 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
         call.reply.null_array();
         return Ok(());
     }
-    call.take_mail_first();
+    call.take_pushed_first();
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
         let request = request.as_request();

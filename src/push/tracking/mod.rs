@@ -23,11 +23,11 @@ use parking_lot::Mutex;
 pub(crate) use mode::{BROADCAST, BROKEN, CACHING, Flags, Mode, NO_LOOP, ON, OPT_IN, OPT_OUT};
 pub(crate) use prefixes::{Overlap, find_overlap};
 
-use crate::client::outbox::Letter;
+use crate::client::outbox::PushFrame;
 use crate::client::registry::{Class, ClientInfo, Clients};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};
-use crate::store::{Herald, Pressure, Share};
+use crate::store::{Herald, MemoryAccount, Share};
 use crate::time::clock::Now;
 use prefixes::Prefixes;
 use table::{Readers, Table};
@@ -116,8 +116,8 @@ impl News<'_> {
 impl Tracking {
     /// Creates one that knows nobody yet; whom messages are redirected to is looked for among these clients.
     /// What is remembered counts as used memory.
-    pub fn new(clients: Arc<Clients>, pressure: &Arc<Pressure>) -> Self {
-        let state = State { share: Share::new(pressure.clone()), ..State::default() };
+    pub fn new(clients: Arc<Clients>, memory_account: &Arc<MemoryAccount>) -> Self {
+        let state = State { share: Share::new(memory_account.clone()), ..State::default() };
         Tracking { clients, state: Mutex::new(state), has_news: AtomicBool::new(false) }
     }
 
@@ -227,7 +227,7 @@ impl Tracking {
     ) {
         let news = News::Keys(&[key]);
         let write = |reply: &mut Reply<'_>| news.write(reply);
-        let mut letter = Letter::new(&write);
+        let mut letter = PushFrame::new(&write);
         for client in readers.iter().filter_map(|id| state.trackers.get(id)) {
             // A client that broadcasts may have been remembered before it did.
             let is_silent = client.tracking.has(NO_LOOP) && actor == Some(client.id);
@@ -245,7 +245,7 @@ impl Tracking {
         for client in state.trackers.values() {
             let news = News::Everything(client.protocol());
             let write = |reply: &mut Reply<'_>| news.write(reply);
-            self.send(client, &mut Letter::new(&write), (config, now));
+            self.send(client, &mut PushFrame::new(&write), (config, now));
         }
     }
 
@@ -267,7 +267,7 @@ impl Tracking {
             let keys: Vec<&[u8]> = news.keys().map(|key| &key[..]).collect();
             let common = News::Keys(&keys);
             let write = |reply: &mut Reply<'_>| common.write(reply);
-            let mut letter = Letter::new(&write);
+            let mut letter = PushFrame::new(&write);
             for client in prefix.clients.values() {
                 if client.tracking.has(NO_LOOP) {
                     self.send_what_others_did(client, &news, (config, now));
@@ -290,17 +290,17 @@ impl Tracking {
         if !keys.is_empty() {
             let news = News::Keys(&keys);
             let write = |reply: &mut Reply<'_>| news.write(reply);
-            self.send(client, &mut Letter::new(&write), (config, now));
+            self.send(client, &mut PushFrame::new(&write), (config, now));
         }
     }
 
     /// Leaves a message with a client that tracks, or with whom it is redirected to. Whoever speaks RESP2 can only be told
     /// if it listens to channels, and so only by redirection.
-    fn send(&self, client: &Arc<ClientInfo>, letter: &mut Letter<'_>, (config, now): (&Config, Now)) {
+    fn send(&self, client: &Arc<ClientInfo>, letter: &mut PushFrame<'_>, (config, now): (&Config, Now)) {
         let redirect = client.tracking.redirect();
         if redirect == 0 {
             if client.protocol() == Protocol::Resp3 {
-                client.post(letter, config, now);
+                client.push(letter, config, now);
             }
             return;
         }
@@ -312,12 +312,12 @@ impl Tracking {
                     reply.bulk(b"tracking-redir-broken");
                     reply.int(redirect as i64);
                 };
-                client.post(&mut Letter::new(&write), config, now);
+                client.push(&mut PushFrame::new(&write), config, now);
             }
             return;
         };
         if target.protocol() == Protocol::Resp3 || target.class() == Class::Subscriber {
-            target.post(letter, config, now);
+            target.push(letter, config, now);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Stories about the connection and the server: authentication, HELLO, names, settings, COMMAND, arity.
 
-use keylatch::internals::{Registered, table};
+use keylatch::internals::{CommandSpec, table};
 
 use super::deviations::DECLARED;
 use super::oracle::Arena;
@@ -42,7 +42,7 @@ fn every_command_refuses_the_numbers_of_arguments_that_redis_refuses() {
     let Some(arena) = Arena::open() else { return };
     let mut found = Differences::default();
     let mut pair = arena.pair();
-    let with_subcommands = |command: &'static Registered| std::iter::once(command).chain(&command.subcommands);
+    let with_subcommands = |command: &'static CommandSpec| std::iter::once(command).chain(&command.subcommands);
     for command in table().all().iter().flat_map(with_subcommands) {
         if DECLARED.iter().any(|(of, field, _)| (*of, *field) == (command.name.as_str(), "existence")) {
             continue; // Redis 7.0 does not have it

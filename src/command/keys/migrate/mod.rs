@@ -2,7 +2,7 @@
 //!
 //! A handler must not wait for another server while it holds shards. So it only takes the values, which costs no copy of
 //! long ones, and watches their keys; the connection then does the talking ([`Migration::travel`]), while others are
-//! served; and a last step ([`Sliced`]) removes the keys that the target has accepted.
+//! served; and a last step ([`Incremental`]) removes the keys that the target has accepted.
 //!
 //! Invariant: a key is removed only if the target has said that it has the value and nobody has changed the key since
 //! that value was taken.
@@ -13,12 +13,12 @@ use bytes::Bytes;
 
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::{Later, Sliced};
+use crate::dispatch::call::{Incremental, Later};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
 use crate::spec::{ACCESS, Arg, Command, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
 use crate::spec::{block, integer, key, one_of, string, token};
-use crate::store::{Key, Text, View, WatchFlag};
+use crate::store::{Key, Str, View, WatchFlag};
 use crate::time::clock::Deadline;
 
 mod exchange;
@@ -190,7 +190,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     let positions = options.first_key..options.end_of_keys;
     let mut found = Vec::new();
     for key in positions.map(|position| call.server.store.key(request.arg(position))) {
-        if let Some(value) = call.view.read(key)?.map(Text::to_bytes) {
+        if let Some(value) = call.view.read(key)?.map(Str::to_bytes) {
             found.push((key, value, call.view.deadline(key).flatten()));
         }
     }
@@ -224,7 +224,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Ends a migration, however it went. All at once: a key takes less than its way to the target did.
-impl Sliced for Migration {
+impl Incremental for Migration {
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
         for &index in self.accepted.iter().filter(|_| !self.copies) {
             let parcel = &self.parcels[index];

@@ -17,7 +17,7 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
-use crate::spec::{ADMIN, Command, EXCLUSIVE, Group, LOADING, NO_SCRIPT, Registered, STALE};
+use crate::spec::{ADMIN, Command, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::store::{Event, Shard, Ttl, usage};
 use crate::time::clock::Deadline;
 
@@ -306,7 +306,7 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
         ("session", size_of::<Session>()),
         ("shard", size_of::<Shard>()),
         ("deadline", size_of::<Deadline>()),
-        ("command", size_of::<Registered>()),
+        ("command", size_of::<CommandSpec>()),
     ];
     let text: Vec<String> = sizes.iter().map(|(name, bytes)| format!("{name}:{bytes}")).collect();
     call.reply.bulk(text.join(" ").as_bytes());
@@ -319,7 +319,7 @@ fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.server.store.key(name);
     let (form, text, usage) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
-    let idle_s = if call.server.store.pressure().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
+    let idle_s = if call.server.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
     let lru = usage::second(usage);
     let (encoding, len) = crate::command::keys::object::encoding_and_length(form, &text);
     let line = format!(
@@ -336,7 +336,7 @@ fn table_statistics(call: &mut Call<'_>) -> Result<()> {
     let db = db.ok_or(Error::other("Out of range database"))?;
     let totals = call.view.whole_again(db).totals();
     let mut text = String::new();
-    for (title, count) in [("Dictionary", totals.keys), ("Expires", totals.timed)] {
+    for (title, count) in [("Dictionary", totals.keys), ("Expires", totals.with_ttl)] {
         text.push_str(&format!("[{title} HT]\nHash table 0 stats (main hash table):\n"));
         text.push_str(&match count {
             0 => "No stats available for empty dictionaries\n".to_owned(),

@@ -30,7 +30,7 @@ impl MemoryReport {
         let totals = all_totals(call);
         let allocator = call.server.allocator.map(|stats| stats());
         // What the shards have reported may be off by a little; what they hold is not.
-        let used = totals.memory + call.server.store.pressure().outside();
+        let used = totals.memory + call.server.store.memory_account().outside();
         let sampler = &call.server.observed.sampler;
         MemoryReport {
             used,
@@ -107,7 +107,7 @@ pub(crate) fn memory(text: &mut String, call: &mut Call<'_>) {
     with_human(text, "maxmemory", config.maxmemory as usize);
     field(text, "maxmemory_policy", config.maxmemory_policy.as_str());
     fragmentation(text, &report);
-    field(text, "mem_not_counted_for_evict", call.server.store.pressure().exempt());
+    field(text, "mem_not_counted_for_evict", call.server.store.memory_account().exempt());
     field(text, "mem_replication_backlog", 0);
     field(text, "mem_total_replication_buffers", 0);
     field(text, "mem_clients_slaves", 0);

@@ -235,10 +235,14 @@ fn cpu_seconds(path: &str) -> [f64; 4] {
 fn keyspace(text: &mut String, call: &mut Call<'_>) {
     for db in 0..call.config.databases as usize {
         let mut view = call.view.whole_again(db);
-        let Totals { keys, timed, .. } = view.totals();
+        let Totals { keys, with_ttl, .. } = view.totals();
         if keys > 0 {
-            let avg_ttl = if timed > 0 { view.mean_ttl_ms() } else { 0 };
-            field(text, &format!("db{db}"), format_args!("keys={keys},expires={timed},avg_ttl={avg_ttl},subexpiry=0"));
+            let avg_ttl = if with_ttl > 0 { view.mean_ttl_ms() } else { 0 };
+            field(
+                text,
+                &format!("db{db}"),
+                format_args!("keys={keys},expires={with_ttl},avg_ttl={avg_ttl},subexpiry=0"),
+            );
         }
     }
 }

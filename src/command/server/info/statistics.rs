@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::client::registry::Topic;
+use crate::client::registry::ChannelKind;
 use crate::command::server::info::{all_totals, field};
 use crate::dispatch::Call;
 use crate::push::tracking::Tracked;
-use crate::spec::Registered;
+use crate::spec::CommandSpec;
 use crate::spec::registry::table;
 
 /// How many bytes `kbps` counts as one.
@@ -62,9 +62,9 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
     field(text, "keyspace_hits", turns.hits);
     field(text, "keyspace_misses", turns.misses);
-    field(text, "pubsub_channels", hub.count(Topic::Channel));
-    field(text, "pubsub_patterns", hub.count(Topic::Pattern));
-    field(text, "pubsubshard_channels", hub.count(Topic::ShardChannel));
+    field(text, "pubsub_channels", hub.count(ChannelKind::Channel));
+    field(text, "pubsub_patterns", hub.count(ChannelKind::Pattern));
+    field(text, "pubsubshard_channels", hub.count(ChannelKind::ShardChannel));
 }
 
 fn features(text: &mut String, tracked: Tracked) {
@@ -175,7 +175,7 @@ pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
     }
 }
 
-fn percentiles(text: &mut String, call: &Call<'_>, command: &Registered, wanted: &[f64]) {
+fn percentiles(text: &mut String, call: &Call<'_>, command: &CommandSpec, wanted: &[f64]) {
     let Some(durations) = call.server.observed.meters.durations(command) else { return };
     let mut shown = String::new();
     for percent in wanted {

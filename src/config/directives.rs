@@ -16,7 +16,7 @@ const FORGOTTEN: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-valu
 
 /// What directives that are no settings have said.
 #[derive(Clone, Debug, Default)]
-pub struct Special {
+pub struct Directives {
     /// The commands that go by other names (`rename-command`).
     pub renames: Renames,
     /// The users (`user`), in their order.
@@ -29,7 +29,7 @@ pub struct Special {
     pub unknown_variables: Vec<String>,
 }
 
-impl Special {
+impl Directives {
     /// Takes a line of a config file whose first word is no setting. New users may use all channels where
     /// `acl-pubsub-default` says so.
     ///

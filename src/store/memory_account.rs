@@ -21,7 +21,7 @@ const STEP_SHIFT: u32 = 20;
 const NONE: usize = usize::MAX;
 
 /// Holds the numbers that limit a store. Shared by the store, its shards and who reports memory.
-pub struct Pressure {
+pub struct MemoryAccount {
     limit: AtomicUsize,
     step: AtomicUsize,
     /// What the shards have reported. Together with `outside` it never passes the address space.
@@ -42,10 +42,10 @@ pub struct Pressure {
 /// Is no key's usage, which has 24 bits.
 const NO_STAMP: u32 = u32::MAX;
 
-impl Default for Pressure {
+impl Default for MemoryAccount {
     /// Returns the numbers of a store without limit that notes when keys were last used.
     fn default() -> Self {
-        Pressure {
+        MemoryAccount {
             limit: AtomicUsize::new(NONE),
             step: AtomicUsize::new(STEP_MAX),
             held: AtomicUsize::new(0),
@@ -60,7 +60,7 @@ impl Default for Pressure {
     }
 }
 
-impl Pressure {
+impl MemoryAccount {
     /// Sets how many bytes may be used; 0 is no limit.
     pub fn set_limit(&self, bytes: u64) {
         let limit = if bytes == 0 { NONE } else { usize::try_from(bytes).unwrap_or(NONE) };
@@ -189,7 +189,7 @@ impl Pressure {
 }
 
 /// Lasts as long as keys are evicted.
-pub struct Evicting<'a>(&'a Pressure);
+pub struct Evicting<'a>(&'a MemoryAccount);
 
 impl Drop for Evicting<'_> {
     fn drop(&mut self) {
@@ -200,7 +200,7 @@ impl Drop for Evicting<'_> {
 /// Reports what something outside of the store takes, until it is dropped.
 #[derive(Default)]
 pub(crate) struct Share {
-    pressure: Arc<Pressure>,
+    memory_account: Arc<MemoryAccount>,
     bytes: usize,
     is_exempt: bool,
 }
@@ -210,24 +210,24 @@ impl Share {
     const STEP: usize = 1024;
 
     /// Creates the share of something that takes nothing yet.
-    pub(crate) fn new(pressure: Arc<Pressure>) -> Self {
-        Share { pressure, bytes: 0, is_exempt: false }
+    pub(crate) fn new(memory_account: Arc<MemoryAccount>) -> Self {
+        Share { memory_account, bytes: 0, is_exempt: false }
     }
 
     /// Creates the share of a message, which does not count for eviction if keys are evicted just now.
-    pub(crate) fn of_message(pressure: Arc<Pressure>, bytes: usize) -> Self {
-        let is_exempt = pressure.evicting.load(Relaxed) > 0;
-        pressure.report_outside(0, bytes);
+    pub(crate) fn of_message(memory_account: Arc<MemoryAccount>, bytes: usize) -> Self {
+        let is_exempt = memory_account.evicting.load(Relaxed) > 0;
+        memory_account.report_outside(0, bytes);
         if is_exempt {
-            pressure.exempt.fetch_add(bytes, Relaxed);
+            memory_account.exempt.fetch_add(bytes, Relaxed);
         }
-        Share { pressure, bytes, is_exempt }
+        Share { memory_account, bytes, is_exempt }
     }
 
     /// Takes note of what is taken now.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {
-            self.pressure.report_outside(self.bytes, bytes);
+            self.memory_account.report_outside(self.bytes, bytes);
             self.bytes = bytes;
         }
     }
@@ -235,9 +235,9 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.pressure.report_outside(self.bytes, 0);
+        self.memory_account.report_outside(self.bytes, 0);
         if self.is_exempt {
-            self.pressure.exempt.fetch_sub(self.bytes, Relaxed);
+            self.memory_account.exempt.fetch_sub(self.bytes, Relaxed);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What commands cost: calls, time, failures and durations of each, and how keys were looked up.
 //!
-//! A server has a [`Meter`] for every thread that executes commands, and one to spare: while a script runs for long, another
+//! A server has a [`CommandStats`] for every thread that executes commands, and one to spare: while a script runs for long, another
 //! thread does the other work of its thread. Who executes a batch leases one for it, so that counting is a plain load and
 //! store in memory that only this thread writes; whoever wants to know adds the meters up.
 //! The counter of the clock is read once per command: the end of one is the beginning of the next.
@@ -12,12 +12,12 @@ use Ordering::Relaxed;
 use crossbeam_utils::CachePadded;
 
 use crate::observe::histogram::{Counts, Histogram};
-use crate::spec::{Registered, table};
+use crate::spec::{CommandSpec, table};
 use crate::store::Lookups;
 use crate::time::clock::{Clock, TickRate};
 
 /// Counts what one thread does.
-pub(crate) struct Meter {
+pub(crate) struct CommandStats {
     is_leased: AtomicBool,
     turns: AtomicU64,
     turns_ns: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Meter {
     turn_max_requests: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// One for each command and subcommand, by [`Registered::number`].
+    /// One for each command and subcommand, by [`CommandSpec::number`].
     rows: Box<[Row]>,
 }
 
@@ -77,9 +77,9 @@ fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);
 }
 
-impl Meter {
+impl CommandStats {
     fn new() -> Self {
-        Meter {
+        CommandStats {
             is_leased: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             turns_ns: AtomicU64::new(0),
@@ -103,9 +103,9 @@ impl Meter {
 }
 
 /// Holds the meters of a server.
-pub struct Meters {
+pub struct AllStats {
     /// One for each thread, and a last one for those who find all of these leased.
-    by_thread: Box<[CachePadded<Meter>]>,
+    by_thread: Box<[CachePadded<CommandStats>]>,
     /// How often each command was turned away. That is rare enough for one counter for all threads.
     rejected: Box<[AtomicU64]>,
     house: Chores,
@@ -132,11 +132,11 @@ impl Chores {
     }
 }
 
-impl Meters {
+impl AllStats {
     /// Creates the meters for so many threads that execute commands.
     pub fn new(threads: usize) -> Self {
-        let meter = || CachePadded::new(Meter::new());
-        Meters {
+        let meter = || CachePadded::new(CommandStats::new());
+        AllStats {
             by_thread: std::iter::repeat_with(meter).take(threads.max(1) + 1).collect(),
             rejected: std::iter::repeat_with(AtomicU64::default).take(table().every().count()).collect(),
             house: Chores::default(),
@@ -148,7 +148,7 @@ impl Meters {
     /// for each. There are as many meters as threads; one thread more, as there is while a script keeps another busy, gets
     /// the last one, which may be shared, so that a count may be lost but nobody waits.
     #[inline]
-    fn lease(&self, client: u64) -> &Meter {
+    fn lease(&self, client: u64) -> &CommandStats {
         let own = self.by_thread.len() - 1;
         let mut at = if own == 1 { 0 } else { client as usize % own };
         for _ in 0..own {
@@ -161,12 +161,12 @@ impl Meters {
     }
 
     /// Notes that a command was turned away.
-    pub fn reject(&self, command: &Registered) {
+    pub fn reject(&self, command: &CommandSpec) {
         self.rejected[command.number].fetch_add(1, Relaxed);
     }
 
     /// Sums up the calls of one command.
-    pub fn calls(&self, command: &Registered) -> Calls {
+    pub fn calls(&self, command: &CommandSpec) -> Calls {
         let mut sum = Calls { rejected: self.rejected[command.number].load(Relaxed), ..Calls::default() };
         for row in self.by_thread.iter().map(|meter| &meter.rows[command.number]) {
             sum.count += row.calls.load(Relaxed);
@@ -189,7 +189,7 @@ impl Meters {
     }
 
     /// Sums up how long the calls of one command took; `None` when none was tracked.
-    pub fn durations(&self, command: &Registered) -> Option<Counts> {
+    pub fn durations(&self, command: &CommandSpec) -> Option<Counts> {
         let mut counts = Counts::default();
         self.by_thread.iter().for_each(|meter| meter.rows[command.number].durations.add_to(&mut counts));
         (counts.total() > 0).then_some(counts)
@@ -243,8 +243,8 @@ impl Meters {
 }
 
 /// Measures the calls of one turn.
-pub struct Gauge<'n> {
-    meter: &'n Meter,
+pub struct CallTimer<'n> {
+    meter: &'n CommandStats,
     rows: &'n [Row],
     clock: &'n Clock,
     rate: TickRate,
@@ -257,12 +257,12 @@ pub struct Gauge<'n> {
     tracks: Cell<bool>,
 }
 
-impl<'n> Gauge<'n> {
+impl<'n> CallTimer<'n> {
     /// Begins to measure a turn of the client with this number.
     #[inline]
-    pub fn new(meters: &'n Meters, clock: &'n Clock, client: u64) -> Self {
+    pub fn new(meters: &'n AllStats, clock: &'n Clock, client: u64) -> Self {
         let (meter, begun) = (meters.lease(client), clock.ticks());
-        Gauge {
+        CallTimer {
             meter,
             rows: &meter.rows,
             clock,
@@ -313,7 +313,7 @@ impl<'n> Gauge<'n> {
     /// Counts a call that has just ended, and the look-ups in it; returns how long it took, in nanoseconds, if somebody
     /// wants to know.
     #[inline(always)]
-    pub fn end(&self, command: &Registered, begun: u64, lookups: Lookups) -> Option<u64> {
+    pub fn end(&self, command: &CommandSpec, begun: u64, lookups: Lookups) -> Option<u64> {
         let now = self.clock.ticks();
         self.last.set(now);
         let ns = self.rate.ns(now.saturating_sub(begun));
@@ -328,19 +328,19 @@ impl<'n> Gauge<'n> {
     }
 
     /// Counts what a call that is cut into slices has taken since the last call or slice.
-    pub fn go_on(&self, command: &Registered) {
+    pub fn go_on(&self, command: &CommandSpec) {
         let now = self.clock.ticks();
         let begun = self.last.replace(now);
         add(&self.meter.rows[command.number].ns, self.rate.ns(now.saturating_sub(begun)));
     }
 
     /// Notes that the call that goes on fails.
-    pub fn fail(&self, command: &Registered) {
+    pub fn fail(&self, command: &CommandSpec) {
         add(&self.meter.rows[command.number].failed, 1);
     }
 }
 
-impl Drop for Gauge<'_> {
+impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
         let ns = self.rate.ns(self.last.get().saturating_sub(self.begun));
         let lookups = self.lookups.get();
