@@ -181,8 +181,8 @@ fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
 /// Serves a client that sends what is on the tape and leaves.
 fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     let peer = Peer { addr: "tape:0".into(), laddr: "tape:0".into(), fd: -1, is_unix: false };
-    let info = server.clients.admit(peer, server.clock.now(), 1).unwrap();
-    let session = Session::new(info, &server.acl);
+    let info = server.instance.clients.admit(peer, server.clock.now(), 1).unwrap();
+    let session = Session::new(info, &server.instance.acl);
     runtime.block_on(Connection::new(tape, server.clone(), session, Arc::default()).run());
 }
 

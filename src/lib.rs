@@ -68,6 +68,7 @@ mod config;
 mod dispatch;
 mod error;
 mod glob;
+mod instance;
 mod memory;
 mod namespace;
 mod net;

@@ -20,8 +20,8 @@ use crate::app::daemon;
 use crate::app::daemon::Side;
 use crate::app::logging::Log;
 use crate::app::oom_score::OomAdjustment;
+use crate::config::Settings;
 use crate::config::{SetError, Supervisor, start_warnings, system_text};
-use crate::namespace::Settings;
 use crate::net::listener::{ListenError, has_plain_port, takes_free_port};
 use crate::net::shutdown::shut_down;
 use crate::runtime::worker;
@@ -234,8 +234,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         let server = builder.start().await?;
         let oom = OomAdjustment::default();
         // A refusal is logged, and no reason not to start.
-        let _ = oom.apply(&server.namespace().settings.current());
-        follow_settings(&server.namespace().settings, log, oom);
+        let _ = oom.apply(&server.namespace().instance.settings.current());
+        follow_settings(&server.namespace().instance.settings, log, oom);
         info!("Server initialized");
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
@@ -317,7 +317,7 @@ impl Signals {
                 _ = self.abort.recv() => crash(rustix::process::Signal::ABORT),
             };
             warn!("Received {name} scheduling shutdown...");
-            let config = server.namespace().settings.current();
+            let config = server.namespace().instance.settings.current();
             shut_down(server.namespace(), options(&config, name));
         }
     }
@@ -328,7 +328,7 @@ impl Signals {
 fn reload(server: &Server) {
     info!("Received SIGHUP, the server goes on; new TLS connections use the certificate files as they are now");
     // The same settings as a new version: whatever was made from their files is made again.
-    let renewed = server.namespace().settings.update(|config| Ok(config.clone()));
+    let renewed = server.namespace().instance.settings.update(|config| Ok(config.clone()));
     renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
 }
 
@@ -353,11 +353,11 @@ fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
 
 /// Asks jemalloc, which `main.rs` has made this process's allocator.
 #[cfg(feature = "jemalloc")]
-fn jemalloc_stats() -> crate::namespace::AllocatorStats {
+fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
     use tikv_jemalloc_ctl::{epoch, stats, version};
     // Compiled in, these readings have no way to fail; the epoch brings them up to date.
     let _ = epoch::advance();
-    crate::namespace::AllocatorStats {
+    crate::memory::allocator::AllocatorStats {
         name: version::read().unwrap_or_default(),
         allocated: stats::allocated::read().unwrap_or_default(),
         active: stats::active::read().unwrap_or_default(),

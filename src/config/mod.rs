@@ -17,6 +17,7 @@ mod help;
 mod ignored;
 mod kind;
 mod lists;
+mod live;
 mod load;
 mod rewrite;
 mod settings;
@@ -37,6 +38,7 @@ pub(crate) use field::{
 };
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::{Kind, Origin, system_text};
+pub(crate) use live::Settings;
 pub(crate) use load::{LoadError, load_with};
 pub use load::{load, options_text};
 pub use rewrite::rewrite_file;

@@ -222,7 +222,7 @@ mod tests {
     fn a_user_whose_patterns_hold_quotes_is_read_again() {
         let line = b"user alice on nopass ~a\"b ~\xff' resetchannels &c\" -@all";
         let text = rewritten(&Config::default(), vec![line.to_vec()], b"", false);
-        let users = load(None, Some(&text), b"").expect("it is read again").special.users;
+        let users = load(None, Some(&text), b"").expect("it is read again").directives.users;
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').skip(2).collect();
         assert_eq!(users.len(), 1);
         assert_eq!(users[0].rules, words);

@@ -25,7 +25,7 @@ pub struct Call<'a> {
     /// The client's state.
     pub session: &'a mut Session,
     /// The instance.
-    pub server: &'a Namespace,
+    pub namespace: &'a Namespace,
     /// The settings in force.
     pub config: &'a Config,
     /// The command being carried out.
@@ -83,7 +83,7 @@ impl Call<'_> {
     /// a tenth of a millisecond old, and stands still inside EXEC and scripts.
     pub fn present(&self) -> Now {
         match self.is_nested() {
-            true => self.server.clock.now(),
+            true => self.namespace.clock.now(),
             false => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
         }
     }
@@ -172,15 +172,15 @@ impl Call<'_> {
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
     pub fn nested(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        let Call { view, reply, session, server, config, timer, .. } = self;
-        nested(view, session, (server, config, timer), command, request, reply.output());
+        let Call { view, reply, session, namespace, config, timer, .. } = self;
+        nested(view, session, (namespace, config, timer), command, request, reply.output());
     }
 
     /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
     #[cfg(feature = "lua")]
     pub fn nested_into(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
-        let Call { view, session, server, config, timer, .. } = self;
-        nested(view, session, (server, config, timer), command, request, out);
+        let Call { view, session, namespace, config, timer, .. } = self;
+        nested(view, session, (namespace, config, timer), command, request, out);
     }
 
     /// Has it looked at anew which calls somebody wants to know of, this one included.
@@ -192,21 +192,21 @@ impl Call<'_> {
 fn nested(
     view: &mut View<'_>,
     session: &mut Session,
-    (server, config, timer): (&Namespace, &Config, &CallTimer<'_>),
+    (namespace, config, timer): (&Namespace, &Config, &CallTimer<'_>),
     command: &'static CommandSpec,
     request: Request<'_>,
     out: &mut Output,
 ) {
     let (db, protocol) = (session.db, session.protocol);
     let mut hashes = Hashes::new();
-    command.hash_keys(request, &server.store, &mut hashes);
+    command.hash_keys(request, &namespace.store, &mut hashes);
     let is_silent = session.info.is_silent();
     let mut call = Call {
         args: Args::new(request, command.name_words, &hashes),
         view: view.whole_again(db),
         reply: Reply::new(out, protocol),
         session,
-        server,
+        namespace,
         config,
         command,
         timer,

@@ -18,12 +18,12 @@ pub(crate) fn needs_memory(session: &Session, command: &CommandSpec) -> bool {
 
 /// Returns whether a request writes: by its command, by what a script says of itself, or as EXEC by what was queued.
 #[cold]
-pub(crate) fn writes(server: &Namespace, session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
+pub(crate) fn writes(namespace: &Namespace, session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
     #[cfg(feature = "lua")]
-    if let Some(flags) = crate::command::scripting::declared_flags(server, command, request) {
+    if let Some(flags) = crate::command::scripting::declared_flags(namespace, command, request) {
         return flags & crate::script::NO_WRITES == 0;
     }
-    let _ = (server, request);
+    let _ = (namespace, request);
     let writes = |command: &CommandSpec| command.command.flags & WRITE != 0;
     match &session.transaction {
         Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|(queued, _)| writes(queued)),

@@ -21,7 +21,7 @@ const HIDDEN: &[u8] = b"(redacted)";
 #[cold]
 pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
     // The settings of this moment: the call may have changed them.
-    let config = call.server.settings.current();
+    let config = call.namespace.instance.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
     // A script that only reads has read nothing yet; what its commands read is noted when they end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {
@@ -30,21 +30,21 @@ pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
     let threshold_ms = config.latency_monitor_threshold;
     if threshold_ms != 0 && us / 1000 >= threshold_ms {
         let event = if flags & FAST != 0 { FAST_COMMAND } else { COMMAND };
-        call.server.observed.latency.note(event, call.server.clock.wall_us().div_euclid(1_000_000), us / 1000);
+        call.namespace.observed.latency.note(event, call.namespace.clock.wall_us().div_euclid(1_000_000), us / 1000);
     }
     let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| us >= threshold);
     if is_slow && flags & SKIP_SLOWLOG == 0 {
         note_slow(call, us, config.slowlog_max_len);
     }
-    if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.server.observed.monitors.is_empty() {
+    if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
     }
-    call.timer.set_interest(notable_ns(call.server, call.session, &config), config.latency_tracking);
+    call.timer.set_interest(notable_ns(call.namespace, call.session, &config), config.latency_tracking);
 }
 
 /// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
-pub(crate) fn notable_ns(server: &Namespace, session: &Session, config: &Config) -> u64 {
-    if session.info.tracking.is_on() { 0 } else { server.observed.notable_ns(config) }
+pub(crate) fn notable_ns(namespace: &Namespace, session: &Session, config: &Config) -> u64 {
+    if session.info.tracking.is_on() { 0 } else { namespace.observed.notable_ns(config) }
 }
 
 /// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
@@ -56,7 +56,7 @@ fn note_read(call: &Call<'_>) {
     let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position)).peekable();
     if keys.peek().is_some() {
         let most = call.config.tracking_table_max_keys;
-        call.server.tracking.remember(client, keys, most, (call.config, call.now()));
+        call.namespace.tracking.remember(client, keys, most, (call.config, call.now()));
     }
 }
 
@@ -65,20 +65,20 @@ fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
     let client = &call.session.info;
     let entry = slow_log::Entry {
         id: 0,
-        unix_s: call.server.clock.wall_us().div_euclid(1_000_000),
+        unix_s: call.namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,
         words: slow_log::clip(words.iter().copied()),
         addr: client.addr.clone(),
         name: client.names().name,
     };
-    call.server.observed.slow_log.push(entry, most);
+    call.namespace.observed.slow_log.push(entry, most);
 }
 
 /// Shows a call that begins, before the calls that it makes itself: a script. Others are shown when they have ended.
 #[cfg(feature = "lua")]
 pub(crate) fn show_ahead(call: &mut Call<'_>) {
-    if !call.server.observed.monitors.is_empty() {
-        show(call, &call.server.settings.current());
+    if !call.namespace.observed.monitors.is_empty() {
+        show(call, &call.namespace.instance.settings.current());
     }
 }
 
@@ -87,8 +87,8 @@ fn show(call: &mut Call<'_>, config: &Config) {
     let words = visible(call.command, call.args.request());
     let client = call.session.info.clone();
     let caller = if call.session.is_in_script { "lua".into() } else { client.caller() };
-    let line = monitor::line(call.server.clock.wall_us(), call.session.db, &caller, words.into_iter());
-    let monitors = &call.server.observed.monitors;
+    let line = monitor::line(call.namespace.clock.wall_us(), call.session.db, &caller, words.into_iter());
+    let monitors = &call.namespace.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());
     // The replies of what a script calls are the script's; a client that watches may run none.
     if monitors.has(client.id) && !call.session.is_in_script {

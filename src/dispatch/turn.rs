@@ -57,7 +57,7 @@ impl Plan {
 
 /// Executes the requests of one batch: the gate is taken once and kept, and the time is read once as long as it is true.
 pub(crate) struct Turn<'n> {
-    server: &'n Namespace,
+    namespace: &'n Namespace,
     config: &'n Config,
     hold: Option<GateGuard<'n>>,
     now: Now,
@@ -74,27 +74,27 @@ pub(crate) struct Turn<'n> {
 
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
-    pub(crate) fn new(server: &'n Namespace, config: &'n Config, client: u64) -> Self {
-        let timer = CallTimer::new(&server.observed.meters, &server.clock, client);
+    pub(crate) fn new(namespace: &'n Namespace, config: &'n Config, client: u64) -> Self {
+        let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, client);
         // Read behind the counter: what has passed since is counted too long rather than too short.
-        let (read_at, now) = (timer.begin(), server.clock.now());
-        let is_limited = server.is_limited();
-        server.store.memory_account().follow_clock(now);
+        let (read_at, now) = (timer.begin(), namespace.clock.now());
+        let is_limited = namespace.is_limited();
+        namespace.store.memory_account().follow_clock(now);
         if is_limited {
-            server.note_shortage(now);
+            namespace.note_shortage(now);
         }
-        timer.set_interest(server.observed.notable_ns(config), config.latency_tracking);
+        timer.set_interest(namespace.observed.notable_ns(config), config.latency_tracking);
         let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
-        Turn { server, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, timer }
+        Turn { namespace, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, timer }
     }
 
     /// Reads the time again: others were waited for, or calls took long.
     #[cold]
     fn read_time(&mut self) {
-        self.read_at = self.server.clock.ticks();
+        self.read_at = self.namespace.clock.ticks();
         self.stale_at = self.timer.ticks_after(self.read_at, TIME_KEPT_NS);
-        self.now = self.server.clock.now();
-        self.server.store.memory_account().follow_clock(self.now);
+        self.now = self.namespace.clock.now();
+        self.namespace.store.memory_account().follow_clock(self.now);
     }
 
     /// Takes the gate, unless it is held.
@@ -102,7 +102,7 @@ impl<'n> Turn<'n> {
     fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) {
         if self.hold.is_none() {
             // Made where it stays: a hold is long, and to move it costs as much as to take it.
-            let has_waited = self.hold.get_or_insert_with(|| take(&self.server.store)).has_waited();
+            let has_waited = self.hold.get_or_insert_with(|| take(&self.namespace.store)).has_waited();
             if has_waited {
                 self.read_time();
             }
@@ -132,7 +132,7 @@ impl<'n> Turn<'n> {
             if let Some(command) = command
                 && command.accepts(request.len())
             {
-                command.hash_keys(request, &self.server.store, &mut plan.hashes);
+                command.hash_keys(request, &self.namespace.store, &mut plan.hashes);
             }
             plan.steps.push(Step { command, hashes_end: plan.hashes.len() });
         }
@@ -167,8 +167,8 @@ impl<'n> Turn<'n> {
                 }
                 session.last_command = Some(command);
                 if session.transaction.is_some() && command.command.flags & NO_QUEUE == 0 {
-                    if self.server.store.busy_flag().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
-                        return self.reject(session, request, Some(command), &busy(self.server), out);
+                    if self.namespace.store.busy_flag().is_occupied() && command.command.flags & ALLOW_BUSY == 0 {
+                        return self.reject(session, request, Some(command), &busy(self.namespace), out);
                     }
                     queue(session, command, request, out);
                 } else {
@@ -184,8 +184,9 @@ impl<'n> Turn<'n> {
     #[cold]
     pub(crate) fn attend(&mut self, session: &Session) -> Option<Acting<'n>> {
         self.is_silent = session.info.is_silent();
-        self.timer.set_interest(post_call::notable_ns(self.server, session, self.config), self.config.latency_tracking);
-        self.server.tracking.act_for(&session.info)
+        self.timer
+            .set_interest(post_call::notable_ns(self.namespace, session, self.config), self.config.latency_tracking);
+        self.namespace.tracking.act_for(&session.info)
     }
 
     /// Does what [`Turn::execute`] does while the server is paused, or for a client that is restrained: one that listens
@@ -200,7 +201,7 @@ impl<'n> Turn<'n> {
         out: &mut Output,
         deferred: &mut Deferred,
     ) {
-        if self.is_limited && self.server.store.memory_account().is_over() && session.is_pushed_to() {
+        if self.is_limited && self.namespace.store.memory_account().is_over() && session.is_pushed_to() {
             self.evict_to_fit();
             session.take_pushes(out); // of keys that go before the command is even looked at
         }
@@ -247,7 +248,7 @@ impl<'n> Turn<'n> {
 
     /// Returns whether CLIENT PAUSE holds a request back.
     fn is_held_back(&self, session: &Session, command: &CommandSpec, request: Request<'_>) -> bool {
-        match self.server.pause.in_force(self.now) {
+        match self.namespace.pause.in_force(self.now) {
             None => false,
             Some((Held::Everything, _)) => true,
             Some((Held::Writes, _)) => match &session.transaction {
@@ -262,7 +263,7 @@ impl<'n> Turn<'n> {
     /// Returns whether a request may change keys or reach other servers. A script says so itself, if it says anything.
     fn may_write(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         #[cfg(feature = "lua")]
-        if let Some(flags) = crate::command::scripting::declared_flags(self.server, command, request) {
+        if let Some(flags) = crate::command::scripting::declared_flags(self.namespace, command, request) {
             return flags & crate::script::NO_WRITES == 0;
         }
         let _ = request;
@@ -274,18 +275,19 @@ impl<'n> Turn<'n> {
     /// threads may have used up what was freed.
     #[inline]
     fn limit_reached(&mut self, session: &mut Session, command: &CommandSpec, request: Request<'_>) -> Option<Error> {
-        let (is_over, server) = (self.server.store.memory_account().is_over(), self.server);
+        let (is_over, namespace) = (self.namespace.store.memory_account().is_over(), self.namespace);
         session.is_short_of_memory = is_over && self.evict_to_fit() == Eviction::None;
         if session.is_short_of_memory && limits::needs_memory(session, command) {
             return Some(Error::OutOfMemory);
         }
-        (server.lacks_replicas() && limits::writes(server, session, command, request)).then_some(Error::NoReplicas)
+        (namespace.lacks_replicas() && limits::writes(namespace, session, command, request))
+            .then_some(Error::NoReplicas)
     }
 
     #[cold]
     fn evict_to_fit(&mut self) -> Eviction {
-        let hold = self.hold.get_or_insert_with(|| self.server.store.hold(1));
-        self.server.evict_to_fit(hold, self.now)
+        let hold = self.hold.get_or_insert_with(|| self.namespace.store.hold(1));
+        self.namespace.evict_to_fit(hold, self.now)
     }
 
     /// Finds out why a request is not admitted, and tells the client.
@@ -299,10 +301,10 @@ impl<'n> Turn<'n> {
     ) {
         let error = refusal(session, request, command, &self.config.directives.renames);
         if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
-            acl::note_denial(self.server, self.config, session, (command, request), *denial);
+            acl::note_denial(self.namespace, self.config, session, (command, request), *denial);
         }
         if command.is_none() {
-            unknown::note(self.server, &self.config.directives.renames, request, &session.info.addr);
+            unknown::note(self.namespace, &self.config.directives.renames, request, &session.info.addr);
         }
         self.reject(session, request, command, &error, out);
     }
@@ -326,27 +328,27 @@ impl<'n> Turn<'n> {
             return;
         }
         if let Some(command) = command {
-            self.server.observed.meters.reject(command);
+            self.namespace.observed.meters.reject(command);
         }
         session.fail_transaction();
         if command.is_none_or(|command| command.name != "exec") {
-            return refuse(self.server, &mut Reply::new(out, session.protocol), error);
+            return refuse(self.namespace, &mut Reply::new(out, session.protocol), error);
         }
         session.transaction = None;
         session.info.set_queued(None);
-        let server = self.server;
-        let hold = self.hold.get_or_insert_with(|| server.store.hold(1));
-        session.stop_watching(&mut hold.view(session.db, &[], self.now), &server.store);
+        let namespace = self.namespace;
+        let hold = self.hold.get_or_insert_with(|| namespace.store.hold(1));
+        session.stop_watching(&mut hold.view(session.db, &[], self.now), &namespace.store);
         let text = error.wire_text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
-        refuse(server, &mut Reply::new(out, session.protocol), &Error::ExecRefused(reason.to_vec()));
+        refuse(namespace, &mut Reply::new(out, session.protocol), &Error::ExecRefused(reason.to_vec()));
     }
 
     /// Does the next slice of a long command; returns whether it has finished. The gate is free between slices.
     pub(crate) fn resume(&mut self, task: &mut dyn Incremental, session: &Session, out: &mut Output) -> bool {
         self.hold = None;
-        let mut hold = self.server.store.hold(1);
-        self.now = self.server.clock.now();
+        let mut hold = self.namespace.store.hold(1);
+        self.now = self.namespace.clock.now();
         if matches!(hold, GateGuard::Refused) {
             return false;
         }
@@ -357,7 +359,7 @@ impl<'n> Turn<'n> {
             self.timer.go_on(command);
             task.failure().iter().for_each(|_| self.timer.fail(command));
         }
-        task.failure().iter().for_each(|error| refuse(self.server, &mut reply, error));
+        task.failure().iter().for_each(|error| refuse(self.namespace, &mut reply, error));
         is_done
     }
 
@@ -371,7 +373,7 @@ impl<'n> Turn<'n> {
         out: &mut Output,
         deferred: &mut Deferred,
     ) {
-        let (server, config) = (self.server, self.config);
+        let (namespace, config) = (self.namespace, self.config);
         let is_exclusive = command.command.flags & EXCLUSIVE != 0;
         if self.timer.begin() >= self.stale_at {
             self.read_time();
@@ -386,7 +388,7 @@ impl<'n> Turn<'n> {
         // Few commands are served while a script runs for too long, and none that touches a key.
         if matches!(hold, GateGuard::Refused) && (command.command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.hold = None;
-            return self.reject(session, request, Some(command), &busy(self.server), out);
+            return self.reject(session, request, Some(command), &busy(self.namespace), out);
         }
         {
             // Built and dropped where it stays: a view is long, and to move it costs as much as a look-up.
@@ -395,7 +397,7 @@ impl<'n> Turn<'n> {
                 view: hold.view(session.db, hashes, self.now),
                 reply: Reply::new(out, session.protocol),
                 session: &mut *session,
-                server,
+                namespace,
                 config,
                 command,
                 timer: &self.timer,
@@ -406,8 +408,8 @@ impl<'n> Turn<'n> {
                 call.view.set_silent();
             }
             // A shard may have been waited for; where one thread executes everything, or holds the gate alone, it was not.
-            if is_shared && server.clock.ticks() >= self.stale_at {
-                (self.read_at, self.now) = (server.clock.ticks(), server.clock.now());
+            if is_shared && namespace.clock.ticks() >= self.stale_at {
+                (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
                 call.read_at = self.read_at;
                 call.view.set_now(self.now);
             }
@@ -425,7 +427,7 @@ impl<'n> Turn<'n> {
             return;
         }
         self.read_time();
-        if !self.server.store.is_alone() {
+        if !self.namespace.store.is_alone() {
             self.hold = None; // others have waited long enough
         }
         if std::mem::take(&mut session.turn_is_over) {
@@ -434,11 +436,11 @@ impl<'n> Turn<'n> {
     }
 
     fn follow_limit(&mut self) {
-        let memory_account = self.server.store.memory_account();
-        self.is_limited = self.server.is_limited();
+        let memory_account = self.namespace.store.memory_account();
+        self.is_limited = self.namespace.is_limited();
         if let Some(hold) = self.hold.as_mut().filter(|_| memory_account.take_coarse()) {
             hold.report();
-            self.server.sweep_wanted.notify_one(); // who removes what is too much even if nobody asks for anything
+            self.namespace.sweep_wanted.notify_one(); // who removes what is too much even if nobody asks for anything
         }
     }
 }
@@ -461,7 +463,7 @@ pub(crate) fn run(call: &mut Call<'_>) {
 #[cold]
 fn fail(call: &mut Call<'_>, error: &Error) {
     call.timer.fail(call.command);
-    refuse(call.server, &mut call.reply, error);
+    refuse(call.namespace, &mut call.reply, error);
 }
 
 /// Refuses a container called without a subcommand, which its arity has refused before.
@@ -480,12 +482,12 @@ fn is_admitted(session: &Session, command: &CommandSpec, request: Request<'_>) -
 
 /// Says that a script runs for too long.
 #[cold]
-pub(crate) fn busy(server: &Namespace) -> Error {
+pub(crate) fn busy(namespace: &Namespace) -> Error {
     #[cfg(feature = "lua")]
-    return server.scripts.control.busy_error();
+    return namespace.scripts.control.busy_error();
     #[cfg(not(feature = "lua"))]
     return {
-        let _ = server;
+        let _ = namespace;
         Error::Busy(Default::default(), "SCRIPT")
     };
 }
@@ -545,8 +547,8 @@ fn queue(session: &mut Session, command: &'static CommandSpec, request: Request<
 }
 
 /// Writes an error reply and counts it.
-pub(crate) fn refuse(server: &Namespace, reply: &mut Reply<'_>, error: &Error) {
+pub(crate) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error) {
     let line = error.wire_text();
-    server.observed.errors.count(&line);
+    namespace.observed.errors.count(&line);
     reply.error(&line);
 }

@@ -23,12 +23,12 @@ pub(crate) fn complain(request: Request<'_>, renames: &Renames) -> Error {
 
 /// Logs once that somebody asks for what is no command.
 #[cold]
-pub(crate) fn note(server: &Namespace, renames: &Renames, request: Request<'_>, addr: &str) {
+pub(crate) fn note(namespace: &Namespace, renames: &Renames, request: Request<'_>, addr: &str) {
     let name = match renames.find(request.name()) {
         Some(_) if request.len() > 1 => [request.name(), b"|", request.arg(1)].concat(),
         _ => request.name().to_vec(),
     };
-    server.observed.unknown.note(&name, addr);
+    namespace.observed.unknown.note(&name, addr);
 }
 
 /// Quotes the name and the first arguments of an unknown command.

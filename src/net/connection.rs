@@ -50,7 +50,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Serves one client until it leaves, breaks the protocol or is told to go.
 pub struct Connection<S> {
     stream: S,
-    server: Arc<Namespace>,
+    namespace: Arc<Namespace>,
     session: Session,
     config: Arc<Config>,
     config_version: u64,
@@ -77,13 +77,13 @@ enum Exchange {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
-    pub fn new(stream: S, server: Arc<Namespace>, session: Session, pool: Arc<BufferPool>) -> Self {
-        let config_version = server.settings.version();
-        let config = server.settings.current();
-        server.store.memory_account().report_outside(0, IDLE_LEN);
+    pub fn new(stream: S, namespace: Arc<Namespace>, session: Session, pool: Arc<BufferPool>) -> Self {
+        let config_version = namespace.instance.settings.version();
+        let config = namespace.instance.settings.current();
+        namespace.store.memory_account().report_outside(0, IDLE_LEN);
         Connection {
             stream,
-            server,
+            namespace,
             session,
             config,
             config_version,
@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             debug!(client = self.session.info.id, cause = %error, "connection broke");
         }
         self.unsubscribe();
-        while self.session.is_known_to_shards() && self.server.store.busy_flag().is_occupied() {
+        while self.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         self.unwatch();
@@ -118,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Changed => continue,
                 Exchange::Read(len) => len,
             };
-            self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+            self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
             self.session.info.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.is_greedy() {
                 return Ok(());
             }
-            self.server.stats.reads.fetch_add(1, Relaxed);
+            self.namespace.stats.reads.fetch_add(1, Relaxed);
             while let Some(later) = self.execute_input() {
                 if !Box::pin(self.finish(later)).await? {
                     return Ok(());
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             if signals & OVERFLOW != 0 {
                 warn!(client = self.session.info.id, "closing a client that does not take its output");
-                self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+                self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
                 self.drop_output();
             }
             if signals & ENDS != 0 {
@@ -228,9 +228,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 match written {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
-                        self.server.stats.bytes_out.fetch_add(len as u64, Relaxed);
+                        self.namespace.stats.bytes_out.fetch_add(len as u64, Relaxed);
                         self.session.info.count_bytes_out(len);
-                        self.server.stats.writes.fetch_add(1, Relaxed);
+                        self.namespace.stats.writes.fetch_add(1, Relaxed);
                         buffers.output.advance(len);
                     }
                     Poll::Ready(Err(error)) => return Err(error),
@@ -262,12 +262,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let queued = self.session.transaction.as_ref().map_or(0, Transaction::memory);
         let held = pending.held + buffers.output.held() + queued;
         if held.abs_diff(self.counted) > COUNTED_STEP {
-            self.server.store.memory_account().report_outside(self.counted, held);
+            self.namespace.store.memory_account().report_outside(self.counted, held);
             self.counted = held;
         }
         let waiting = buffers.output.len();
         if waiting.abs_diff(self.reported) > COUNTED_STEP {
-            self.server.clients.report_backlog(self.reported, waiting);
+            self.namespace.instance.clients.report_backlog(self.reported, waiting);
             self.reported = waiting;
         }
     }
@@ -275,13 +275,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether requests are read and executed while `waiting` bytes of replies wait.
     #[inline]
     fn may_go_on(&mut self, waiting: usize) -> bool {
-        !self.is_held_up && self.server.clients.backlog.may_go_on(waiting, self.reported) || self.look_again(waiting)
+        !self.is_held_up && self.namespace.instance.clients.backlog.may_go_on(waiting, self.reported)
+            || self.look_again(waiting)
     }
 
     /// Returns the same for a client that was held up, or is from now on, and takes note of it.
     #[cold]
     fn look_again(&mut self, waiting: usize) -> bool {
-        let clients = &self.server.clients;
+        let clients = &self.namespace.instance.clients;
         self.is_held_up = !clients.backlog.may_go_on(waiting, self.reported);
         clients.set_held_up(&self.session.info, self.is_held_up);
         !self.is_held_up
@@ -319,7 +320,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return false;
         }
         self.follow_settings();
-        self.session.follow_users(&self.server.acl);
+        self.session.follow_users(&self.namespace.instance.acl);
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.session));
         match buffers.codec.decode(&mut buffers.input) {
@@ -328,7 +329,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Err(error) => {
                 if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
                     let line = error.wire_text();
-                    self.server.observed.errors.count(&line);
+                    self.namespace.observed.errors.count(&line);
                     Reply::new(&mut buffers.output, self.session.protocol).error(&line);
                 }
                 debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
@@ -342,13 +343,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Deferred {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
-        let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
+        let mut turn = Turn::new(&self.namespace, &self.config, self.session.info.id);
         turn.plan(batch, *next, self.session.db, plan);
         self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
-        let is_restrained = self.session.is_restrained() || self.server.pause.may_be_on();
+        let is_restrained = self.session.is_restrained() || self.namespace.pause.may_be_on();
         let _acting = is_restrained.then(|| turn.attend(&self.session));
         let (mut executed, mut deferred) = (0, None);
-        let backlog = &self.server.clients.backlog;
+        let backlog = &self.namespace.instance.clients.backlog;
         while executed < plan.len() && deferred.is_none() && !self.session.closing {
             if !backlog.may_go_on(output.len(), self.reported) {
                 break;
@@ -366,15 +367,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         *next += executed;
         self.session.info.touch(turn.now(), self.session.last_command, input.len());
         self.session.info.set_commands(self.session.commands);
-        if self.server.tracking.has_news() {
-            self.server.tracking.broadcast((&self.config, turn.now()));
+        if self.namespace.tracking.has_news() {
+            self.namespace.tracking.broadcast((&self.config, turn.now()));
         }
         deferred
     }
 
     /// Does what a turn has left to do; returns whether the client is still there then.
     async fn finish(&mut self, later: Later) -> io::Result<bool> {
-        let now = self.server.clock.now();
+        let now = self.namespace.clock.now();
         match later {
             Later::NewTurn => Ok(true),
             Later::Slices(task) => {
@@ -382,12 +383,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(true)
             }
             Later::Move(mut migration) => {
-                let server = self.server.clone();
-                let stays = self.meanwhile(migration.travel(&server.clock)).await;
+                let namespace = self.namespace.clone();
+                let stays = self.meanwhile(migration.travel(&namespace.clock)).await;
                 self.finish_slices(migration).await;
                 stays
             }
-            Later::Pause => match self.server.pause.in_force(now) {
+            Later::Pause => match self.namespace.pause.in_force(now) {
                 Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
                 None => Ok(true),
             },
@@ -409,17 +410,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Finishes a long command slice by slice; others are served in between.
     async fn finish_slices(&mut self, mut task: Box<dyn Incremental>) {
         loop {
-            match self.server.store.busy_flag().is_occupied() {
+            match self.namespace.store.busy_flag().is_occupied() {
                 false => tokio::task::yield_now().await,
                 true => tokio::time::sleep(BUSY_PAUSE).await,
             }
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
-            let mut turn = Turn::new(&self.server, &self.config, self.session.info.id);
+            let mut turn = Turn::new(&self.namespace, &self.config, self.session.info.id);
             let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
             if turn.resume(&mut *task, &self.session, &mut buffers.output) {
-                if self.server.tracking.has_news() {
-                    self.server.tracking.broadcast((&self.config, turn.now()));
+                if self.namespace.tracking.has_news() {
+                    self.namespace.tracking.broadcast((&self.config, turn.now()));
                 }
                 self.session.replies.end_request(&mut buffers.output, before, None);
                 return self.session.take_pushes(&mut buffers.output);
@@ -430,17 +431,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
     /// client sends is read but not looked at. Returns `None` when it leaves.
     async fn block(&mut self, block: Block, until_ms: u64) -> io::Result<Option<Unblocked>> {
-        let (server, info) = (self.server.clone(), self.session.info.clone());
-        let blocked = server.clients.block(&info, block, until_ms);
-        let mut time_is_over = pin!(until(&server.clock, until_ms));
+        let (namespace, info) = (self.namespace.clone(), self.session.info.clone());
+        let blocked = namespace.instance.clients.block(&info, block, until_ms);
+        let mut time_is_over = pin!(until(&namespace.clock, until_ms));
         let mut is_over = false;
         loop {
-            let now = server.clock.now();
+            let now = namespace.clock.now();
             if let Some(unblocked) = blocked.ended(now) {
                 return Ok(Some(unblocked));
             }
             // The pause may have ended before it was known that this client waits for that.
-            if block == Block::Pause && server.pause.in_force(now).is_none() {
+            if block == Block::Pause && namespace.pause.in_force(now).is_none() {
                 return Ok(Some(Unblocked::InTime));
             }
             let exchange = tokio::select! {
@@ -477,7 +478,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Ended => false,
             Exchange::Changed => true,
             Exchange::Read(len) => {
-                self.server.stats.bytes_in.fetch_add(len as u64, Relaxed);
+                self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
                 self.session.info.count_bytes_in(len);
                 !self.is_greedy() && !self.is_over_limits()
             }
@@ -486,10 +487,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Takes over settings that changed.
     fn follow_settings(&mut self) {
-        let version = self.server.settings.version();
+        let version = self.namespace.instance.settings.version();
         if version != self.config_version {
             self.config_version = version;
-            self.config = self.server.settings.current();
+            self.config = self.namespace.instance.settings.current();
         }
     }
 
@@ -500,7 +501,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // First, because no other client is to be evicted for what this one takes.
         if self.session.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
             warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
-            self.server.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+            self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
             return true;
         }
@@ -525,7 +526,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
         if is_greedy {
             warn!(client = self.session.info.id, query, "closing a client that exceeds its query buffer limit");
-            self.server.stats.query_limit_disconnections.fetch_add(1, Relaxed);
+            self.namespace.stats.query_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
         }
         is_greedy
@@ -542,7 +543,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         info.set_output_buffer(self.waiting());
         if let Some(most) = self.config.client_memory_max() {
-            self.server.clients.account(info, most);
+            self.namespace.instance.clients.account(info, most);
         }
         info.outbox.is_ending()
     }
@@ -553,7 +554,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         info.set_output_buffer(self.waiting());
         let limit = info.output_limit(&self.config);
         if limit.soft_bytes != 0 {
-            info.note_soft_limit(limit, self.server.clock.now());
+            info.note_soft_limit(limit, self.namespace.clock.now());
         }
     }
 
@@ -580,14 +581,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 impl<S> Connection<S> {
     fn unsubscribe(&mut self) {
-        self.server.hub.leave(&self.session.info, &mut self.session.subscriptions);
-        self.server.tracking.leave(&self.session.info, self.server.store.herald());
+        self.namespace.hub.leave(&self.session.info, &mut self.session.subscriptions);
+        self.namespace.tracking.leave(&self.session.info, self.namespace.store.herald());
     }
 
     fn unwatch(&mut self) {
-        let store = &self.server.store;
+        let store = &self.namespace.store;
         if self.session.is_known_to_shards() {
-            self.session.stop_watching(&mut store.hold(1).view(0, &[], self.server.clock.now()), store);
+            self.session.stop_watching(&mut store.hold(1).view(0, &[], self.namespace.clock.now()), store);
         }
     }
 }
@@ -596,11 +597,11 @@ impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.unsubscribe();
         self.unwatch();
-        self.server.observed.monitors.remove(self.session.info.id);
-        self.server.clients.remove(self.session.info.id);
-        self.server.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
-        self.server.clients.set_held_up(&self.session.info, false);
-        self.server.clients.report_backlog(self.reported, 0);
+        self.namespace.observed.monitors.remove(self.session.info.id);
+        self.namespace.instance.clients.remove(self.session.info.id);
+        self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
+        self.namespace.instance.clients.set_held_up(&self.session.info, false);
+        self.namespace.instance.clients.report_backlog(self.reported, 0);
     }
 }
 

@@ -26,7 +26,8 @@ use crate::client::registry::{Class, ClientInfo, Peer};
 use crate::client::session::Session;
 use crate::config::{Config, LoadError, SetError, load};
 use crate::error::Error;
-use crate::namespace::{AllocatorStats, Namespace};
+use crate::memory::allocator::AllocatorStats;
+use crate::namespace::Namespace;
 use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
@@ -159,14 +160,14 @@ impl Builder {
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let mut namespace = Namespace::new(self.config, self.workers.len(), self.clock, self.config_file);
-        namespace.allocator = self.allocator;
-        namespace.acl = acl;
-        namespace.observed.sampler.note_startup(namespace.allocator.map_or(0, |stats| stats().allocated));
+        namespace.instance.allocator = self.allocator;
+        namespace.instance.acl = acl;
+        namespace.observed.sampler.note_startup(namespace.instance.allocator.map_or(0, |stats| stats().allocated));
         if let Some(stats) = self.allocator {
             namespace.store.memory_account().report_outside(0, stats().allocated);
         }
         let namespace = Arc::new(namespace);
-        namespace.tcp_port.store(u64::from(addr.port()), Relaxed);
+        namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
             workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace)).collect(),
             next_worker: AtomicUsize::new(0),
@@ -181,6 +182,7 @@ impl Builder {
         let follower = Arc::downgrade(&shared);
         shared
             .namespace
+            .instance
             .settings
             .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
         if let Some(listener) = unix {
@@ -236,7 +238,7 @@ impl Server {
     /// Returns the address in the form that client libraries take: `redis://127.0.0.1:6379`, with the password of the
     /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
     pub fn url(&self) -> String {
-        let config = self.namespace().settings.current();
+        let config = self.namespace().instance.settings.current();
         let scheme = if config.tls_port != 0 && config.port == 0 { "rediss" } else { "redis" };
         let user = config.requirepass.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
@@ -252,7 +254,7 @@ impl Server {
         self.namespace().clock.advance(by);
         self.sweep();
         self.shared.close_overdue();
-        self.namespace().clients.nudge_blocked();
+        self.namespace().instance.clients.nudge_blocked();
         self.namespace().sample();
     }
 
@@ -284,7 +286,7 @@ impl Server {
 
     /// Waits until the server is to stop, as SHUTDOWN asks for.
     pub async fn stopped(&self) {
-        self.namespace().stop.cancelled().await;
+        self.namespace().instance.stop.cancelled().await;
     }
 
     /// Stops: no new connections, the replies in flight are written, every connection is closed.
@@ -292,7 +294,7 @@ impl Server {
         self.namespace().begin_to_stop();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-        if let Some(path) = &self.namespace().settings.current().unixsocket {
+        if let Some(path) = &self.namespace().instance.settings.current().unixsocket {
             // Gone already, or not ours to remove: neither keeps the server from stopping.
             let _ = std::fs::remove_file(path);
         }
@@ -319,7 +321,7 @@ struct Worker {
 
 impl Worker {
     fn new(runtime: Handle, namespace: &Namespace) -> Self {
-        let executor = Executor::new(runtime.clone(), namespace.panics.clone());
+        let executor = Executor::new(runtime.clone(), namespace.instance.panics.clone());
         Worker { executor, runtime, pool: Arc::default() }
     }
 }
@@ -354,7 +356,7 @@ impl Shared {
         F: Future<Output = ()> + Send,
         W: FnMut() -> F + Send,
     {
-        supervise(self.namespace.panics.clone(), name, work)
+        supervise(self.namespace.instance.panics.clone(), name, work)
     }
 
     /// Listens where new settings say.
@@ -373,7 +375,7 @@ impl Shared {
                 self.listen(opened);
             }
         }
-        self.namespace.tcp_port.store(u64::from(ports.plain_port()), Relaxed);
+        self.namespace.instance.tcp_port.store(u64::from(ports.plain_port()), Relaxed);
         followed
     }
 
@@ -386,11 +388,11 @@ impl Shared {
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = self.namespace.stop.cancelled() => return,
+                () = self.namespace.instance.stop.cancelled() => return,
                 () = closed.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
-            self.namespace.panics.pass(Site::Accept);
+            self.namespace.instance.panics.pass(Site::Accept);
             match accepted {
                 Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
                 Err(error) => pause_after(&error).await,
@@ -400,16 +402,16 @@ impl Shared {
 
     /// Ends all connections when the server has been told to stop and its ports are closed.
     async fn end_clients(self: Arc<Self>) {
-        self.namespace.stop.cancelled().await;
+        self.namespace.instance.stop.cancelled().await;
         self.accepting.close();
         self.accepting.wait().await;
-        self.namespace.clients.end_all();
+        self.namespace.instance.clients.end_all();
     }
 
     async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
         loop {
             let accepted = tokio::select! {
-                () = self.namespace.stop.cancelled() => return,
+                () = self.namespace.instance.stop.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -420,7 +422,7 @@ impl Shared {
     }
 
     fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
-        let config = self.namespace.settings.current();
+        let config = self.namespace.instance.settings.current();
         // A socket whose options cannot be set, or that cannot move to its worker, is one whose client has gone.
         let _ = stream.set_nodelay(true);
         if config.tcp_keepalive_s > 0 {
@@ -430,7 +432,7 @@ impl Shared {
         let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
         let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
         let is_stranger = !addr.ip().to_canonical().is_loopback();
-        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
+        if is_stranger && config.protected_mode && self.namespace.instance.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
         }
         let Ok(stream) = stream.into_std() else { return };
@@ -443,12 +445,12 @@ impl Shared {
     /// Gives a connection to the next worker, which shakes hands; it becomes a client, and is counted as one, after that.
     fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
         let server = self.namespace.clone();
-        let places = (config.maxclients as usize).saturating_sub(server.clients.len());
-        let handshake = self.handshakes.begin(places, &server.stop);
+        let places = (config.maxclients as usize).saturating_sub(server.instance.clients.len());
+        let handshake = self.handshakes.begin(places, &server.instance.stop);
         self.spawn(async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
             let info = match &shaken {
-                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Ok(_) => server.instance.clients.admit(peer, server.clock.now(), config.maxclients as usize),
                 Err(_) => None,
             };
             (shaken, info)
@@ -456,7 +458,7 @@ impl Shared {
     }
 
     fn hand_out_unix(&self, stream: UnixStream) {
-        let config = self.namespace.settings.current();
+        let config = self.namespace.instance.settings.current();
         let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
         let fd = i64::from(stream.as_raw_fd());
         let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };
@@ -469,7 +471,7 @@ impl Shared {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
+        let info = self.namespace.instance.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
         self.spawn(async move { (register.await, info) });
     }
 
@@ -487,10 +489,10 @@ impl Shared {
                 Ok(stream) => stream,
                 Err(error) => {
                     debug!(cause = %error, "lost a connection before it was served");
-                    return info.iter().for_each(|info| server.clients.remove(info.id));
+                    return info.iter().for_each(|info| server.instance.clients.remove(info.id));
                 }
             };
-            match info.map(|info| Session::new(info, &server.acl)) {
+            match info.map(|info| Session::new(info, &server.instance.acl)) {
                 Some(session) => Connection::new(stream, server, session, pool).run().await,
                 None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }
@@ -506,12 +508,12 @@ impl Shared {
     async fn sweep(self: Arc<Self>) {
         let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
         loop {
-            self.namespace.panics.pass(Site::Sweep);
+            self.namespace.instance.panics.pass(Site::Sweep);
             let now = clock.now();
             let due_ms = self.namespace.sweep(now);
             let is_short = store.memory_account().is_over()
                 && self.namespace.evict_to_fit(&mut store.hold(1), now) == Eviction::Unfinished;
-            if (is_short || due_ms <= now.mono_ms()) && !self.namespace.stop.is_cancelled() {
+            if (is_short || due_ms <= now.mono_ms()) && !self.namespace.instance.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -520,7 +522,7 @@ impl Shared {
                 due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
             };
             tokio::select! {
-                () = self.namespace.stop.cancelled() => return,
+                () = self.namespace.instance.stop.cancelled() => return,
                 () = self.namespace.sweep_wanted.notified() => {}
                 () = timer.wait(wait) => {}
             }
@@ -531,11 +533,11 @@ impl Shared {
     async fn housekeeping(self: Arc<Self>) {
         let mut rounds = 0;
         loop {
-            let hz = self.namespace.settings.current().hz.max(1);
+            let hz = self.namespace.instance.settings.current().hz.max(1);
             tokio::select! {
-                () = self.namespace.stop.cancelled() => return,
+                () = self.namespace.instance.stop.cancelled() => return,
                 () = tokio::time::sleep(HOUSEKEEPING / hz) => {
-                    self.namespace.panics.pass(Site::Housekeeping);
+                    self.namespace.instance.panics.pass(Site::Housekeeping);
                     let begun = self.namespace.clock.ticks();
                     rounds += 1;
                     if rounds >= hz {
@@ -553,17 +555,17 @@ impl Shared {
 
     /// Closes the clients that take the most where all of them take too much together.
     fn relieve_clients(&self) {
-        if let Some(most) = self.namespace.settings.current().client_memory_max() {
-            self.namespace.clients.evict(most);
+        if let Some(most) = self.namespace.instance.settings.current().client_memory_max() {
+            self.namespace.instance.clients.evict(most);
         }
     }
 
     /// Closes clients that have sent nothing for `timeout` seconds, whose replies wait for too long, or that take too
     /// much memory.
     fn close_overdue(&self) {
-        let config = self.namespace.settings.current();
+        let config = self.namespace.instance.settings.current();
         let timeout_ms = u64::from(config.timeout_s) * 1000;
-        let clients = &self.namespace.clients;
+        let clients = &self.namespace.instance.clients;
         self.relieve_clients();
         let has_subscribers = self.namespace.hub.has_subscribers();
         let normal = config.client_output_buffer_limit[Class::Normal as usize];

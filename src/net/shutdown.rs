@@ -9,7 +9,7 @@ use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
 
 /// Stops the server, or returns that it goes on.
-pub(crate) fn shut_down(server: &Namespace, options: ShutdownOptions) -> bool {
+pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> bool {
     info!("User requested shutdown...");
     if options.save {
         warn!("keylatch keeps data in memory only and has nowhere to save it");
@@ -20,6 +20,6 @@ pub(crate) fn shut_down(server: &Namespace, options: ShutdownOptions) -> bool {
         }
         warn!("Error trying to save the DB. Exit anyway.");
     }
-    server.begin_to_stop();
+    namespace.begin_to_stop();
     true
 }

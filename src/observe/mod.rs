@@ -10,6 +10,7 @@ pub(crate) mod latency;
 pub(crate) mod monitor;
 pub(crate) mod sampler;
 pub(crate) mod slow_log;
+pub(crate) mod stats;
 pub(crate) mod unknown;
 
 pub(crate) use command_stats::{AllStats, CallTimer};

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::namespace::ScriptUsage;
+use crate::observe::stats::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;

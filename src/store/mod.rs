@@ -26,6 +26,7 @@ pub(crate) mod evict;
 pub(crate) mod expire;
 mod gate;
 pub(crate) mod memory_account;
+pub(crate) mod resident;
 pub(crate) mod shard;
 mod sync;
 pub(crate) mod table;

@@ -369,7 +369,7 @@ fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others
         keylatch::internals::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
     };
     let config = load("rename-command BGSAVE \"\"\nrename-command hset other\nrename-command GET save\n");
-    let renames = config.expect("it is understood").special.renames;
+    let renames = config.expect("it is understood").directives.renames;
     assert!(renames.find(b"get").is_none() && renames.find(b"other").is_none());
     assert_eq!(renames.find(b"SAVE").map(|command| command.name.as_str()), Some("get"));
     for line in ["rename-command nosuch \"\"", "rename-command xgroup|create x"] {

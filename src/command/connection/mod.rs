@@ -105,7 +105,9 @@ fn select(call: &mut Call<'_>) -> Result<()> {
 fn auth(call: &mut Call<'_>) -> Result<()> {
     let first = call.args.bytes()?;
     let (user, password) = match (call.args.next_word(), call.args.left()) {
-        (None, _) if call.server.acl.default_user().needs_no_password() => return Err(Error::NoPasswordSet),
+        (None, _) if call.namespace.instance.acl.default_user().needs_no_password() => {
+            return Err(Error::NoPasswordSet);
+        }
         (None, _) => (DEFAULT, first),
         (Some(password), 0) => (first, password),
         _ => return Err(Error::Syntax),
@@ -117,7 +119,7 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
 
 /// Lets the client in when user and password are right.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
-    if call.session.log_in(&call.server.acl, user, password) {
+    if call.session.log_in(&call.namespace.instance.acl, user, password) {
         return Ok(());
     }
     acl::note_failed_login(call, user);
@@ -186,15 +188,15 @@ fn introduce_server(call: &mut Call<'_>) {
 fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session.transaction = None;
     call.session.info.set_queued(None);
-    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.stop_watching(&mut call.view, &call.namespace.store);
     call.session.select(0);
-    call.server.tracking.leave(&call.session.info, call.server.store.herald());
-    call.server.hub.leave(&call.session.info, &mut call.session.subscriptions);
+    call.namespace.tracking.leave(&call.session.info, call.namespace.store.herald());
+    call.namespace.hub.leave(&call.session.info, &mut call.session.subscriptions);
     call.take_pushed();
     call.session.replies = Replies::On;
     call.session.info.set_silent(false);
     call.session.set_protocol(Protocol::Resp2, &mut call.reply);
-    call.session.log_out(&call.server.acl);
+    call.session.log_out(&call.namespace.instance.acl);
     set_name(call, String::new());
     monitor::stop(call);
     call.reply.simple("RESET");

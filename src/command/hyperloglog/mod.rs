@@ -153,7 +153,7 @@ fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
 
 fn pfmerge(call: &mut Call<'_>) -> Result<()> {
     let sparse_max = call.config.hll_sparse_max_bytes;
-    let target = call.server.store.key(call.args.request().arg(1));
+    let target = call.namespace.store.key(call.args.request().arg(1));
     let (registers, any_dense) = merge(call)?;
     let mut sketch = lookup(call, target)?.map_or_else(Sketch::empty, Sketch::from);
     if any_dense {

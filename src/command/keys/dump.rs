@@ -116,7 +116,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         None => drop(call.view.discard(key)),
         Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
     }
-    let (rule, now) = (call.server.store.memory_account().rule(), call.now());
+    let (rule, now) = (call.namespace.store.memory_account().rule(), call.now());
     let usage = match options {
         Options { frequency: Some(count), .. } if rule.counts() => usage::used_often(count, now),
         Options { idle_s: Some(idle_s), .. } if !rule.counts() => usage::idle_for(idle_s, now),

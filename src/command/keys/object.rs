@@ -58,7 +58,7 @@ fn encoding(call: &mut Call<'_>) -> Result<()> {
 /// Redis shares small integers among keys, unless it needs to know of each key when it was used.
 fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let config = call.server.settings.current();
+    let config = call.namespace.instance.settings.current();
     let policy = config.maxmemory_policy;
     let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
     match looked_up(call, key)? {
@@ -76,7 +76,7 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
     let usage = call.view.usage(key);
     call.view.count_untold(usage.is_some());
     match usage {
-        Some(_) if call.server.store.memory_account().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
+        Some(_) if call.namespace.store.memory_account().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
         Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
         None => call.reply.null(),
     }
@@ -85,7 +85,7 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
 
 fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let rule = call.server.store.memory_account().rule();
+    let rule = call.namespace.store.memory_account().rule();
     let usage = call.view.usage(key);
     call.view.count_untold(usage.is_some());
     match usage {

@@ -95,8 +95,8 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
     // No two calls are the same, so what the store's secret makes of them is as good as random.
-    let calls = call.server.observed.meters.calls(call.command).count;
-    let dice = call.server.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
+    let calls = call.namespace.observed.meters.calls(call.command).count;
+    let dice = call.namespace.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
         Some(key) => call.reply.bulk(&key),
         None => call.reply.null(),

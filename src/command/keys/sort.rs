@@ -79,7 +79,7 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     match target {
         // An empty result is stored by removing what was there.
         Some(target) => {
-            call.view.discard(call.server.store.key(target));
+            call.view.discard(call.namespace.store.key(target));
             call.reply.int(0);
         }
         None => call.reply.array(0),

@@ -113,7 +113,7 @@ fn sunsubscribe(call: &mut Call<'_>) -> Result<()> {
 /// Subscribes to every channel named, and confirms each.
 fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
     while let Some(name) = call.args.next_word() {
-        call.server.hub.subscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+        call.namespace.hub.subscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
         confirm(call, word, topic, Some(name));
     }
     call.end_turn();
@@ -143,7 +143,7 @@ fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<(
 
 /// Gives up one channel. Its messages so far are written before the confirmation, and none comes after it.
 fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) {
-    call.server.hub.unsubscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+    call.namespace.hub.unsubscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
     call.take_pushed();
     confirm(call, word, topic, Some(name));
 }
@@ -168,14 +168,14 @@ fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let heard = call.server.hub.publish(message, call.config, call.now());
+    let heard = call.namespace.hub.publish(message, call.config, call.now());
     call.reply.int(heard as i64); // who listens to itself gets the message after this
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let heard = call.server.hub.publish_to_shard(message, call.config, call.now());
+    let heard = call.namespace.hub.publish_to_shard(message, call.config, call.now());
     call.reply.int(heard as i64);
     Ok(())
 }
@@ -193,7 +193,7 @@ fn list(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
     if call.args.left() > 0 {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
     }
-    let names = call.server.hub.names(topic, pattern);
+    let names = call.namespace.hub.names(topic, pattern);
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name));
     Ok(())
@@ -211,12 +211,12 @@ fn count(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
     call.reply.array(call.args.left() * 2);
     while let Some(name) = call.args.next_word() {
         call.reply.bulk(name);
-        call.reply.int(call.server.hub.subscriber_count(topic, name) as i64);
+        call.reply.int(call.namespace.hub.subscriber_count(topic, name) as i64);
     }
     Ok(())
 }
 
 fn numpat(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.server.hub.count(ChannelKind::Pattern) as i64);
+    call.reply.int(call.namespace.hub.count(ChannelKind::Pattern) as i64);
     Ok(())
 }

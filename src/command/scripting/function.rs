@@ -88,7 +88,7 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
 fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let name = call.args.bytes()?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let entry = engines.libraries.function(name).cloned().ok_or(Error::other("Function not found"))?;
     let keys = key_count(call, Error::other("Bad number of keys provided"))?;
@@ -109,7 +109,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
         replace = true;
     }
     let code = call.args.next_word().ok_or(Error::other("Function code is missing"))?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let (vm, libraries) = engines.libraries(&scripts.control);
     let name = libraries.load(vm, code, replace).map_err(script_error)?;
@@ -119,7 +119,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 
 fn delete(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let (vm, libraries) = engines.libraries(&scripts.control);
     if !libraries.delete(vm, name) {
@@ -136,7 +136,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
         (Some(mode), _) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
         _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
-    call.server.scripts.engines().flush_functions();
+    call.namespace.scripts.engines().flush_functions();
     call.reply.ok();
     Ok(())
 }
@@ -149,7 +149,7 @@ fn misused(call: &Call<'_>) -> Error {
 }
 
 fn kill(call: &mut Call<'_>) -> Result<()> {
-    call.server.scripts.control.kill(true)?;
+    call.namespace.scripts.control.kill(true)?;
     call.reply.ok();
     Ok(())
 }
@@ -165,7 +165,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
     }
-    let engines = call.server.scripts.engines();
+    let engines = call.namespace.scripts.engines();
     let fits = |library: &&Library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true));
     let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
     call.reply.array(libraries.len());
@@ -204,7 +204,7 @@ fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
 }
 
 fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
-    let engines = call.server.scripts.engines();
+    let engines = call.namespace.scripts.engines();
     let codes = engines.libraries.all().values().map(|library| &library.code[..]);
     let payload = library::dump(codes, call.config.rdbcompression);
     call.reply.bulk(&payload);
@@ -226,7 +226,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         }
     };
     let codes = library::parse(payload).map_err(Error::other)?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let (vm, libraries) = engines.libraries(&scripts.control);
     libraries.restore(vm, &codes, policy).map_err(script_error)?;
@@ -235,8 +235,8 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn stats(call: &mut Call<'_>) -> Result<()> {
-    let running = call.server.scripts.control.busy_function()?;
-    let usage = call.server.scripts.usage();
+    let running = call.namespace.scripts.control.busy_function()?;
+    let usage = call.namespace.scripts.usage();
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"running_script");

@@ -122,10 +122,10 @@ fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let text = call.args.bytes()?;
     let keys = key_count(call, Error::NotInteger)?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let script = engines.load_script(&scripts.control, text, Origin::Eval).map_err(script_error)?;
-    call.server.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
+    call.namespace.stats.evicted_scripts.fetch_add(engines.cache.take_evicted(), Relaxed);
     run_script(call, &mut engines, &script, keys, is_read_only)
 }
 
@@ -136,7 +136,7 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
         return Err(Error::NoScript);
     }
     let keys = key_count(call, Error::NotInteger)?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let script = engines.cache.find_to_run(sha).ok_or(Error::NoScript)?;
     run_script(call, &mut engines, &script, keys, is_read_only)
@@ -146,16 +146,16 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
 /// none, and while another one keeps the interpreters for long.
 #[cold]
 pub(crate) fn declared_flags(
-    server: &Namespace,
+    namespace: &Namespace,
     command: &CommandSpec,
     request: Request<'_>,
 ) -> Option<crate::script::Flags> {
     let subject = (request.len() > 1).then(|| request.arg(1))?;
-    let scripts = &server.scripts;
+    let scripts = &namespace.scripts;
     let flags = match &command.name[..] {
         "eval" | "eval_ro" => crate::script::flags_of(subject)?,
-        "evalsha" | "evalsha_ro" => scripts.engines_soon(server.store.busy_flag())?.cache.find(subject)?.flags,
-        "fcall" | "fcall_ro" => scripts.engines_soon(server.store.busy_flag())?.libraries.function(subject)?.flags,
+        "evalsha" | "evalsha_ro" => scripts.engines_soon(namespace.store.busy_flag())?.cache.find(subject)?.flags,
+        "fcall" | "fcall_ro" => scripts.engines_soon(namespace.store.busy_flag())?.libraries.function(subject)?.flags,
         _ => return None,
     };
     (flags & COMPATIBLE == 0).then_some(flags)
@@ -170,7 +170,7 @@ fn run_script(
 ) -> Result<()> {
     let scratch = std::mem::take(&mut engines.scratch);
     let subject = Run { name: &script.name, number: script.number, flags: script.flags, keys, is_read_only };
-    engines.scratch = run(call, engines.eval(&call.server.scripts.control), subject, scratch)?;
+    engines.scratch = run(call, engines.eval(&call.namespace.scripts.control), subject, scratch)?;
     Ok(())
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: ConnBuffe
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
     }
-    let is_short = call.session.is_short_of_memory && call.server.store.memory_account().has_limit();
+    let is_short = call.session.is_short_of_memory && call.namespace.store.memory_account().has_limit();
     if is_short && run.flags & (COMPATIBLE | NO_WRITES | ALLOW_OOM) == 0 {
         return Err(Error::Script(NO_MEMORY.into()));
     }
@@ -238,7 +238,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: ConnBuffe
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
         Outcome::Replied => Ok(scratch),
         Outcome::ErrorReplied(line) => {
-            line.iter().for_each(|line| call.server.observed.errors.count_made_up(line));
+            line.iter().for_each(|line| call.namespace.observed.errors.count_made_up(line));
             call.timer.fail(call.command);
             Ok(scratch)
         }
@@ -268,8 +268,8 @@ fn refused_to_user(denial: Denial) -> &'static str {
 }
 
 /// Returns whether scripts may call a command although it is not for them: DEBUG, when it has said so itself.
-fn may_debug(server: &Namespace, command: &CommandSpec) -> bool {
-    command.command.name == "DEBUG" && server.may_scripts_debug.load(Relaxed)
+fn may_debug(namespace: &Namespace, command: &CommandSpec) -> bool {
+    command.command.name == "DEBUG" && namespace.instance.may_scripts_debug.load(Relaxed)
 }
 
 impl Caller<'_, '_> {
@@ -290,7 +290,7 @@ impl Caller<'_, '_> {
                 )
                 .into());
         }
-        if flags & NO_SCRIPT != 0 && !may_debug(self.call.server, command) {
+        if flags & NO_SCRIPT != 0 && !may_debug(self.call.namespace, command) {
             return Err("This Redis command is not allowed from script".into());
         }
         if let Some(denial) = self.call.session.access.denial(command, request) {
@@ -300,7 +300,7 @@ impl Caller<'_, '_> {
         if self.is_read_only && flags & (WRITE | MAY_REPLICATE) != 0 {
             return Err("Write commands are not allowed from read-only scripts.".into());
         }
-        if flags & WRITE != 0 && self.call.server.lacks_replicas() {
+        if flags & WRITE != 0 && self.call.namespace.lacks_replicas() {
             return Err(format!("-{}", Error::NoReplicas).into());
         }
         if self.lacks_memory && flags & DENY_OOM != 0 {
@@ -308,7 +308,7 @@ impl Caller<'_, '_> {
         }
         if flags & WRITE != 0 {
             self.lacks_memory = false; // what has begun to write goes on
-            self.call.server.scripts.control.note_write();
+            self.call.namespace.scripts.control.note_write();
         }
         Ok(())
     }
@@ -316,13 +316,13 @@ impl Caller<'_, '_> {
     /// Counts an error that a script is told instead of calling a command.
     #[cold]
     fn count_refusal(&self, command: Option<&'static CommandSpec>, refusal: &str) {
-        let observed = &self.call.server.observed;
+        let observed = &self.call.namespace.observed;
         observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
         match (command, self.scratch.words.as_request()) {
             (Some(command), _) => observed.meters.reject(command),
             (None, Some(request)) => {
-                let Call { server, config, session, .. } = &*self.call;
-                unknown::note(server, &config.directives.renames, request, &session.info.addr);
+                let Call { namespace, config, session, .. } = &*self.call;
+                unknown::note(namespace, &config.directives.renames, request, &session.info.addr);
             }
             (None, None) => {}
         }
@@ -378,14 +378,14 @@ fn reply_bytes(output: &mut Output) -> Cow<'_, [u8]> {
 
 fn load(call: &mut Call<'_>) -> Result<()> {
     let text = call.args.bytes()?;
-    let scripts = &call.server.scripts;
+    let scripts = &call.namespace.scripts;
     let script = scripts.engines().load_script(&scripts.control, text, Origin::Load).map_err(script_error)?;
     call.reply.bulk(script.name.as_bytes());
     Ok(())
 }
 
 fn exists(call: &mut Call<'_>) -> Result<()> {
-    let engines = call.server.scripts.engines();
+    let engines = call.namespace.scripts.engines();
     call.reply.array(call.args.left());
     while let Some(sha) = call.args.next_word() {
         call.reply.int(i64::from(engines.cache.find(sha).is_some()));
@@ -394,7 +394,7 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn show(call: &mut Call<'_>) -> Result<()> {
-    let engines = call.server.scripts.engines();
+    let engines = call.namespace.scripts.engines();
     let script = engines.cache.find(call.args.bytes()?).ok_or(Error::NoScript)?;
     call.reply.bulk(&script.text);
     Ok(())
@@ -406,13 +406,13 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
         (Some(mode), 0) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
         _ => return Err(Error::other("SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
-    call.server.scripts.engines().flush_scripts();
+    call.namespace.scripts.engines().flush_scripts();
     call.reply.ok();
     Ok(())
 }
 
 fn kill(call: &mut Call<'_>) -> Result<()> {
-    call.server.scripts.control.kill(false)?;
+    call.namespace.scripts.control.kill(false)?;
     call.reply.ok();
     Ok(())
 }

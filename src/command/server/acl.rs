@@ -83,11 +83,11 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     if has_blanks(name) {
         return Err(Error::other("Usernames can't contain spaces or null characters"));
     }
-    let before = call.server.acl.user(name);
+    let before = call.namespace.instance.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
-    call.server.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
-    call.session.follow_users(&call.server.acl);
-    disconnect_listeners(call, &before.into_iter().zip(call.server.acl.user(name)).collect::<Vec<_>>());
+    call.namespace.instance.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
+    call.session.follow_users(&call.namespace.instance.acl);
+    disconnect_listeners(call, &before.into_iter().zip(call.namespace.instance.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
     Ok(())
 }
@@ -102,8 +102,8 @@ fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
         let is_pattern = topic == ChannelKind::Pattern;
         before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
     };
-    if !by_name.is_empty() && call.server.hub.has_subscribers() {
-        call.server.hub.listeners(is_revoked).iter().for_each(|client| client.outbox.signal(END));
+    if !by_name.is_empty() && call.namespace.hub.has_subscribers() {
+        call.namespace.hub.listeners(is_revoked).iter().for_each(|client| client.outbox.signal(END));
     }
 }
 
@@ -112,7 +112,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     if names().any(|name| until_nul(name) == DEFAULT) {
         return Err(Error::other("The 'default' user cannot be removed"));
     }
-    let removed = call.server.acl.remove(names());
+    let removed = call.namespace.instance.acl.remove(names());
     disconnect(call, &removed);
     call.reply.int(removed.len() as i64);
     Ok(())
@@ -120,9 +120,9 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
 
 /// Ends the connections of users that are gone; this client, if it is one of them, still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
-    call.session.follow_users(&call.server.acl);
+    call.session.follow_users(&call.namespace.instance.acl);
     let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
-    for client in call.server.clients.all() {
+    for client in call.namespace.instance.clients.all() {
         let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
         if is_gone && client.id != call.session.info.id {
             client.outbox.signal(END);
@@ -132,7 +132,7 @@ fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
 
 fn get_user(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let Some(user) = call.server.acl.user(name) else {
+    let Some(user) = call.namespace.instance.acl.user(name) else {
         call.reply.null();
         return Ok(());
     };
@@ -167,14 +167,14 @@ fn show_selector(reply: &mut Reply<'_>, shown: &Shown) {
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
-    let users = call.server.acl.users();
+    let users = call.namespace.instance.acl.users();
     call.reply.array(users.len());
     users.iter().for_each(|user| call.reply.bulk(&user.line()));
     Ok(())
 }
 
 fn users(call: &mut Call<'_>) -> Result<()> {
-    let users = call.server.acl.users();
+    let users = call.namespace.instance.acl.users();
     call.reply.array(users.len());
     users.iter().for_each(|user| call.reply.bulk(&user.name));
     Ok(())
@@ -187,8 +187,8 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 
 fn load(call: &mut Call<'_>) -> Result<()> {
     need_file(call)?;
-    let config = call.server.settings.current();
-    let loaded = call.server.acl.load(&config).map_err(Error::AclRefused)?;
+    let config = call.namespace.instance.settings.current();
+    let loaded = call.namespace.instance.acl.load(&config).map_err(Error::AclRefused)?;
     disconnect(call, &loaded.gone);
     disconnect_listeners(call, &loaded.kept);
     call.reply.ok();
@@ -197,7 +197,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 
 fn save(call: &mut Call<'_>) -> Result<()> {
     need_file(call)?;
-    call.server.acl.save(&call.server.settings.current()).map_err(|error| {
+    call.namespace.instance.acl.save(&call.namespace.instance.settings.current()).map_err(|error| {
         warn!(cause = %error, "failed to write the file of users");
         Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")
     })?;
@@ -255,7 +255,7 @@ fn generate_password(call: &mut Call<'_>) -> Result<()> {
 fn log(call: &mut Call<'_>) -> Result<()> {
     let word = call.args.next_word();
     need_no_more(call)?;
-    let mut log = call.server.acl.log.lock();
+    let mut log = call.namespace.instance.acl.log.lock();
     if word.is_some_and(|word| is_word(word, "RESET")) {
         log.clear();
         call.reply.ok();
@@ -300,7 +300,7 @@ fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
 
 fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let user = call.server.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
+    let user = call.namespace.instance.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
     let request = call.args.request().starting_at(3);
     let command = find(request, &call.config.directives.renames)
         .ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
@@ -328,7 +328,7 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
 
 /// Notes that the gate has refused a request of a client.
 pub(crate) fn note_denial(
-    server: &Namespace,
+    namespace: &Namespace,
     config: &Config,
     session: &Session,
     refused: (&'static CommandSpec, Request<'_>),
@@ -336,24 +336,24 @@ pub(crate) fn note_denial(
 ) {
     let context = if session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
     session.info.set_last_command(refused.0);
-    note_request(server, config, session, refused, denial, context);
+    note_request(namespace, config, session, refused, denial, context);
 }
 
 /// Notes that EXEC has refused a command that was queued.
 pub(crate) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
     call.session.show_command();
-    note_request(call.server, call.config, call.session, refused, denial, Context::Multi);
+    note_request(call.namespace, call.config, call.session, refused, denial, Context::Multi);
 }
 
 /// Notes that a script may not call a command.
 #[cfg(feature = "lua")]
 pub(crate) fn note_denial_in_script(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
     call.session.show_command();
-    note_request(call.server, call.config, call.session, refused, denial, Context::Lua);
+    note_request(call.namespace, call.config, call.session, refused, denial, Context::Lua);
 }
 
 fn note_request(
-    server: &Namespace,
+    namespace: &Namespace,
     config: &Config,
     session: &Session,
     (command, request): (&'static CommandSpec, Request<'_>),
@@ -365,7 +365,7 @@ fn note_request(
         Denial::Key(at) => (Reason::Key, request.arg(at)),
         Denial::Channel(at) => (Reason::Channel, request.arg(at)),
     };
-    note(server, config, session, (reason, context), object, &session.access.user().name);
+    note(namespace, config, session, (reason, context), object, &session.access.user().name);
 }
 
 /// Notes that AUTH or HELLO has refused a name or a password.
@@ -374,18 +374,18 @@ pub(crate) fn note_failed_login(call: &Call<'_>, user: &[u8]) {
     let context = if call.is_inside_exec() { Context::Multi } else { Context::TopLevel };
     let object = call.args.request().name();
     debug!("Authentication failed for a client at {}", call.session.info.addr);
-    note(call.server, call.config, call.session, (Reason::Auth, context), object, user);
+    note(call.namespace, call.config, call.session, (Reason::Auth, context), object, user);
 }
 
-fn note(server: &Namespace, config: &Config, session: &Session, why: (Reason, Context), object: &[u8], user: &[u8]) {
+fn note(namespace: &Namespace, config: &Config, session: &Session, why: (Reason, Context), object: &[u8], user: &[u8]) {
     let counter = match why.0 {
-        Reason::Command => &server.stats.acl_denied_command,
-        Reason::Key => &server.stats.acl_denied_key,
-        Reason::Channel => &server.stats.acl_denied_channel,
-        Reason::Auth => &server.stats.acl_denied_auth,
+        Reason::Command => &namespace.stats.acl_denied_command,
+        Reason::Key => &namespace.stats.acl_denied_key,
+        Reason::Channel => &namespace.stats.acl_denied_channel,
+        Reason::Auth => &namespace.stats.acl_denied_auth,
     };
     counter.fetch_add(1, Relaxed);
-    let now = server.clock.now();
+    let now = namespace.clock.now();
     let entry = Entry::new(why, object, user, now.wall_ms(), session.info.line(now, 0));
-    server.acl.log.lock().note(entry, config.acllog_max_len);
+    namespace.instance.acl.log.lock().note(entry, config.acllog_max_len);
 }

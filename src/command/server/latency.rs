@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn latest(call: &mut Call<'_>) -> Result<()> {
-    let events = call.server.observed.latency.all();
+    let events = call.namespace.observed.latency.all();
     call.reply.array(events.len());
     for (event, series) in events {
         let last = series.samples.last();
@@ -49,7 +49,7 @@ fn latest(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn history(call: &mut Call<'_>) -> Result<()> {
-    let series = call.server.observed.latency.series(call.args.bytes()?);
+    let series = call.namespace.observed.latency.series(call.args.bytes()?);
     let samples = series.map(|(_, series)| series.samples).unwrap_or_default();
     call.reply.array(samples.len());
     for sample in samples {
@@ -61,7 +61,7 @@ fn history(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn reset(call: &mut Call<'_>) -> Result<()> {
-    let events = &call.server.observed.latency;
+    let events = &call.namespace.observed.latency;
     let mut count = 0;
     if call.args.left() == 0 {
         count = events.clear(None);
@@ -86,7 +86,7 @@ fn histogram(call: &mut Call<'_>) -> Result<()> {
             commands.extend(&command.subcommands);
         }
     }
-    let meters = &call.server.observed.meters;
+    let meters = &call.namespace.observed.meters;
     let tracked = commands.into_iter().filter_map(|command| Some((command, meters.durations(command)?)));
     let tracked: Vec<(&CommandSpec, Counts)> = tracked.collect();
     call.reply.map(tracked.len());
@@ -113,7 +113,7 @@ const ROWS: u64 = 4;
 
 fn graph(call: &mut Call<'_>) -> Result<()> {
     let event = call.args.bytes()?;
-    let Some((name, series)) = call.server.observed.latency.series(event) else {
+    let Some((name, series)) = call.namespace.observed.latency.series(event) else {
         let text = [b"No samples available for event '", event, b"'"].concat();
         return Err(Error::other(String::from_utf8_lossy(&text).into_owned()));
     };
@@ -123,7 +123,7 @@ fn graph(call: &mut Call<'_>) -> Result<()> {
         series.max_ms,
         "-".repeat(COLUMNS)
     );
-    let now_s = call.server.clock.wall_us().div_euclid(1_000_000);
+    let now_s = call.namespace.clock.wall_us().div_euclid(1_000_000);
     for portion in series.samples.chunks(COLUMNS) {
         let columns = portion.iter().map(|sample| (sample.latency_ms - low, age(now_s - sample.unix_s)));
         draw(&mut text, &columns.collect::<Vec<_>>(), high - low);
@@ -168,7 +168,7 @@ fn age(seconds: i64) -> String {
 }
 
 fn doctor(call: &mut Call<'_>) -> Result<()> {
-    let events = call.server.observed.latency.all();
+    let events = call.namespace.observed.latency.all();
     let mut text = String::new();
     if call.config.latency_monitor_threshold == 0 {
         text.push_str(

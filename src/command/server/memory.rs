@@ -51,7 +51,7 @@ fn usage(call: &mut Call<'_>) -> Result<()> {
 fn stats(call: &mut Call<'_>) -> Result<()> {
     const FIELDS: usize = 31;
     let report = MemoryReport::new(call);
-    let (tables, scripts) = (table_overheads(call), call.server.script_usage());
+    let (tables, scripts) = (table_overheads(call), call.namespace.script_usage());
     let all_tables = tables.iter().map(|(_, overhead)| overhead).sum();
     call.reply.map(FIELDS + tables.len());
     let reply = &mut call.reply;
@@ -158,7 +158,7 @@ fn doctor(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
-    match call.server.allocator.map(|stats| (stats().report)()) {
+    match call.namespace.instance.allocator.map(|stats| (stats().report)()) {
         Some(report) => call.reply.verbatim("txt", report.as_bytes()),
         None => call.reply.bulk(b"Stats not supported for the current allocator"),
     }
@@ -166,7 +166,7 @@ fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn purge(call: &mut Call<'_>) -> Result<()> {
-    let is_purged = call.server.allocator.is_none_or(|stats| (stats().purge)());
+    let is_purged = call.namespace.instance.allocator.is_none_or(|stats| (stats().purge)());
     if !is_purged {
         return Err(Error::other("Error purging dirty pages"));
     }

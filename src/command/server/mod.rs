@@ -105,7 +105,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn time(call: &mut Call<'_>) -> Result<()> {
-    let now_us = call.server.clock.wall_us();
+    let now_us = call.namespace.clock.wall_us();
     let us = match call.is_nested() {
         true => *call.session.frozen_us.get_or_insert(now_us),
         false => now_us,
@@ -139,10 +139,10 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("No shutdown in progress."));
     }
     // A script would be ended half-way: whoever wants that says that nothing is to be kept.
-    if !options.nosave && call.server.store.busy_flag().is_occupied() {
-        return Err(busy(call.server));
+    if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
+        return Err(busy(call.namespace));
     }
-    if !shut_down(call.server, options) {
+    if !shut_down(call.namespace, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
     // Nothing that came with it is carried out any more, and the connection ends when the ports are closed.
@@ -179,18 +179,18 @@ fn info_command(call: &mut Call<'_>) -> Result<()> {
 
 /// Forgets what was counted. What is remembered of slow calls and latency events has commands of its own to be forgotten.
 fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
-    let (server, now) = (call.server, call.now());
+    let (namespace, now) = (call.namespace, call.now());
     let mut totals = Totals::default();
     (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
-    server.stats.clear(&server.clients, &totals);
-    server.observed.clear(now.mono_ms());
+    namespace.stats.clear(&namespace.instance.clients, &totals);
+    namespace.observed.clear(now.mono_ms());
     call.reply.ok();
     Ok(())
 }
 
 fn config_get(call: &mut Call<'_>) -> Result<()> {
     let patterns: Vec<_> = call.args.request().args().skip(2).collect();
-    let found = call.server.settings.current().get(&patterns);
+    let found = call.namespace.instance.settings.current().get(&patterns);
     call.reply.map(found.len());
     for (name, value) in found {
         call.reply.bulk(name.as_bytes());
@@ -206,10 +206,10 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
 /// Writes the settings into the config file: those that it names or that are not what they are by default, or `all`.
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     let missing = || Error::other("The server is running without a config file");
-    let path = call.server.config_file.as_deref().ok_or_else(missing)?;
-    let config = call.server.settings.current();
+    let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
+    let config = call.namespace.instance.settings.current();
     // Users that have a file of their own are not written down twice.
-    let users = if config.aclfile.is_some() { Vec::new() } else { call.server.acl.users() };
+    let users = if config.aclfile.is_some() { Vec::new() } else { call.namespace.instance.acl.users() };
     match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
         Ok(()) => {
             warn!("CONFIG REWRITE executed with success.");
@@ -240,12 +240,12 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let is_local = call.session.info.is_local();
-    let changed = call.server.settings.update(|config| config.set(&pairs, is_local));
+    let changed = call.namespace.instance.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
-    call.server.apply_settings();
-    call.server.acl.follow_requirepass(&call.server.settings.current());
-    call.session.follow_users(&call.server.acl);
+    call.namespace.apply_settings();
+    call.namespace.instance.acl.follow_requirepass(&call.namespace.instance.settings.current());
+    call.session.follow_users(&call.namespace.instance.acl);
     call.note_interest();
     call.reply.ok();
     Ok(())

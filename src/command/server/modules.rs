@@ -44,7 +44,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn last_save(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.server.started.wall_ms().div_euclid(1000));
+    call.reply.int(call.namespace.instance.started.wall_ms().div_euclid(1000));
     Ok(())
 }
 
@@ -82,8 +82,8 @@ fn lolwut(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() >= 2 && call.args.next_word().is_some_and(|word| is_word(word, "VERSION")) {
         parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
     }
-    let calls = call.server.observed.meters.calls(call.command).count;
-    let cut = call.server.store.hash(&calls.to_le_bytes());
+    let calls = call.namespace.observed.meters.calls(call.command).count;
+    let cut = call.namespace.store.hash(&calls.to_le_bytes());
     let mut text: String = (0..KEYS).map(|number| one_key(cut.rotate_left(number * 16))).collect();
     text.push_str(&format!("Redis ver. {REDIS_VERSION}\n"));
     call.reply.verbatim("txt", text.as_bytes());

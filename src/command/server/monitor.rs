@@ -21,10 +21,10 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let client = &call.session.info;
-    if call.server.observed.monitors.has(client.id) {
+    if call.namespace.observed.monitors.has(client.id) {
         return Ok(()); // Redis does not even reply
     }
-    call.server.observed.monitors.add(client.clone());
+    call.namespace.observed.monitors.add(client.clone());
     client.set_monitoring(true);
     call.session.barred |= BARRED;
     call.note_interest();
@@ -35,7 +35,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
 /// Ends what MONITOR began, if it did.
 pub(crate) fn stop(call: &mut Call<'_>) {
     let client = &call.session.info;
-    call.server.observed.monitors.remove(client.id);
+    call.namespace.observed.monitors.remove(client.id);
     client.set_monitoring(false);
     call.session.barred &= !BARRED;
     call.note_interest();

@@ -41,7 +41,7 @@ fn get(call: &mut Call<'_>) -> Result<()> {
             .ok_or(Error::other("count should be greater than or equal to -1"))?,
     };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let entries = call.server.observed.slow_log.latest(count, call.config.slowlog_max_len);
+    let entries = call.namespace.observed.slow_log.latest(count, call.config.slowlog_max_len);
     call.reply.array(entries.len());
     for entry in entries {
         call.reply.array(6);
@@ -57,12 +57,12 @@ fn get(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn len(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.server.observed.slow_log.len(call.config.slowlog_max_len) as i64);
+    call.reply.int(call.namespace.observed.slow_log.len(call.config.slowlog_max_len) as i64);
     Ok(())
 }
 
 fn reset(call: &mut Call<'_>) -> Result<()> {
-    call.server.observed.slow_log.clear();
+    call.namespace.observed.slow_log.clear();
     call.reply.ok();
     Ok(())
 }

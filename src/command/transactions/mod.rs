@@ -102,7 +102,7 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
 
 fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     let untouched = watched_keys_are_untouched(call);
-    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.stop_watching(&mut call.view, &call.namespace.store);
     let preconditions = read_preconditions(&mut call.args)?;
     if transaction.failed {
         return Err(Error::ExecAborted);
@@ -122,7 +122,7 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
             None => call.nested(command, request),
             Some(denial) => {
                 acl::note_denial_in_multi(call, (command, request), denial);
-                refuse(call.server, &mut call.reply, &Error::NoPermAtExec(denial));
+                refuse(call.namespace, &mut call.reply, &Error::NoPermAtExec(denial));
             }
         }
         if let Some(mark) = silenced {
@@ -177,7 +177,7 @@ fn precondition_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
 
 fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> Result<bool> {
     for (position, precondition) in preconditions {
-        let key = call.server.store.key(call.args.request().arg(*position));
+        let key = call.namespace.store.key(call.args.request().arg(*position));
         let is_met = match precondition {
             Precondition::Exists(expected) => call.view.exists(key) == *expected,
             Precondition::Matches(condition) => match call.view.string(key)? {
@@ -195,7 +195,7 @@ fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> 
 fn discard(call: &mut Call<'_>) -> Result<()> {
     call.session.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
     call.session.info.set_queued(None);
-    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.stop_watching(&mut call.view, &call.namespace.store);
     call.reply.ok();
     Ok(())
 }
@@ -219,7 +219,7 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn unwatch(call: &mut Call<'_>) -> Result<()> {
-    call.session.stop_watching(&mut call.view, &call.server.store);
+    call.session.stop_watching(&mut call.view, &call.namespace.store);
     call.reply.ok();
     Ok(())
 }
@@ -227,7 +227,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
 /// Looks at the flag, after the keys that have ended by now were given the chance to raise it.
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> bool {
     for (db, key) in &call.session.watch.keys {
-        call.view.whole_again(*db).exists(call.server.store.key(key));
+        call.view.whole_again(*db).exists(call.namespace.store.key(key));
     }
     !call.session.watch.flag.is_raised()
 }

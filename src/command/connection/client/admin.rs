@@ -110,7 +110,7 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
         } else if is_word(option, "LADDR") {
             filter.laddr = Some(value);
         } else if is_word(option, "USER") {
-            let user = call.server.acl.user(value);
+            let user = call.namespace.instance.acl.user(value);
             filter.user = Some(user.ok_or_else(|| Error::NoSuchUser(value.to_vec()))?);
         } else if is_word(option, "SKIPME") {
             filter.with_self = match value {
@@ -133,14 +133,14 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
 fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     let (now, own) = (call.now(), call.session.info.id);
     let mut killed = 0;
-    for client in call.server.clients.all() {
+    for client in call.namespace.instance.clients.all() {
         if !filter.fits(&client, now) || (client.id == own && !filter.with_self) {
             continue;
         }
         killed += 1;
         match client.id == own {
             true => call.session.closing = true,
-            false => call.server.clients.kill(&client),
+            false => call.namespace.instance.clients.kill(&client),
         }
     }
     killed
@@ -159,17 +159,17 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
     let now = call.now();
     // A pause of no time has ended when it begins.
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
-    let until_ms = call.server.pause.begin(held, until_ms, now);
-    call.server.store.freeze(until_ms);
+    let until_ms = call.namespace.pause.begin(held, until_ms, now);
+    call.namespace.store.freeze(until_ms);
     call.end_turn();
     call.reply.ok();
     Ok(())
 }
 
 pub(crate) fn unpause(call: &mut Call<'_>) -> Result<()> {
-    call.server.pause.end();
-    call.server.store.freeze(0);
-    call.server.clients.end_pause();
+    call.namespace.pause.end();
+    call.namespace.store.freeze(0);
+    call.namespace.instance.clients.end_pause();
     call.reply.ok();
     Ok(())
 }
@@ -185,7 +185,7 @@ pub(crate) fn unblock(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(form),
     };
     let id = call.args.int()?;
-    let client = call.server.clients.find(id as u64);
+    let client = call.namespace.instance.clients.find(id as u64);
     call.reply.int(i64::from(client.is_some_and(|client| client.unblock(how))));
     Ok(())
 }

@@ -134,7 +134,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let clients = match call.args.next_word() {
-        None => call.server.clients.all(),
+        None => call.namespace.instance.clients.all(),
         Some(option) if is_word(option, "TYPE") && call.args.left() == 1 => clients_of_type(call)?,
         Some(option) if is_word(option, "ID") && call.args.left() >= 1 => clients_by_id(call)?,
         Some(_) => return Err(Error::Syntax),
@@ -145,7 +145,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 
 fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let kind = ClientType::parse(call.args.bytes()?)?;
-    Ok(call.server.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
+    Ok(call.namespace.instance.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
 }
 
 /// Names a type of clients, as CLIENT LIST and CLIENT KILL know them. There is no replication, so nobody is a master
@@ -175,7 +175,7 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let mut chosen = Vec::new();
     while let Some(word) = call.args.next_word() {
         let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
-        chosen.extend(call.server.clients.find(id as u64));
+        chosen.extend(call.namespace.instance.clients.find(id as u64));
     }
     Ok(chosen)
 }

@@ -42,7 +42,8 @@ impl<'a> Options<'a> {
                     return Err(Error::other("A client can only redirect to a single other client"));
                 }
                 let id = call.args.int()? as u64;
-                call.server
+                call.namespace
+                    .instance
                     .clients
                     .find(id)
                     .ok_or(Error::other("The client ID you want redirect to does not exist"))?;
@@ -89,16 +90,16 @@ impl<'a> Options<'a> {
 pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
     let status = call.args.bytes()?;
     let options = Options::read(call)?;
-    let (server, client) = (call.server, call.session.info.clone());
+    let (namespace, client) = (call.namespace, call.session.info.clone());
     if is_word(status, "ON") {
         options.check(client.tracking.flags())?;
-        let existing = server.tracking.prefixes_of(client.id);
+        let existing = namespace.tracking.prefixes_of(client.id);
         if let Some(overlap) = find_overlap(&existing, &options.prefixes) {
             return Err(refusal(&overlap));
         }
-        server.tracking.join(&client, options.flags, options.redirect, &options.prefixes, server.store.herald());
+        namespace.tracking.join(&client, options.flags, options.redirect, &options.prefixes, namespace.store.herald());
     } else if is_word(status, "OFF") {
-        server.tracking.leave(&client, server.store.herald());
+        namespace.tracking.leave(&client, namespace.store.herald());
     } else {
         return Err(Error::Syntax);
     }
@@ -169,7 +170,7 @@ pub(crate) fn tracking_info(call: &mut Call<'_>) -> Result<()> {
         words.push("off");
     }
     let redirection = redirection(call);
-    let prefixes = call.server.tracking.prefixes_of(call.session.info.id);
+    let prefixes = call.namespace.tracking.prefixes_of(call.session.info.id);
     let reply = &mut call.reply;
     reply.map(3);
     reply.bulk(b"flags");

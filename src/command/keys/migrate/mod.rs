@@ -189,7 +189,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     let (timeout_ms, target_db) = (int(5)?, int(4)?);
     let positions = options.first_key..options.end_of_keys;
     let mut found = Vec::new();
-    for key in positions.map(|position| call.server.store.key(request.arg(position))) {
+    for key in positions.map(|position| call.namespace.store.key(request.arg(position))) {
         if let Some(value) = call.view.read(key)?.map(Str::to_bytes) {
             found.push((key, value, call.view.deadline(key).flatten()));
         }

@@ -72,7 +72,7 @@ fn add_keys(sum: &mut Digest, view: &mut View<'_>) {
 pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(call.args.left());
     while let Some(name) = call.args.next_word() {
-        let key = call.server.store.key(name);
+        let key = call.namespace.store.key(name);
         let is_timed = call.view.deadline(key).flatten().is_some();
         let mut digest = Digest::default();
         if let Some(text) = call.view.string(key)? {

@@ -93,7 +93,7 @@ fn accept(call: &mut Call<'_>) -> Result<()> {
 fn sleep(call: &mut Call<'_>) -> Result<()> {
     let seconds = leading_number(call.args.bytes()?).max(0.0);
     if let Ok(time) = Duration::try_from_secs_f64(seconds) {
-        call.server.clock.pass(time);
+        call.namespace.clock.pass(time);
     }
     call.reply.ok();
     Ok(())
@@ -114,15 +114,15 @@ fn inject_panic(call: &mut Call<'_>) -> Result<()> {
         panic!("injected by DEBUG INJECT-PANIC");
     }
     let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
-    call.server.panics.inject(site);
-    call.server.sweep_wanted.notify_one();
+    call.namespace.instance.panics.inject(site);
+    call.namespace.sweep_wanted.notify_one();
     call.reply.ok();
     Ok(())
 }
 
 fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
-    call.server.set_sweeping(is_on);
+    call.namespace.set_sweeping(is_on);
     call.reply.ok();
     Ok(())
 }
@@ -130,7 +130,7 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
 /// Lets scripts call DEBUG; in Redis, everything.
 fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
-    call.server.may_scripts_debug.store(is_on, Relaxed);
+    call.namespace.instance.may_scripts_debug.store(is_on, Relaxed);
     call.reply.ok();
     Ok(())
 }
@@ -162,7 +162,7 @@ fn reply_error(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
-    call.server.change_replication_id();
+    call.namespace.instance.change_replication_id();
     call.reply.ok();
     Ok(())
 }
@@ -201,7 +201,7 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
     }
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
-        let key = call.server.store.key(&name);
+        let key = call.namespace.store.key(&name);
         if !call.view.exists(key) {
             let mut value = format!("value:{number}").into_bytes();
             if len > 0 {
@@ -292,7 +292,7 @@ fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
 /// Refuses a key whose value is none of the kinds asked for: all are strings.
 fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     let name = call.args.bytes()?;
-    match call.view.exists(call.server.store.key(name)) {
+    match call.view.exists(call.namespace.store.key(name)) {
         true => Err(Error::other(text)),
         false => Err(Error::NoSuchKey),
     }
@@ -317,9 +317,10 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 /// and the length is that of a value that was not compressed.
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let key = call.server.store.key(name);
+    let key = call.namespace.store.key(name);
     let (form, text, usage) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
-    let idle_s = if call.server.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
+    let idle_s =
+        if call.namespace.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
     let lru = usage::second(usage);
     let (encoding, len) = crate::command::keys::object::encoding_and_length(form, &text);
     let line = format!(

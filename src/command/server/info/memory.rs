@@ -2,7 +2,7 @@
 
 use crate::command::server::info::{all_totals, field};
 use crate::dispatch::Call;
-use crate::namespace::ScriptUsage;
+use crate::observe::stats::ScriptUsage;
 
 /// Tells where the memory goes, in bytes.
 pub(crate) struct MemoryReport {
@@ -28,10 +28,10 @@ impl MemoryReport {
     /// Looks where the memory goes now. Without an allocator that tells, only the data is counted.
     pub(crate) fn new(call: &mut Call<'_>) -> Self {
         let totals = all_totals(call);
-        let allocator = call.server.allocator.map(|stats| stats());
+        let allocator = call.namespace.instance.allocator.map(|stats| stats());
         // What the shards have reported may be off by a little; what they hold is not.
-        let used = totals.memory + call.server.store.memory_account().outside();
-        let sampler = &call.server.observed.sampler;
+        let used = totals.memory + call.namespace.store.memory_account().outside();
+        let sampler = &call.namespace.observed.sampler;
         MemoryReport {
             used,
             peak: sampler.note_memory(used),
@@ -43,7 +43,7 @@ impl MemoryReport {
             active: allocator.map_or(used, |allocator| allocator.active),
             resident: allocator.map_or(used, |allocator| allocator.resident),
             muzzy: allocator.map_or(0, |allocator| allocator.muzzy),
-            clients: call.server.clients.all().iter().map(|client| client.memory()).sum(),
+            clients: call.namespace.instance.clients.all().iter().map(|client| client.memory()).sum(),
             // The version ends where jemalloc adds the commit it was built from.
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())
@@ -89,7 +89,7 @@ fn system_memory() -> usize {
 
 pub(crate) fn memory(text: &mut String, call: &mut Call<'_>) {
     let report = MemoryReport::new(call);
-    let (system, config) = (system_memory(), call.server.settings.current());
+    let (system, config) = (system_memory(), call.namespace.instance.settings.current());
     with_human(text, "used_memory", report.used);
     with_human(text, "used_memory_rss", report.rss);
     with_human(text, "used_memory_peak", report.peak);
@@ -103,11 +103,11 @@ pub(crate) fn memory(text: &mut String, call: &mut Call<'_>) {
     field(text, "allocator_resident", report.resident);
     field(text, "allocator_muzzy", report.muzzy);
     with_human(text, "total_system_memory", system);
-    scripts(text, &call.server.script_usage());
+    scripts(text, &call.namespace.script_usage());
     with_human(text, "maxmemory", config.maxmemory as usize);
     field(text, "maxmemory_policy", config.maxmemory_policy.as_str());
     fragmentation(text, &report);
-    field(text, "mem_not_counted_for_evict", call.server.store.memory_account().exempt());
+    field(text, "mem_not_counted_for_evict", call.namespace.store.memory_account().exempt());
     field(text, "mem_replication_backlog", 0);
     field(text, "mem_total_replication_buffers", 0);
     field(text, "mem_clients_slaves", 0);

@@ -34,7 +34,7 @@ use Shown::{ByName, ForAll, Unasked};
 
 /// The sections in the order of the reply: the words that ask for each, its title, and when it is shown.
 const SECTIONS: &[(&[&str], &str, Shown, Section)] = &[
-    (&["server"], "Server", Unasked, server),
+    (&["server"], "Server", Unasked, namespace),
     (&["clients"], "Clients", Unasked, clients),
     (&["memory"], "Memory", Unasked, memory::memory),
     (&["persistence"], "Persistence", Unasked, persistence),
@@ -80,10 +80,10 @@ fn field(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = write!(text, "{name}:{value}\r\n");
 }
 
-fn server(text: &mut String, call: &mut Call<'_>) {
-    let server = call.server;
-    let uptime_s = (call.now().mono_ms() - server.started.mono_ms()) / 1000;
-    let (wall_us, tcp_port) = (server.clock.wall_us(), server.tcp_port.load(Relaxed));
+fn namespace(text: &mut String, call: &mut Call<'_>) {
+    let namespace = call.namespace;
+    let uptime_s = (call.now().mono_ms() - namespace.instance.started.mono_ms()) / 1000;
+    let (wall_us, tcp_port) = (namespace.clock.wall_us(), namespace.instance.tcp_port.load(Relaxed));
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string()).unwrap_or_default();
     field(text, "redis_version", REDIS_VERSION);
     let dialect = call.config.dialect();
@@ -104,7 +104,7 @@ fn server(text: &mut String, call: &mut Call<'_>) {
     field(text, "gcc_version", "0.0.0");
     field(text, "process_id", std::process::id());
     field(text, "process_supervised", call.config.supervised.in_charge().unwrap_or("no"));
-    field(text, "run_id", &server.run_id);
+    field(text, "run_id", &namespace.instance.run_id);
     field(text, "tcp_port", if tcp_port == 0 { u64::from(call.config.tls_port) } else { tcp_port });
     field(text, "server_time_usec", wall_us);
     field(text, "uptime_in_seconds", uptime_s);
@@ -113,9 +113,9 @@ fn server(text: &mut String, call: &mut Call<'_>) {
     field(text, "configured_hz", call.config.hz);
     field(text, "lru_clock", wall_us.div_euclid(1_000_000) & 0xff_ffff);
     field(text, "executable", path(std::env::current_exe().ok().as_deref()));
-    field(text, "config_file", path(server.config_file.as_deref()));
+    field(text, "config_file", path(namespace.instance.config_file.as_deref()));
     field(text, "io_threads_active", 0);
-    listeners(text, &server.settings.current(), tcp_port);
+    listeners(text, &namespace.instance.settings.current(), tcp_port);
 }
 
 /// Tells where clients can connect: the number is that of the kind of connection.
@@ -144,18 +144,18 @@ fn operating_system() -> String {
 }
 
 fn clients(text: &mut String, call: &mut Call<'_>) {
-    field(text, "connected_clients", call.server.clients.len());
+    field(text, "connected_clients", call.namespace.instance.clients.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", call.config.maxclients);
-    let clients = call.server.clients.all();
+    let clients = call.namespace.instance.clients.all();
     let buffers: Vec<_> = clients.iter().map(|client| client.buffers()).collect();
     field(text, "client_recent_max_input_buffer", buffers.iter().map(|(input, _)| *input).max().unwrap_or(0));
     field(text, "client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
-    field(text, "blocked_clients", call.server.clients.blocked());
-    field(text, "tracking_clients", call.server.tracking.tracked().clients);
-    field(text, "pubsub_clients", call.server.clients.count_of(Class::Subscriber));
+    field(text, "blocked_clients", call.namespace.instance.clients.blocked());
+    field(text, "tracking_clients", call.namespace.tracking.tracked().clients);
+    field(text, "pubsub_clients", call.namespace.instance.clients.count_of(Class::Subscriber));
     field(text, "watching_clients", clients.iter().filter(|client| client.watched() > 0).count());
-    field(text, "clients_in_timeout_table", call.server.clients.timed());
+    field(text, "clients_in_timeout_table", call.namespace.instance.clients.timed());
     field(text, "total_watched_keys", all_totals(call).watched);
     field(text, "total_blocking_keys", 0);
     field(text, "total_blocking_keys_on_nokey", 0);
@@ -172,7 +172,7 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "current_save_keys_total", 0);
     field(text, "rdb_changes_since_last_save", all_totals(call).changes);
     field(text, "rdb_bgsave_in_progress", 0);
-    field(text, "rdb_last_save_time", call.server.started.wall_ms().div_euclid(1000));
+    field(text, "rdb_last_save_time", call.namespace.instance.started.wall_ms().div_euclid(1000));
     field(text, "rdb_last_bgsave_status", "ok");
     field(text, "rdb_last_bgsave_time_sec", -1);
     field(text, "rdb_current_bgsave_time_sec", -1);
@@ -198,12 +198,13 @@ fn replication(text: &mut String, call: &mut Call<'_>) {
     field(text, "role", "master");
     field(text, "connected_slaves", 0);
     field(text, "master_failover_state", "no-failover");
-    field(text, "master_replid", call.server.replication_id());
+    field(text, "master_replid", call.namespace.instance.replication_id());
     field(text, "master_replid2", "0".repeat(40));
     field(text, "master_repl_offset", 0);
     field(text, "second_repl_offset", -1);
     field(text, "repl_backlog_active", 0);
-    let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(&call.server.settings.current()));
+    let size =
+        Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(&call.namespace.instance.settings.current()));
     field(text, "repl_backlog_size", String::from_utf8_lossy(&size.unwrap_or_default()));
     field(text, "repl_backlog_first_byte_offset", 0);
     field(text, "repl_backlog_histlen", 0);

@@ -16,29 +16,29 @@ const KILOBYTE: f64 = 1024.0;
 pub(crate) fn stats(text: &mut String, call: &mut Call<'_>) {
     happened(text, call);
     keys(text, call);
-    features(text, call.server.tracking.tracked());
+    features(text, call.namespace.tracking.tracked());
     errors(text, call);
     turns(text, call);
     denials(text, call);
 }
 
 fn happened(text: &mut String, call: &Call<'_>) {
-    let server = call.server;
-    let rates = server.observed.sampler.rates();
+    let namespace = call.namespace;
+    let rates = namespace.observed.sampler.rates();
     let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / KILOBYTE);
-    field(text, "total_connections_received", server.stats.connections(&server.clients));
-    field(text, "total_commands_processed", server.observed.meters.all_calls().count);
+    field(text, "total_connections_received", namespace.stats.connections(&namespace.instance.clients));
+    field(text, "total_commands_processed", namespace.observed.meters.all_calls().count);
     field(text, "instantaneous_ops_per_sec", rates.commands);
-    field(text, "total_net_input_bytes", server.stats.bytes_in.load(Relaxed));
-    field(text, "total_net_output_bytes", server.stats.bytes_out.load(Relaxed));
+    field(text, "total_net_input_bytes", namespace.stats.bytes_in.load(Relaxed));
+    field(text, "total_net_output_bytes", namespace.stats.bytes_out.load(Relaxed));
     field(text, "total_net_repl_input_bytes", 0);
     field(text, "total_net_repl_output_bytes", 0);
     field(text, "instantaneous_input_kbps", kbps(rates.bytes_in));
     field(text, "instantaneous_output_kbps", kbps(rates.bytes_out));
     field(text, "instantaneous_input_repl_kbps", "0.00");
     field(text, "instantaneous_output_repl_kbps", "0.00");
-    field(text, "rejected_connections", server.stats.rejected_connections(&server.clients));
-    field(text, "caught_panics", server.panics.caught());
+    field(text, "rejected_connections", namespace.stats.rejected_connections(&namespace.instance.clients));
+    field(text, "caught_panics", namespace.instance.panics.caught());
     field(text, "sync_full", 0);
     field(text, "sync_partial_ok", 0);
     field(text, "sync_partial_err", 0);
@@ -46,17 +46,21 @@ fn happened(text: &mut String, call: &Call<'_>) {
 
 fn keys(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
-    let (stats, hub) = (&call.server.stats, &call.server.hub);
-    let turns = call.server.observed.meters.turns();
+    let (stats, hub) = (&call.namespace.stats, &call.namespace.hub);
+    let turns = call.namespace.observed.meters.turns();
     field(text, "expired_subkeys", 0);
     field(text, "expired_subkeys_active", 0);
     field(text, "expired_keys", totals.expired - stats.forgotten.expired.load(Relaxed));
     field(text, "expired_keys_active", totals.swept - stats.forgotten.swept.load(Relaxed));
     field(text, "expired_stale_perc", "0.00");
     field(text, "expired_time_cap_reached_count", 0);
-    field(text, "expire_cycle_cpu_milliseconds", call.server.observed.meters.sweeps_ns() / 1_000_000);
+    field(text, "expire_cycle_cpu_milliseconds", call.namespace.observed.meters.sweeps_ns() / 1_000_000);
     field(text, "evicted_keys", totals.evicted - stats.forgotten.evicted.load(Relaxed));
-    field(text, "evicted_clients", call.server.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed));
+    field(
+        text,
+        "evicted_clients",
+        call.namespace.instance.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed),
+    );
     field(text, "evicted_scripts", stats.evicted_scripts.load(Relaxed));
     field(text, "total_eviction_exceeded_time", stats.shortage.total_ms(now));
     field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
@@ -84,9 +88,9 @@ fn features(text: &mut String, tracked: Tracked) {
 }
 
 fn errors(text: &mut String, call: &Call<'_>) {
-    let stats = &call.server.stats;
+    let stats = &call.namespace.stats;
     field(text, "unexpected_error_replies", 0);
-    field(text, "total_error_replies", call.server.observed.errors.total());
+    field(text, "total_error_replies", call.namespace.observed.errors.total());
     field(text, "dump_payload_sanitizations", 0);
     field(text, "total_reads_processed", stats.reads.load(Relaxed));
     field(text, "total_writes_processed", stats.writes.load(Relaxed));
@@ -101,7 +105,7 @@ fn errors(text: &mut String, call: &Call<'_>) {
 }
 
 fn denials(text: &mut String, call: &Call<'_>) {
-    let stats = &call.server.stats;
+    let stats = &call.namespace.stats;
     field(text, "acl_access_denied_auth", stats.acl_denied_auth.load(Relaxed));
     field(text, "acl_access_denied_cmd", stats.acl_denied_command.load(Relaxed));
     field(text, "acl_access_denied_key", stats.acl_denied_key.load(Relaxed));
@@ -111,7 +115,7 @@ fn denials(text: &mut String, call: &Call<'_>) {
 /// What Redis 7.2 tells of its event loop: here a cycle is the execution of a batch, or a round of what no client asks
 /// for.
 fn turns(text: &mut String, call: &Call<'_>) {
-    let observed = &call.server.observed;
+    let observed = &call.namespace.observed;
     let (turns, calls, rates) = (observed.meters.turns(), observed.meters.all_calls(), observed.sampler.rates());
     field(text, "eventloop_cycles", turns.count);
     field(text, "eventloop_duration_sum", turns.ns / 1000);
@@ -122,7 +126,7 @@ fn turns(text: &mut String, call: &Call<'_>) {
 
 /// What is only shown to who asks for it by name.
 pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
-    let (meters, usage) = (&call.server.observed.meters, call.server.script_usage());
+    let (meters, usage) = (&call.namespace.observed.meters, call.namespace.script_usage());
     let turns = meters.turns();
     let lua_bytes = usage.eval_bytes + usage.functions_bytes;
     field(text, "eventloop_duration_aof_sum", 0);
@@ -137,14 +141,14 @@ pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
 
 /// All clients are served by the threads of `worker-threads`, which are not told apart here.
 pub(crate) fn threads(text: &mut String, call: &mut Call<'_>) {
-    let (stats, clients) = (&call.server.stats, call.server.clients.len());
+    let (stats, clients) = (&call.namespace.stats, call.namespace.instance.clients.len());
     let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
     field(text, "io_thread_0", format_args!("clients={clients},reads={reads},writes={writes}"));
 }
 
 pub(crate) fn command_stats(text: &mut String, call: &mut Call<'_>) {
     for command in table().every() {
-        let calls = call.server.observed.meters.calls(command);
+        let calls = call.namespace.observed.meters.calls(command);
         if calls.count + calls.rejected + calls.failed > 0 {
             let us = calls.ns / 1000;
             let per_call = if calls.count == 0 { 0.0 } else { us as f32 / calls.count as f32 };
@@ -158,7 +162,7 @@ pub(crate) fn command_stats(text: &mut String, call: &mut Call<'_>) {
 }
 
 pub(crate) fn error_stats(text: &mut String, call: &mut Call<'_>) {
-    for (prefix, count) in call.server.observed.errors.by_prefix() {
+    for (prefix, count) in call.namespace.observed.errors.by_prefix() {
         // What would end the name or the line becomes `_`.
         let safe = |byte: &u8| if b"#:\n\r".contains(byte) { '_' } else { char::from(*byte) };
         let name: String = prefix.iter().map(safe).collect();
@@ -167,7 +171,7 @@ pub(crate) fn error_stats(text: &mut String, call: &mut Call<'_>) {
 }
 
 pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
-    let config = call.server.settings.current();
+    let config = call.namespace.instance.settings.current();
     if config.latency_tracking {
         for command in table().every() {
             percentiles(text, call, command, &config.latency_tracking_info_percentiles);
@@ -176,7 +180,7 @@ pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
 }
 
 fn percentiles(text: &mut String, call: &Call<'_>, command: &CommandSpec, wanted: &[f64]) {
-    let Some(durations) = call.server.observed.meters.durations(command) else { return };
+    let Some(durations) = call.namespace.observed.meters.durations(command) else { return };
     let mut shown = String::new();
     for percent in wanted {
         let us = durations.at_percentile(*percent) as f64 / 1000.0;

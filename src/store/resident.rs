@@ -16,7 +16,7 @@ use std::thread;
 
 use tracing::warn;
 
-use crate::namespace::AllocatorStats;
+use crate::memory::allocator::AllocatorStats;
 use crate::store::MemoryAccount;
 
 /// The allocator is asked when this part of the limit has been evicted.

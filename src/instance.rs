@@ -1,0 +1,80 @@
+//! What the process owns, whatever tenants it has: settings, users, clients, ports, its identity.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::acl::Acl;
+use crate::client::registry::Clients;
+use crate::config::Settings;
+use crate::memory::allocator::AllocatorStats;
+use crate::runtime::panics::Panics;
+use crate::time::clock::Now;
+
+/// Holds what one server process, or one embedded server, has only one of.
+pub struct Instance {
+    /// The settings.
+    pub settings: Settings,
+    /// The users, and what each may do.
+    pub acl: Acl,
+    /// The connected clients.
+    pub clients: Arc<Clients>,
+    /// The panics that were caught.
+    pub panics: Arc<Panics>,
+    /// Forty hexadecimal digits that are different in every run.
+    pub run_id: String,
+    replication_id: Mutex<String>,
+    /// When it was started.
+    pub started: Now,
+    /// The configuration file it was started with.
+    pub config_file: Option<PathBuf>,
+    /// The TCP port it listens on; 0 without TCP.
+    pub tcp_port: AtomicU64,
+    /// Cancelled when the server is to stop.
+    pub stop: CancellationToken,
+    /// Whether scripts may call DEBUG.
+    pub may_scripts_debug: AtomicBool,
+    /// Asks the allocator what it holds, where that is known.
+    pub allocator: Option<fn() -> AllocatorStats>,
+}
+
+impl Instance {
+    /// Creates an instance with the users that `requirepass` alone declares.
+    pub fn new(settings: Settings, clients: Arc<Clients>, started: Now, config_file: Option<PathBuf>) -> Self {
+        Instance {
+            acl: Acl::new(settings.current().requirepass.as_deref()),
+            settings,
+            clients,
+            panics: Arc::default(),
+            run_id: random_hex(),
+            replication_id: Mutex::new(random_hex()),
+            started,
+            config_file,
+            tcp_port: AtomicU64::new(0),
+            stop: CancellationToken::new(),
+            may_scripts_debug: AtomicBool::new(false),
+            allocator: None,
+        }
+    }
+
+    /// Returns forty hexadecimal digits that name this data set to replicas, if there were any.
+    pub fn replication_id(&self) -> String {
+        self.replication_id.lock().clone()
+    }
+
+    /// Gives the data set another name.
+    pub fn change_replication_id(&self) {
+        *self.replication_id.lock() = random_hex();
+    }
+}
+
+/// Returns 160 random bits in hexadecimal, from the seeds that hash tables get from the operating system.
+fn random_hex() -> String {
+    let hasher = ahash::RandomState::new();
+    let mut hex: String = (0..3u8).map(|word| format!("{:016x}", hasher.hash_one(word))).collect();
+    hex.truncate(40);
+    hex
+}
