@@ -19,8 +19,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,8 +27,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 
+use peer::Server;
 use probe::{connect, load};
 
+mod peer;
 #[allow(dead_code, reason = "only part of it is needed here")]
 mod probe;
 
@@ -49,7 +50,7 @@ fn main() {
     println!("| server | beside the {probes} probes | p50 ms | p99 ms | worst ms | lost |\n|---|---|---|---|---|---|");
     print("none", "a thread that sleeps until each deadline", &sleep(probes), 0);
     for (name, program) in [("keylatch", env!("CARGO_BIN_EXE_keylatch")), ("redis-server", "redis-server")] {
-        let server = Server::start(program);
+        let server = Server::start(program, &["--notify-keyspace-events", "Ex"]);
         row(name, "nothing", &server, probes);
         load(server.addr, 0..CROWD, 5, set_crowd);
         row(name, "a million keys", &server, probes);
@@ -158,32 +159,4 @@ fn work(addr: SocketAddr, client: usize, done: &AtomicBool) {
 
 fn wall_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
-}
-
-/// A server of its own process; it ends when this is dropped.
-struct Server {
-    process: Child,
-    addr: SocketAddr,
-}
-
-impl Server {
-    fn start(program: &str) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--save", "", "--notify-keyspace-events", "Ex"]);
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = Server { process, addr: (Ipv4Addr::LOCALHOST, port).into() };
-        while TcpStream::connect(server.addr).is_err() {
-            thread::park_timeout(Duration::from_millis(1));
-        }
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended on its own; there is nobody to tell.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

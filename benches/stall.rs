@@ -1,11 +1,11 @@
 //! How long other clients wait while one asks for everything: KEYS, SCAN with a huge COUNT, and FLUSHALL on ten million
-//! keys, and while those keys are loaded.
+//! keys, and while those keys are loaded; of keylatch, and of the redis-server on the PATH.
 //!
 //! ```text
 //! cargo bench --bench stall [-- KEYS]
 //! ```
 //!
-//! The server runs on one worker thread, so nothing can be served beside the command unless it makes room. A probe sends
+//! keylatch runs on one worker thread, so nothing can be served beside the command unless it makes room. A probe sends
 //! `GET` on its own connection without pause; printed are its median, 99.9th percentile and worst round trip in
 //! milliseconds, and beside them the worst one of an idle server, which is the machine's own noise.
 
@@ -20,20 +20,24 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use keylatch::Server;
-use keylatch::internals::worker;
-
+use peer::Server;
 use probe::{Waits, ask, beside, load};
 
-mod allocator;
+mod peer;
 mod probe;
 
 fn main() {
     let keys = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(10_000_000);
-    let acceptor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = acceptor.block_on(Server::builder().workers(worker::start(1).unwrap()).start()).unwrap();
-    let addr = server.addr();
-    println!("{:<28}{}", format!("{keys} keys"), Waits::HEAD);
+    let keylatch = (env!("CARGO_BIN_EXE_keylatch"), &["--worker-threads", "1"][..]);
+    for (program, options) in [keylatch, ("redis-server", &[])] {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        println!("{:<28}{}", format!("{name}, {keys} keys"), Waits::HEAD);
+        let server = Server::start(program, options);
+        measure(server.addr, keys);
+    }
+}
+
+fn measure(addr: SocketAddr, keys: usize) {
     row(addr, "idle", || thread::park_timeout(Duration::from_secs(2)));
     row(addr, "load", || load(addr, 0..keys, 5, set));
     for command in ["KEYS nosuchkey*", "KEYS *", "SCAN 0 COUNT 100000000"] {

@@ -1,8 +1,7 @@
-//! Every figure ever measured here, by name, in a file beside the plots: the goals are judged by it, and a section that
-//! runs alone leaves the figures of the others in place.
+//! The figures of every benchmark: one table beside the plots, a row for each workload and unit. The goals are judged by
+//! it. A section that runs alone replaces its own rows; those of other sections and other benchmarks stay as they are.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,43 +9,73 @@ use crate::Result;
 use crate::measure::Sample;
 use crate::server::Kind;
 
+/// The columns before and after those of the servers.
+const KEY: [&str; 3] = ["area", "workload", "unit"];
+const TAIL: [&str; 3] = ["ratio", "command", "source"];
+/// Digits of a figure that count.
+const DIGITS: i32 = 4;
+
+/// What identifies a row: area, which is the section here, workload and unit.
+type Key = [String; 3];
+
+/// The figures of one workload in one unit.
+#[derive(Default)]
+struct Row {
+    /// By the server's name, as written.
+    values: BTreeMap<String, String>,
+    /// How to measure them again.
+    command: String,
+    /// What was measured: the commit of keylatch, and the version of Redis.
+    source: String,
+}
+
 /// The figures and where they are kept.
 pub struct Figures {
     path: PathBuf,
-    values: BTreeMap<String, f64>,
+    /// The source of rows that are measured now.
+    source: String,
+    rows: BTreeMap<Key, Row>,
 }
 
 impl Figures {
     /// Reads the file, if there is one.
-    pub fn read(path: &Path) -> Figures {
+    pub fn read(path: &Path, source: String) -> Figures {
         let text = fs::read_to_string(path).unwrap_or_default();
-        let line = |line: &str| {
-            let (name, value) = line.split_once('\t')?;
-            Some((name.to_owned(), value.parse().ok()?))
-        };
-        Figures { path: path.to_owned(), values: text.lines().filter_map(line).collect() }
+        let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let head = lines.next().unwrap_or_default();
+        Figures { path: path.to_owned(), source, rows: lines.map(|cells| parsed(&head, &cells)).collect() }
     }
 
     /// Forgets what a section measured before: a server may be gone, or a row.
     pub fn forget(&mut self, section: &str) {
-        let prefix = format!("{section} | ");
-        self.values.retain(|name, _| !name.starts_with(&prefix));
+        self.rows.retain(|[area, ..], _| area != section);
     }
 
-    pub fn set(&mut self, section: &str, test: &str, server: Kind, figure: &str, value: f64) {
+    pub fn set(&mut self, section: &str, workload: &str, server: Kind, unit: &str, value: f64) {
         if value.is_finite() {
-            self.values.insert(name(section, test, server, figure), value);
+            let row = self.rows.entry(key(section, workload, unit)).or_default();
+            row.values.insert(server.name().to_owned(), shown(value));
+            row.command = format!("cargo bench --bench versus -- --only {section}");
+            row.source.clone_from(&self.source);
         }
     }
 
-    /// Notes throughput and CPU time, which the goals are about.
-    pub fn set_sample(&mut self, section: &str, test: &str, server: Kind, sample: &Sample) {
-        self.set(section, test, server, "req/s", sample.per_second);
-        self.set(section, test, server, "CPU us", sample.cpu_us);
+    /// Notes all figures of a sample; `throughput` is what it counts per second.
+    pub fn set_sample(&mut self, section: &str, workload: &str, server: Kind, throughput: &str, sample: &Sample) {
+        let figures = [
+            (throughput, sample.per_second),
+            ("CPU us", sample.cpu_us),
+            ("p50 ms", sample.p50_ms),
+            ("p99 ms", sample.p99_ms),
+            ("p99.9 ms", sample.p999_ms),
+        ];
+        for (unit, value) in figures {
+            self.set(section, workload, server, unit, value);
+        }
     }
 
-    pub fn get(&self, section: &str, test: &str, server: Kind, figure: &str) -> Option<f64> {
-        self.values.get(&name(section, test, server, figure)).copied()
+    pub fn get(&self, section: &str, workload: &str, server: Kind, unit: &str) -> Option<f64> {
+        self.rows.get(&key(section, workload, unit))?.value(server)
     }
 
     /// Writes the file.
@@ -54,14 +83,48 @@ impl Figures {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self) -> Result<()> {
-        let mut text = String::new();
-        for (name, value) in &self.values {
-            writeln!(text, "{name}\t{value:.4}")?;
+        let servers = Kind::ALL.map(Kind::name);
+        let mut text = [&KEY[..], &servers, &TAIL].concat().join("\t") + "\n";
+        for (key, row) in &self.rows {
+            let values = servers.map(|server| row.values.get(server).cloned().unwrap_or_default());
+            let tail = [row.ratio(), row.command.clone(), row.source.clone()];
+            text += &([&key[..], &values, &tail].concat().join("\t") + "\n");
         }
         Ok(fs::write(&self.path, text)?)
     }
 }
 
-fn name(section: &str, test: &str, server: Kind, figure: &str) -> String {
-    format!("{section} | {test} | {} | {figure}", server.name())
+impl Row {
+    fn value(&self, server: Kind) -> Option<f64> {
+        self.values.get(server.name())?.parse().ok()
+    }
+
+    /// keylatch's figure by that of Redis.
+    fn ratio(&self) -> String {
+        let ratio = self.value(Kind::Keylatch).zip(self.value(Kind::Redis)).map(|(keylatch, redis)| keylatch / redis);
+        ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, shown)
+    }
+}
+
+fn key(section: &str, workload: &str, unit: &str) -> Key {
+    [section, workload, unit].map(str::to_owned)
+}
+
+/// Reads a line by the names of its columns; the ratio follows from the others.
+fn parsed(head: &[&str], cells: &[&str]) -> (Key, Row) {
+    let mut cell: BTreeMap<&str, &str> = head.iter().copied().zip(cells.iter().copied()).collect();
+    let mut take = |column: &str| cell.remove(column).unwrap_or_default().to_owned();
+    let key = KEY.map(&mut take);
+    let [_, command, source] = TAIL.map(&mut take);
+    let values = cell.into_iter().filter(|(_, value)| !value.is_empty());
+    (
+        key,
+        Row { values: values.map(|(server, value)| (server.to_owned(), value.to_owned())).collect(), command, source },
+    )
+}
+
+/// Writes a figure with the digits that count.
+fn shown(value: f64) -> String {
+    let before_point = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    format!("{value:.*}", usize::try_from(DIGITS - before_point).unwrap_or(0))
 }

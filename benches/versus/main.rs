@@ -8,9 +8,9 @@
 //!
 //! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
 //! the PATH, and a null server that answers `+OK` to anything shows what is left to gain. Every server has its defaults,
-//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables go into BENCHMARKS.md
-//! between the section's markers, plots and figures into `benches/plots`. A full run takes about 25 minutes. `--quick`
-//! takes about 3, and writes below `target/versus` instead, so that rough figures never replace measured ones.
+//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots and
+//! figures go into `benches/plots`, and the verdicts on the goals into BENCHMARKS.md. A full run takes about 25 minutes.
+//! `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never replace measured ones.
 //!
 //! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
 //! accounting, `workload` says what is sent; each file in `sections` is a table or a plot, `goals` judges.
@@ -35,7 +35,7 @@ mod workload;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,8 @@ fn run() -> Result<()> {
     }
     context.figures.write()?;
     let goals = goals::judge(&context.figures);
-    context.publish("goals", "", &goals)?;
+    println!("\n{goals}");
+    report::replace_block(&context.document, "goals", &goals)?;
     println!("\nwritten: {}, {}", context.document.display(), context.plots.display());
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
@@ -141,8 +142,9 @@ impl Context {
             document = rough.join("BENCHMARKS.md");
         }
         fs::create_dir_all(&plots)?;
-        let figures = Figures::read(&plots.join("figures.tsv"));
-        Ok(Context { peers: Peer::find_all()?, effort, figures, document, plots })
+        let peers = Peer::find_all()?;
+        let figures = Figures::read(&plots.join("figures.tsv"), source(root, &peers));
+        Ok(Context { peers, effort, figures, document, plots })
     }
 
     /// Starts the servers that a section is about and that this machine has.
@@ -167,26 +169,28 @@ impl Context {
         Ok(readings)
     }
 
-    /// Writes a block of BENCHMARKS.md: how its figures came about, then the figures.
-    fn publish(&self, name: &str, how: &str, body: &str) -> Result<()> {
-        println!("\n{body}");
+    /// Prints a table below the way in which its figures were measured.
+    fn publish(&self, name: &str, how: &str, table: &str) -> Result<()> {
         let versions: Vec<String> =
             self.peers.iter().filter(|peer| !peer.version.is_empty()).map(Peer::shown).collect();
         let cores = thread::available_parallelism()?;
-        let head = if how.is_empty() {
-            String::new()
-        } else {
-            let quick = if self.effort.is_quick { "quick and rough; " } else { "" };
-            let versions = versions.join(", ");
-            let command = format!("`cargo bench --bench versus -- --only {name}`");
-            report::wrapped(&format!("{command} ({quick}{cores} cores; {versions}): {how}")) + "\n\n"
-        };
-        report::replace_block(&self.document, name, &(head + body))
+        let quick = if self.effort.is_quick { "quick and rough; " } else { "" };
+        let head = format!("{name} ({quick}{cores} cores; {}): {how}", versions.join(", "));
+        println!("\n{}\n\n{table}", report::wrapped(&head));
+        Ok(())
     }
 
-    /// Draws a plot and returns the line that shows it in BENCHMARKS.md.
-    fn draw(&self, name: &str, plot: &Plot) -> Result<String> {
-        plot.write(&self.plots.join(format!("{name}.svg")))?;
-        Ok(format!("![{}](benches/plots/{name}.svg)\n", plot.title))
+    /// Draws a plot.
+    fn draw(&self, name: &str, plot: &Plot) -> Result<()> {
+        plot.write(&self.plots.join(format!("{name}.svg")))
     }
+}
+
+/// Names what is measured: the commit of keylatch, and the version of Redis.
+fn source(root: &Path, peers: &[Peer]) -> String {
+    let git = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(root).output();
+    let commit = git.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+    let commit = commit.and_then(|text| String::from_utf8(text).ok()).unwrap_or_else(|| "unknown".to_owned());
+    let redis = peers.iter().find(|peer| peer.kind == Kind::Redis).map_or_else(String::new, Peer::shown);
+    format!("{}, {redis}", commit.trim())
 }

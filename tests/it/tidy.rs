@@ -287,3 +287,58 @@ fn wrapped(item: &str) -> String {
     text.push('\n');
     text
 }
+
+/// Reads a page beside the sources, which a published crate need not have.
+fn page(name: &str) -> Option<String> {
+    fs::read_to_string(root().join(name)).ok()
+}
+
+#[test]
+fn every_link_of_the_pages_leads_to_a_file_and_a_heading() {
+    for name in ["README.md", "BENCHMARKS.md"] {
+        let Some(text) = page(name) else { continue };
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { name } else { path };
+            assert!(root().join(path).is_file(), "{name}: {target}");
+            let headings = page(path).unwrap_or_default();
+            let headings =
+                headings.lines().filter_map(|line| line.split_once("# ")).map(|(_, heading)| anchor_of(heading));
+            assert!(anchor.is_empty() || headings.into_iter().any(|found| found == anchor), "{name}: {target}");
+        }
+    }
+}
+
+/// Returns the anchor under which a heading is shown.
+fn anchor_of(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_alphanumeric() || *c == '-').collect()
+}
+
+#[test]
+fn every_figure_says_how_it_was_measured_and_benchmarks_md_names_its_area() {
+    let (Some(page), Some(figures)) = (page("BENCHMARKS.md"), page("benches/plots/figures.tsv")) else { return };
+    assert!(page.lines().count() <= 200, "the page is there to be read; tables belong into figures.tsv");
+    let mut rows = figures.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let head = rows.next().expect("a head");
+    let column = |name: &str| head.iter().position(|&column| column == name).unwrap_or_else(|| panic!("no {name}"));
+    let columns = ["area", "workload", "unit", "keylatch", "redis", "ratio", "command", "source"].map(column);
+    let mut keys = Vec::new();
+    for row in rows {
+        assert_eq!(row.len(), head.len(), "{row:?}");
+        let [area, workload, unit, keylatch, redis, ratio, command, source] = columns.map(|at| row[at]);
+        assert!([area, workload, unit, command, source].iter().all(|cell| !cell.is_empty()), "{row:?}");
+        assert!(page.contains(&format!("`{area}`")), "BENCHMARKS.md does not say what {area} is");
+        if let (Ok(keylatch), Ok(redis), Ok(ratio)) =
+            (keylatch.parse::<f64>(), redis.parse::<f64>(), ratio.parse::<f64>())
+        {
+            assert!((keylatch - ratio * redis).abs() <= 0.002 * keylatch.abs(), "{row:?}");
+        }
+        keys.push((area, workload, unit));
+    }
+    let rows = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), rows, "a figure stands twice");
+}

@@ -43,7 +43,19 @@ pub fn fairness(context: &mut Context, section: &str) -> Result<()> {
     let redis = servers.iter().position(|server| server.kind == Kind::Redis).ok_or("there is no redis")?;
     let head = ["server", "alone p50 ms", "alone p99 ms", "p50 ms", "p99 ms", "x redis", "p99.9 ms", "flood req/s"];
     let mut table = Table::new(&head);
+    context.figures.forget(section);
     for (server, &[alone_p50, alone_p99, p50, p99, p999, flood]) in servers.iter().zip(&medians) {
+        let figures = [
+            ("GET alone", "p50 ms", alone_p50),
+            ("GET alone", "p99 ms", alone_p99),
+            ("GET beside the flood", "p50 ms", p50),
+            ("GET beside the flood", "p99 ms", p99),
+            ("GET beside the flood", "p99.9 ms", p999),
+            ("the flood", "req/s", flood),
+        ];
+        for (workload, unit, value) in figures {
+            context.figures.set(section, workload, server.kind, unit, value);
+        }
         table.row([
             server.kind.name().to_owned(),
             number(alone_p50),
@@ -100,7 +112,20 @@ pub fn many(context: &mut Context, section: &str) -> Result<()> {
         let served = rounds.iter().map(|crowd| crowd.served).min().unwrap_or_default();
         let (per_second, cpu) = (of(rounds, |c| c.outcome.per_second), of(rounds, |c| c.outcome.cpu_us));
         let idle = of(rounds, |c| c.idle_bytes);
-        context.figures.set(section, "crowd", *kind, "served", served as f64);
+        let (list_ms, kill_ms) = (of(rounds, |c| c.list_ms), of(rounds, |c| c.kill_ms));
+        let p99 = of(rounds, |c| c.outcome.quantile_ms(0.99));
+        let figures = [
+            ("served", served as f64),
+            ("req/s", per_second),
+            ("CPU us", cpu),
+            ("p99 ms", p99),
+            ("bytes per idle client", idle),
+            ("CLIENT LIST ms", list_ms),
+            ("CLIENT KILL ms", kill_ms),
+        ];
+        for (unit, value) in figures {
+            context.figures.set(section, "clients", *kind, unit, value);
+        }
         table.row([
             kind.name().to_owned(),
             served.to_string(),
@@ -108,10 +133,10 @@ pub fn many(context: &mut Context, section: &str) -> Result<()> {
             ratio(per_second, of(&redis.1, |c| c.outcome.per_second)),
             number(cpu),
             ratio(cpu, of(&redis.1, |c| c.outcome.cpu_us)),
-            number(of(rounds, |c| c.outcome.quantile_ms(0.99))),
+            number(p99),
             format!("{idle:.0}"),
-            number(of(rounds, |c| c.list_ms)),
-            number(of(rounds, |c| c.kill_ms)),
+            number(list_ms),
+            number(kill_ms),
         ]);
     }
     let how = format!(

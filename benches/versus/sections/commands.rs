@@ -62,6 +62,7 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
         "p99 ms",
     ];
     let mut table = Table::new(&head);
+    context.figures.forget(section);
     for workload in COMMANDS.iter().filter(|workload| COMPARED.contains(&workload.name)) {
         for &depth in workload.depths {
             println!("{} P={depth}", workload.name);
@@ -70,6 +71,9 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
                 redis_benchmark::load(server, workload, depth, 50_000 * depth.min(12))
             })?;
             let (now, earlier) = (Sample::median(&samples[0]), Sample::median(&samples[1]));
+            let test = format!("{} P={depth}", workload.name);
+            context.figures.set_sample(section, &test, Kind::Keylatch, "req/s", &now);
+            context.figures.set_sample(section, &test, Kind::Earlier, "req/s", &earlier);
             table.row([
                 workload.name.to_owned(),
                 depth.to_string(),
@@ -118,7 +122,7 @@ fn table(
                 able.iter().zip(&samples).map(|(server, samples)| (server.kind, Sample::median(samples))).collect();
             rows(&mut table, head.len(), workload.name, depth, &medians);
             for (kind, median) in &medians {
-                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), *kind, median);
+                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), *kind, "req/s", median);
             }
         }
     }

@@ -43,8 +43,11 @@ pub fn depth(context: &mut Context, section: &str) -> Result<()> {
             Columns { title: "GET", sweep: &get, figure: |s| s.cpu_us },
         ],
     );
-    let body = format!("{}\n{table}", context.draw(section, &plot)?);
-    context.publish(section, &how, &body)
+    context.figures.forget(section);
+    set.record(&mut context.figures, section, |x| format!("SET P={x}"));
+    get.record(&mut context.figures, section, |x| format!("GET P={x}"));
+    context.draw(section, &plot)?;
+    context.publish(section, &how, &table)
 }
 
 pub fn size(context: &mut Context, section: &str) -> Result<()> {
@@ -97,8 +100,11 @@ pub fn size(context: &mut Context, section: &str) -> Result<()> {
             Columns { title: "GET", sweep: &get, figure: |s| s.cpu_us },
         ],
     );
-    let body = format!("{}\n{table}", context.draw(section, &plot)?);
-    context.publish(section, &how, &body)
+    context.figures.forget(section);
+    set.record(&mut context.figures, section, |x| format!("SET of {x} bytes"));
+    get.record(&mut context.figures, section, |x| format!("GET of {x} bytes"));
+    context.draw(section, &plot)?;
+    context.publish(section, &how, &table)
 }
 
 pub fn connections(context: &mut Context, section: &str) -> Result<()> {
@@ -127,8 +133,10 @@ pub fn connections(context: &mut Context, section: &str) -> Result<()> {
             Columns { title: "req/s", sweep: &sweep, figure: |s| s.per_second },
         ],
     );
-    let body = format!("{}\n{table}", context.draw(section, &plot)?);
-    context.publish(section, how, &body)
+    context.figures.forget(section);
+    sweep.record(&mut context.figures, section, |connections| format!("GET, {connections} connections"));
+    context.draw(section, &plot)?;
+    context.publish(section, how, &table)
 }
 
 fn fill_all(servers: &[Server]) -> Result<()> {

@@ -39,6 +39,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let servers = context.start(Kind::is_store)?;
     servers.iter().try_for_each(|server| fill(server, &SET, 0..KEYS, VALUE_LEN))?;
     let window = context.effort.window * 4;
+    context.figures.forget(section);
     let mut table = Table::new(&["beside", "server", "p50 ms", "p99 ms", "x redis", "p99.9 ms"]);
     for (name, disturb) in DISTURBANCES {
         let readings = interleaved(&servers, context.effort.rounds, |server| {
@@ -52,6 +53,9 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
         let redis = servers.iter().position(|server| server.kind == Kind::Redis).ok_or("there is no redis")?;
         for (server, &[p50, p99, p999]) in servers.iter().zip(&medians) {
             let x_redis = ratio(p99, medians[redis][1]);
+            for (unit, value) in [("p50 ms", p50), ("p99 ms", p99), ("p99.9 ms", p999)] {
+                context.figures.set(section, &format!("GET beside {name}"), server.kind, unit, value);
+            }
             let shown = server.kind.name().to_owned();
             table.row([name.to_owned(), shown, number(p50), number(p99), x_redis, number(p999)]);
         }

@@ -38,7 +38,14 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
         let (start, idle) = (start_of(starts), median(rest.iter().map(|round| round.0)));
         let connection = median(rest.iter().map(|round| round.1));
         let binary = fs::metadata(&peer.program)?.len() as f64 / MB;
-        let figures = [("start ms", start), ("idle MB", idle), ("binary MB", binary), ("connection bytes", connection)];
+        let stripped = stripped(&peer.program).unwrap_or(f64::NAN);
+        let figures = [
+            ("start ms", start),
+            ("idle MB", idle),
+            ("binary MB", binary),
+            ("stripped MB", stripped),
+            ("bytes per idle connection", connection),
+        ];
         for (figure, value) in figures {
             context.figures.set(section, "process", *kind, figure, value);
         }
@@ -48,7 +55,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
             ratio(start, redis),
             number(idle),
             number(binary),
-            number(stripped(&peer.program).unwrap_or(f64::NAN)),
+            number(stripped),
             format!("{connection:.0}"),
         ]);
     }

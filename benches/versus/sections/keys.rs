@@ -47,13 +47,8 @@ pub fn cost(context: &mut Context, section: &str) -> Result<()> {
     }
     let (set, get) = (Sweep::joined(set), Sweep::joined(get));
     context.figures.forget(section);
-    for (name, sweep) in [("SET", &set), ("GET", &get)] {
-        for (keys, samples) in &sweep.points {
-            for (&kind, sample) in sweep.servers.iter().zip(samples) {
-                context.figures.set_sample(section, &format!("{name} {}", short(*keys)), kind, sample);
-            }
-        }
-    }
+    set.record(&mut context.figures, section, |keys| format!("SET {keys}"));
+    get.record(&mut context.figures, section, |keys| format!("GET {keys}"));
     let plot = Plot {
         title: format!("CPU per request against the number of keys, P={DEPTH}"),
         x: KEYS,
@@ -70,8 +65,8 @@ pub fn cost(context: &mut Context, section: &str) -> Result<()> {
             Columns { title: "GET", sweep: &get, figure: |s| s.cpu_us },
         ],
     );
-    let body = format!("{}\n{table}", context.draw(section, &plot)?);
-    context.publish(section, &how, &body)
+    context.draw(section, &plot)?;
+    context.publish(section, &how, &table)
 }
 
 pub fn memory(context: &mut Context, section: &str) -> Result<()> {
@@ -104,12 +99,12 @@ pub fn memory(context: &mut Context, section: &str) -> Result<()> {
         table.row(std::iter::once(short(count as f64)).chain(cells));
     }
     let title = format!("Memory beyond keys of {KEY_LEN} and values of {VALUE_LEN} bytes");
-    let body = format!("{}\n{}", context.draw(section, &Plot { title, x: KEYS, panels })?, table.markdown());
+    context.draw(section, &Plot { title, x: KEYS, panels })?;
     let how = format!(
         "bytes per key beyond its {KEY_LEN} bytes and the {VALUE_LEN} of its value, from the server's Pss \
          (`/proc/PID/smaps_rollup`) above what it had when it had served a single key for a while."
     );
-    context.publish(section, &how, &body)
+    context.publish(section, &how, &table.markdown())
 }
 
 /// Returns how many bytes a key takes beyond itself and its value at each of these numbers of keys; the server is

@@ -3,7 +3,7 @@
 use crate::load::{Load, Spec, fill};
 use crate::measure::{interleaved, median};
 use crate::plot::{Axis, Line, Panel, Plot, Scale};
-use crate::report::{Table, number};
+use crate::report::{Table, number, short};
 use crate::workload::SET;
 use crate::{Context, Result};
 
@@ -20,7 +20,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let shares: Vec<f64> = (0..=74).map(|at| 1.0 - 10f64.powf(-0.3 - f64::from(at) * 0.05)).collect();
     let mut table =
         Table::new(&["due/s", "server", "replies/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "CPU us/req"]);
-    let mut panels = Vec::new();
+    let (mut panels, mut figures) = (Vec::new(), Vec::new());
     for rate in RATES {
         println!("{rate} per second");
         let outcomes = interleaved(&servers, context.effort.rounds, |server| {
@@ -30,11 +30,19 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
         let mut lines = Vec::new();
         for (server, outcomes) in servers.iter().zip(&outcomes) {
             let at = |share: f64| median(outcomes.iter().map(|outcome| outcome.quantile_ms(share)));
-            let mut row = vec![format!("{rate:.0}"), server.kind.name().to_owned()];
-            row.push(format!("{:.0}", median(outcomes.iter().map(|outcome| outcome.per_second))));
+            let per_second = median(outcomes.iter().map(|outcome| outcome.per_second));
+            let cpu_us = median(outcomes.iter().map(|outcome| outcome.cpu_us));
+            let mut row = vec![format!("{rate:.0}"), server.kind.name().to_owned(), format!("{per_second:.0}")];
             row.extend(SHOWN.map(|share| number(at(share))));
-            row.push(number(median(outcomes.iter().map(|outcome| outcome.cpu_us))));
+            row.push(number(cpu_us));
             table.row(row);
+            let workload = format!("SET, {rate:.0} due/s");
+            for (unit, value) in [("replies/s", per_second), ("CPU us", cpu_us)] {
+                figures.push((workload.clone(), server.kind, unit.to_owned(), value));
+            }
+            for share in SHOWN {
+                figures.push((workload.clone(), server.kind, format!("p{} ms", short(share * 100.0)), at(share)));
+            }
             lines.push(Line { server: server.kind, points: shares.iter().map(|&share| (share, at(share))).collect() });
         }
         let y = Axis { label: "latency, ms", scale: Scale::Log { base: 10.0 } };
@@ -49,6 +57,10 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
         "`SET` due at a fixed rate over {CONNECTIONS} connections, whether the server keeps up or not; a latency counts from \
          the time at which its request was due (no coordinated omission). The generator keeps one core busy."
     );
-    let body = format!("{}\n{}", context.draw(section, &plot)?, table.markdown());
-    context.publish(section, &how, &body)
+    context.figures.forget(section);
+    for (workload, kind, unit, value) in figures {
+        context.figures.set(section, &workload, kind, &unit, value);
+    }
+    context.draw(section, &plot)?;
+    context.publish(section, &how, &table.markdown())
 }

@@ -39,6 +39,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let heads = servers.iter().flat_map(|server| [format!("{} ms", server.kind.name()), "x redis".to_owned()]);
     let head: Vec<String> = ["function".to_owned(), "value".to_owned()].into_iter().chain(heads).collect();
     let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    context.figures.forget(section);
     for (function, before, act) in FUNCTIONS {
         for (value, make) in VALUES {
             println!("{function} of {value}");
@@ -50,7 +51,13 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
                 median(of_server.iter().zip(of_redis).map(|(milliseconds, redis)| milliseconds / redis))
             });
             let medians = readings.iter().map(|of_server| median(of_server.iter().copied()));
-            let cells = medians.zip(ratios).flat_map(|(ms, by_redis)| [number(ms), ratio(by_redis, 1.0)]);
+            let measured: Vec<(f64, f64)> = medians.zip(ratios).collect();
+            for (server, &(milliseconds, by_redis)) in servers.iter().zip(&measured) {
+                let workload = format!("{function} of {value}");
+                context.figures.set(section, &workload, server.kind, "ms", milliseconds);
+                context.figures.set(section, &workload, server.kind, "x redis, median of rounds", by_redis);
+            }
+            let cells = measured.into_iter().flat_map(|(ms, by_redis)| [number(ms), ratio(by_redis, 1.0)]);
             table.row([(*function).to_owned(), (*value).to_owned()].into_iter().chain(cells));
         }
     }

@@ -64,7 +64,13 @@ fn cycles(context: &mut Context, section: &str, servers: &[Server], workloads: &
                 interleaved(servers, context.effort.rounds, |server| measure(context, server, workload, depth))?;
             let medians: Vec<Sample> = readings.iter().map(|samples| Sample::median(samples)).collect();
             for (server, sample) in servers.iter().zip(&medians) {
-                context.figures.set_sample(section, &format!("{} P={depth}", workload.name), server.kind, sample);
+                context.figures.set_sample(
+                    section,
+                    &format!("{} P={depth}", workload.name),
+                    server.kind,
+                    "cycles/s",
+                    sample,
+                );
                 table.row([
                     workload.name.to_owned(),
                     depth.to_string(),

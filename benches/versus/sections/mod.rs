@@ -1,4 +1,4 @@
-//! The sections of BENCHMARKS.md that this benchmark writes; each can be run alone and touches only its own block.
+//! The sections of this benchmark; each can be run alone and replaces only its own figures and plot.
 
 mod clients;
 mod commands;
@@ -14,13 +14,14 @@ mod locks;
 use std::thread;
 use std::time::Duration;
 
+use crate::figures::Figures;
 use crate::measure::{Sample, interleaved};
 use crate::plot::{Axis, Line, Panel, Scale};
 use crate::report::{Table, number, short};
 use crate::server::{Kind, Server};
 use crate::{Context, Result};
 
-/// A section: its block's name, what it is about, and how it is made.
+/// A section: the area of its figures, what it is about, and how it is measured.
 pub struct Section {
     pub name: &'static str,
     pub about: &'static str,
@@ -78,6 +79,15 @@ impl Sweep {
     fn joined(sweeps: Vec<Sweep>) -> Sweep {
         let servers = sweeps.first().map(|sweep| sweep.servers.clone()).unwrap_or_default();
         Sweep { servers, points: sweeps.into_iter().flat_map(|sweep| sweep.points).collect() }
+    }
+
+    /// Notes the figures of all points; `workload` names one by its x.
+    fn record(&self, figures: &mut Figures, section: &str, workload: impl Fn(&str) -> String) {
+        for (x, samples) in &self.points {
+            for (&kind, sample) in self.servers.iter().zip(samples) {
+                figures.set_sample(section, &workload(&short(*x)), kind, "req/s", sample);
+            }
+        }
     }
 
     fn panel(&self, title: &str, y: Axis, figure: fn(&Sample) -> f64) -> Panel {

@@ -1,0 +1,35 @@
+//! A server in a process of its own, keylatch or another, for benchmarks that compare them.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// The server; it ends when this is dropped.
+pub struct Server {
+    process: Child,
+    pub addr: SocketAddr,
+}
+
+impl Server {
+    /// Starts a program on a free port, without snapshots and with these options besides.
+    pub fn start(program: &str, options: &[&str]) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--save", ""]).args(options);
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = Server { process, addr: (Ipv4Addr::LOCALHOST, port).into() };
+        while TcpStream::connect(server.addr).is_err() {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended on its own; there is nobody to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
