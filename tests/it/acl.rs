@@ -258,6 +258,7 @@ fn a_start_is_refused_for_users_that_cannot_be_made() {
     }
 }
 
+#[cfg(feature = "binary")]
 #[test]
 fn a_user_is_declared_once_on_the_command_line() {
     for name in ["foo", "default"] {

@@ -35,6 +35,7 @@ mod observe;
 mod oracle;
 mod permissions;
 mod random;
+#[cfg(feature = "binary")]
 mod rewrite;
 mod script;
 #[cfg(feature = "lua")]

@@ -142,6 +142,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Returns the stream itself, for what is not RESP.
+    #[cfg(feature = "tls")]
     pub fn stream_mut(&mut self) -> &mut S {
         &mut self.stream
     }

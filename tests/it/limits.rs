@@ -19,7 +19,8 @@ fn clients_beyond_the_limit_are_told_and_closed() {
 #[test]
 fn a_place_that_becomes_free_is_given_away_again() {
     let server = TestServer::start_with(&[("maxclients", "2")]);
-    let (mut first, second) = (server.client(), server.client());
+    let (mut first, mut second) = (server.client(), server.client());
+    second.expect(&[("PING", "+PONG")]); // it has been accepted, and so takes a place
     drop(second);
     wait_until(|| first.info("connected_clients") == "1");
     assert_eq!(server.client().call("PING"), "+PONG");

@@ -1,4 +1,7 @@
 //! Behaviour, seen through the socket. Each module is one subject; each test's name is the claim it proves.
+//!
+//! Most modules start a server inside the test process and need no feature of the crate. Those that start the binary,
+//! run scripts or speak TLS are built with the feature that they need; `.ci/run` runs both suites.
 
 #![allow(unreachable_pub, reason = "the harness reads better with plain pub")]
 
@@ -11,7 +14,9 @@ mod conditions;
 mod config;
 mod connection;
 mod corpus;
+#[cfg(feature = "binary")]
 mod daemon;
+#[cfg(feature = "binary")]
 mod deployment;
 mod dialect;
 mod differential;
@@ -33,9 +38,13 @@ mod notifications;
 mod observe;
 mod order;
 mod panics;
+#[cfg(feature = "binary")]
 mod process;
 mod protocol;
 mod pubsub;
+#[cfg(feature = "lua")]
+mod readme;
+#[cfg(feature = "binary")]
 mod redis_cli;
 mod scan;
 #[cfg(feature = "lua")]
@@ -44,6 +53,7 @@ mod script;
 mod script_limits;
 #[cfg(feature = "lua")]
 mod script_memory;
+#[cfg(feature = "binary")]
 mod startup;
 mod string;
 mod tidy;
@@ -52,3 +62,5 @@ mod time;
 mod tls;
 mod tracking;
 mod transaction;
+#[cfg(all(feature = "binary", feature = "jemalloc"))]
+mod used_memory;

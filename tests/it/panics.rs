@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keylatch::{Clock, Server};
 
-use crate::harness::{TestServer, encode, wait_until};
+use crate::harness::{TestServer, wait_until};
 
 fn start() -> TestServer {
     TestServer::start_on(Clock::system(), &[("enable-debug-command", "yes")])
@@ -45,6 +45,7 @@ fn a_handler_that_panics_inside_a_transaction_or_a_pipeline_leaves_the_store_usa
     wait_until(|| other.info("caught_panics") == "2");
 }
 
+#[cfg(feature = "lua")]
 #[test]
 fn a_command_that_panics_inside_a_script_ends_it_and_costs_its_client_the_connection() {
     let server = start();
@@ -59,7 +60,7 @@ fn a_command_that_panics_inside_a_script_ends_it_and_costs_its_client_the_connec
     ];
     for (panics, script) in scripts.iter().enumerate() {
         let mut client = server.client();
-        client.send(&encode(&["EVAL", script, "0"]));
+        client.send(&crate::harness::encode(&["EVAL", script, "0"]));
         assert_eq!(client.read_to_end(), b"", "{script}");
         wait_until(|| other.info("caught_panics") == (panics + 1).to_string());
         let next = "for i = 1, 1000 do end return redis.call('GET', 'before')";
@@ -67,6 +68,7 @@ fn a_command_that_panics_inside_a_script_ends_it_and_costs_its_client_the_connec
     }
 }
 
+#[cfg(feature = "lua")]
 #[test]
 fn a_busy_script_that_ends_by_a_panic_is_not_busy_any_more() {
     let settings = [("enable-debug-command", "yes"), ("busy-reply-threshold", "50")];
@@ -76,7 +78,7 @@ fn a_busy_script_that_ends_by_a_panic_is_not_busy_any_more() {
     let mut client = server.client();
     let turns_busy = "redis.call('DEBUG', 'SLEEP', '1') for i = 1, 300000 do end ";
     let script = format!("{turns_busy} redis.call('DEBUG', 'INJECT-PANIC', 'handler')");
-    client.send(&encode(&["EVAL", &script, "0"]));
+    client.send(&crate::harness::encode(&["EVAL", &script, "0"]));
     assert_eq!(client.read_to_end(), b"");
     wait_until(|| other.info("caught_panics") == "1");
     other.expect(&[("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.")]);

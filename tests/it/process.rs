@@ -403,6 +403,7 @@ fn every_worker_thread_serves_and_all_see_the_same_data() {
     Client::connect(addr).expect(&[("GET n", "$4 6000")]);
 }
 
+#[cfg(feature = "jemalloc")]
 #[test]
 fn the_memory_it_counts_is_what_the_allocator_holds() {
     let mut process = Process::start(&[]);

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::harness::{Client, wait_until};
-use crate::process::{Process, binary};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -283,8 +281,13 @@ fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
     }
 }
 
+#[cfg(feature = "binary")]
 #[test]
 fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_shown_after_sighup() {
+    use std::process::Command;
+
+    use crate::process::{Process, binary};
+
     // An address that no other test listens on, so that the port is still free when the server asks for it.
     const ADDRESS: &str = "127.0.0.3";
     let authority = Authority::new();

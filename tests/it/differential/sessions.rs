@@ -36,6 +36,12 @@ fn commands_describe_themselves_in_the_forms_of_redis() {
     tell(COMMAND);
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn the_keys_of_a_script_are_found_as_redis_finds_them() {
+    tell(KEYS_OF_SCRIPTS);
+}
+
 /// Whatever number of words a row refuses, Redis refuses, and with the same text.
 #[test]
 fn every_command_refuses_the_numbers_of_arguments_that_redis_refuses() {
@@ -374,6 +380,15 @@ const CLUSTER: &str = r#"
     EXEC
 "#;
 
+#[cfg(feature = "lua")]
+const KEYS_OF_SCRIPTS: &str = r#"
+    COMMAND GETKEYS EVAL x 1 a b
+    COMMAND GETKEYS EVAL x 3 a
+    COMMAND GETKEYS EVAL x 0 a
+    COMMAND GETKEYS EVAL x b a
+    COMMAND GETKEYS EVAL x -1 a
+"#;
+
 const COMMAND: &str = r#"
     COMMAND GETKEYS GET k
     COMMAND GETKEYS MSET a 1 b 2 c
@@ -384,11 +399,6 @@ const COMMAND: &str = r#"
     COMMAND GETKEYS SORT a BY STORE ALPHA
     COMMAND GETKEYSANDFLAGS SORT a by STORE get x store c LIMIT 0 STORE store b ASC
     COMMAND GETKEYSANDFLAGS SORT_RO a BY b
-    COMMAND GETKEYS EVAL x 1 a b
-    COMMAND GETKEYS EVAL x 3 a
-    COMMAND GETKEYS EVAL x 0 a
-    COMMAND GETKEYS EVAL x b a
-    COMMAND GETKEYS EVAL x -1 a
     COMMAND GETKEYS PING x
     COMMAND GETKEYS GET
     COMMAND GETKEYS GET a b

@@ -1,0 +1,239 @@
+//! That `used_memory` is what the allocator holds, whatever the content. The binary is asked, because it knows its
+//! allocator.
+
+use std::io::Write;
+
+use crate::harness::{Client, Dice, encode, wait_until};
+use crate::process::Process;
+
+/// What the server counts, and what its allocator holds, in bytes.
+fn figures(client: &mut Client) -> (f64, f64) {
+    let info = client.call("INFO memory");
+    let figure = |name: &str| {
+        let value = info.split(' ').find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.and_then(|digits| digits.parse().ok()).expect("a number")
+    };
+    (figure("used_memory"), figure("allocator_allocated"))
+}
+
+/// Asserts that what was added since `before` is counted to within five per cent, once all of it has arrived.
+fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
+    const ENOUGH: f64 = 15e6;
+    let mut last = (0.0, 0.0);
+    for _ in 0..200 {
+        let (used, held) = figures(client);
+        last = (used - before.0, held - before.1);
+        if last.1 > ENOUGH && (last.0 / last.1 - 1.0).abs() < 0.05 {
+            return;
+        }
+    }
+    panic!("{what}: counted {} of {} bytes", last.0, last.1);
+}
+
+/// Waits until the server has read so many bytes more than it had.
+fn wait_for_input(client: &mut Client, before: usize, more: usize) {
+    wait_until(|| input_len(client) >= before + more);
+}
+
+fn input_len(client: &mut Client) -> usize {
+    client.info("total_net_input_bytes").parse().expect("a number")
+}
+
+fn run(client: &mut Client, commands: impl Iterator<Item = String>) {
+    let commands: Vec<String> = commands.collect();
+    for portion in commands.chunks(500) {
+        assert!(client.pipeline(portion).iter().all(|reply| !reply.starts_with('-')));
+    }
+}
+
+#[test]
+fn strings_that_grew_and_shrank_count_with_all_that_they_hold() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    run(&mut client, (0..2000).map(|n| format!("SET warm:{n} 1")));
+    let before = figures(&mut client);
+    run(&mut client, (0..700).map(|n| format!("SET k:{n} {}", "x".repeat(17_000 + n * 20))));
+    run(&mut client, (0..700).map(|n| format!("APPEND k:{n} {}", "x".repeat(100 + n * 17))));
+    expect_counted("long strings that grew", &mut client, before);
+    run(&mut client, (0..700).map(|n| format!("SETRANGE k:{n} 60000 x")));
+    run(&mut client, (0..700).map(|n| format!("COPY k:{n} copy:{n}")));
+    expect_counted("strings that were copied", &mut client, before);
+    run(&mut client, (0..700).map(|n| format!("SET k:{n} {}", "x".repeat(n))));
+    expect_counted("strings that shrank", &mut client, before);
+    run(&mut client, (0..60_000).map(|n| format!("APPEND s:{n} {}", "x".repeat(n % 200))));
+    run(&mut client, (0..60_000).map(|n| format!("APPEND s:{n} {}", "x".repeat(n % 90))));
+    expect_counted("short strings that grew", &mut client, before);
+}
+
+#[test]
+fn a_limit_on_memory_holds_for_strings_that_grow() {
+    const LIMIT: f64 = 30.0 * 1024.0 * 1024.0;
+    let mut process = Process::start(&["--maxmemory", "30mb", "--maxmemory-policy", "allkeys-random"]);
+    let mut client = process.client();
+    for round in 0..6 {
+        run(&mut client, (0..400).map(|n| format!("SET k:{round}:{n} {}", "x".repeat(17_000 + n * 100))));
+        run(&mut client, (0..400).map(|n| format!("APPEND k:{round}:{n} {}", "x".repeat(10 + n * 10))));
+        let (_, held) = figures(&mut client);
+        assert!(held < LIMIT * 1.05, "{held} bytes are held");
+    }
+}
+
+#[test]
+fn values_of_other_sizes_find_the_memory_that_evicted_ones_have_left() {
+    const LIMIT: usize = 40 << 20;
+    let mut process = Process::start(&["--maxmemory", "40mb", "--maxmemory-policy", "allkeys-random"]);
+    let (mut client, mut dice) = (process.client(), Dice::new(3));
+    let value = "x".repeat(4000);
+    for (least, most) in [(10, 100), (250, 1000), (2000, 4000)] {
+        let count = LIMIT / (60 + (least + most) / 2);
+        let mut len = || least + dice.roll((most - least) as u64) as usize;
+        run(&mut client, (0..count).map(|n| format!("SET k:{most}:{} {}", n * 7919 % (4 * count), &value[..len()])));
+    }
+    // Without moving entries together, two thirds of the keys would have to make up for pages that are partly empty.
+    let (used, _) = figures(&mut client);
+    assert!(used > LIMIT as f64 * 0.8, "only {used} bytes are used");
+    let active: f64 = client.info("allocator_active").parse().expect("a number");
+    assert!(active < LIMIT as f64 * 1.3, "{active} bytes of pages");
+}
+
+#[test]
+fn subscriptions_and_messages_that_wait_count_as_used_memory() {
+    let mut process = Process::start(&["--client-output-buffer-limit", "pubsub 0 0 0"]);
+    let (mut client, mut listener) = (process.client(), Client::connect(process.known_addr()));
+    let before = figures(&mut client);
+    run(&mut listener, (0..40_000).map(|n| format!("SUBSCRIBE {n}:{}", "c".repeat(200))));
+    expect_counted("subscriptions", &mut client, before);
+    run(&mut listener, (0..40_000).map(|n| format!("UNSUBSCRIBE {n}:{}", "c".repeat(200))));
+    let before = figures(&mut client);
+    run(&mut listener, (0..20_000).map(|n| format!("PSUBSCRIBE {n}:{}*", "c".repeat(600))));
+    expect_counted("patterns", &mut client, before);
+    drop(listener);
+    wait_until(|| client.info("pubsub_patterns") == "0");
+
+    let mut deaf = Client::connect(process.known_addr());
+    deaf.call("SUBSCRIBE news");
+    let before = figures(&mut client);
+    run(&mut client, (0..300).map(|n| format!("PUBLISH news {}", "m".repeat(100_000 + n))));
+    expect_counted("long messages", &mut client, before);
+    run(&mut client, (0..200_000).map(|n| format!("PUBLISH news {n}")));
+    expect_counted("short messages", &mut client, before);
+}
+
+#[test]
+fn what_is_tracked_counts_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, mut tracker) = (process.client(), Client::connect(process.known_addr()));
+    let mut others: Vec<Client> = (0..5).map(|_| Client::connect(process.known_addr())).collect();
+    for tracker in others.iter_mut().chain([&mut tracker]) {
+        tracker.call("HELLO 3");
+        assert_eq!(tracker.call("CLIENT TRACKING ON"), "+OK");
+    }
+    let before = figures(&mut client);
+    run(&mut tracker, (0..100_000).map(|n| format!("GET key:{n}:{}", "k".repeat(n % 200))));
+    expect_counted("keys that were read", &mut client, before);
+    for other in &mut others {
+        run(other, (0..100_000).map(|n| format!("GET key:{n}:{}", "k".repeat(n % 200))));
+    }
+    expect_counted("keys that many have read", &mut client, before);
+    client.expect(&[("FLUSHALL", "+OK")]);
+
+    let mut broadcast = Client::connect(process.known_addr());
+    broadcast.call("HELLO 3");
+    let before = figures(&mut client);
+    let prefixes: Vec<String> = (10_000..40_000).map(|n| format!("PREFIX {n}:{}", "p".repeat(500))).collect();
+    let words = format!("CLIENT TRACKING ON BCAST {}", prefixes.join(" "));
+    assert_eq!(broadcast.call(&words), "+OK");
+    expect_counted("prefixes", &mut client, before);
+}
+
+#[test]
+fn requests_that_are_not_complete_count_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    let started = [
+        ("one long argument", [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$40000000\r\n"[..], &vec![b'x'; 25_000_000]].concat()),
+        ("many short arguments", [&b"*1000001\r\n"[..], &b"$3\r\nkey\r\n".repeat(900_000)].concat()),
+        ("many of 20 KB", [&b"*3000\r\n"[..], &[&b"$20000\r\n"[..], &[b'x'; 20_002]].concat().repeat(1500)].concat()),
+    ];
+    for (what, bytes) in started {
+        let (before, input) = (figures(&mut client), input_len(&mut client));
+        let mut sender = Client::connect(addr);
+        sender.send(&bytes);
+        wait_for_input(&mut client, input, bytes.len());
+        expect_counted(what, &mut client, before);
+        drop(sender);
+        wait_until(|| client.info("connected_clients") == "1");
+    }
+    let before = figures(&mut client);
+    let mut queueing = Client::connect(addr);
+    queueing.call("MULTI");
+    run(&mut queueing, (0..30_000).map(|n| format!("SET k:{n} {}", "x".repeat(n % 1000))));
+    expect_counted("a queue of MULTI", &mut client, before);
+    queueing.call("DISCARD");
+    let before = figures(&mut client);
+    run(&mut queueing, (0..4_000).map(|n| format!("WATCH {n}:{}", "w".repeat(3_000))));
+    expect_counted("watched keys", &mut client, before);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_and_functions_count_with_all_that_they_hold() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    client.expect(&[("EVAL return(1) 0", ":1")]);
+    let script =
+        |n: usize| format!("local key = KEYS[1] or 'key:{n}' if redis.call('GET', key) == ARGV[1] then return {n} end");
+    let library = |n: usize, more: &str| {
+        format!("#!lua name=l{n}\n{more}\nredis.register_function('f{n}', function(keys, args) return t and {n} end)")
+    };
+    let filler = |len: usize| "x".repeat(len);
+    let mut load = |what: &str, count: usize, words: &[&str], text: &dyn Fn(usize) -> String| {
+        let before = figures(&mut client);
+        for first in (0..count).step_by(500) {
+            let texts: Vec<String> = (first..(first + 500).min(count)).map(text).collect();
+            let requests: Vec<Vec<&str>> = texts
+                .iter()
+                .map(|text| words.iter().map(|word| if *word == "TEXT" { text } else { *word }).collect())
+                .collect();
+            client.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
+            requests.iter().for_each(|_| {
+                let reply = client.reply();
+                assert!(!reply.starts_with('-'), "{reply}");
+            });
+        }
+        expect_counted(what, &mut client, before);
+    };
+    load("short scripts", 30_000, &["SCRIPT", "LOAD", "TEXT"], &|n| format!("return {n}"));
+    load("scripts", 25_000, &["SCRIPT", "LOAD", "TEXT"], &script);
+    load("long scripts", 3_000, &["SCRIPT", "LOAD", "TEXT"], &|n| format!("return '{}'", filler(n * 3)));
+    load("scripts that were run", 500, &["EVAL", "TEXT", "0"], &|n| format!("return '{}'", filler(20_000 + n * 50)));
+    load("libraries", 16_000, &["FUNCTION", "LOAD", "TEXT"], &|n| library(n, "local t = {}"));
+    load("libraries with tables", 20, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
+        library(n, "local t = {} for i = 1, 10000 do t[i] = {i, 'value:' .. i} end")
+    });
+    load("libraries with names", 80, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
+        library(n, "local t = {} for i = 1, 5000 do t['key:' .. i .. ':' .. #t] = 'value:' .. i end")
+    });
+}
+
+#[test]
+fn replies_that_wait_and_the_slow_log_count_as_used_memory() {
+    let mut process = Process::start(&["--slowlog-max-len", "100000"]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    run(&mut client, (0..1).map(|_| format!("SET k {}", "x".repeat(5_000))));
+    let before = figures(&mut client);
+    let deaf = Client::connect(addr);
+    let mut writer = deaf.writer();
+    writer.write_all(&encode(&["GET", "k"]).repeat(12_000)).expect("the server reads");
+    wait_until(|| figures(&mut client).1 - before.1 > 30e6);
+    expect_counted("replies", &mut client, before);
+    drop((deaf, writer));
+    wait_until(|| client.info("connected_clients") == "1");
+
+    client.expect(&[("CONFIG SET slowlog-log-slower-than 0", "+OK")]);
+    let before = figures(&mut client);
+    let words = vec!["w".repeat(100); 20].join(" ");
+    run(&mut client, (0..8_000).map(|n| format!("ECHO {n} {words}")).map(|line| line.replacen("ECHO", "EXISTS", 1)));
+    expect_counted("the slow log", &mut client, before);
+    client.expect(&[("SLOWLOG RESET", "+OK")]);
+}
