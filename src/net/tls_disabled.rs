@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::config::Config;
 
 /// Never made, so it takes no connection.
-pub struct Acceptor(Infallible);
+pub(crate) struct Acceptor(Infallible);
 
 impl Acceptor {
     /// Refuses.
@@ -17,7 +17,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// Always.
-    pub fn new(_: &Config) -> io::Result<Self> {
+    pub(crate) fn new(_: &Config) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "keylatch was built without the feature tls"))
     }
 
@@ -27,7 +27,7 @@ impl Acceptor {
     ///
     /// None.
     #[expect(clippy::unused_async, reason = "the counterpart waits for the client")]
-    pub async fn accept(&self, _: TcpStream, _: &Arc<Config>) -> io::Result<TcpStream> {
+    pub(crate) async fn accept(&self, _: TcpStream, _: &Arc<Config>) -> io::Result<TcpStream> {
         match self.0 {}
     }
 }
