@@ -19,9 +19,11 @@ use expire::{Alarm, DeadlineTree, NEVER};
 #[path = "../src/store/expire.rs"]
 mod expire;
 
-/// Stands in for `store/sync.rs`.
-mod sync {
-    pub use loom::sync::atomic::{AtomicU64, Ordering};
+mod store {
+    /// Stands in for `store/sync.rs`.
+    pub(crate) mod sync {
+        pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    }
 }
 
 /// Models a store with two databases of a shard each, the second of which has not been used yet, and its sweeper.
