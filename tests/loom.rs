@@ -1,4 +1,4 @@
-//! The sweeper's alarm under every interleaving of threads, and every stale value that the memory model allows.
+//! The sweep timer under every interleaving of threads, and every stale value that the memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use expire::{Alarm, DeadlineTree, NEVER};
+use expire::{DeadlineTree, NEVER, SweepTimer};
 
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
 #[path = "../src/store/expire.rs"]
@@ -30,7 +30,7 @@ mod store {
 struct Model {
     shards: [Mutex<DeadlineTree>; 2],
     second_in_use: AtomicBool,
-    alarm: Alarm,
+    timer: SweepTimer,
     wanted: Arc<AtomicBool>,
 }
 
@@ -39,11 +39,11 @@ impl Model {
     fn new() -> Arc<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         let wake = wanted.clone();
-        let alarm = Alarm::new(move || {
+        let timer = SweepTimer::new(move || {
             wake.swap(true, Ordering::AcqRel);
         });
         let shards = [Mutex::new(DeadlineTree::default()), Mutex::new(DeadlineTree::default())];
-        let model = Arc::new(Model { shards, second_in_use: AtomicBool::new(false), alarm, wanted });
+        let model = Arc::new(Model { shards, second_in_use: AtomicBool::new(false), timer, wanted });
         model.set(0, 3);
         model.wait_and_sweep(0);
         model
@@ -53,16 +53,16 @@ impl Model {
     fn set(&self, db: usize, at_ms: u64) {
         if db == 1 && !self.second_in_use.load(Ordering::Acquire) {
             self.second_in_use.store(true, Ordering::Release);
-            self.alarm.ring();
+            self.timer.wake();
         }
         let mut deadlines = self.shards[db].lock().expect("no poison");
         deadlines.lower(at_ms as usize, at_ms); // one key per bucket
-        self.alarm.lower(at_ms);
+        self.timer.lower(at_ms);
     }
 
     /// Does what `Store::sweep` does.
     fn sweep(&self, now_ms: u64) -> u64 {
-        self.alarm.rearm(|| {
+        self.timer.rearm(|| {
             let in_use = 1 + usize::from(self.second_in_use.load(Ordering::Acquire));
             let sweep_shard = |shard: &Mutex<DeadlineTree>| {
                 let mut deadlines = shard.lock().expect("no poison");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use keylatch::internals::{FAMILIES, CommandSpec, table};
+use keylatch::internals::{CommandSpec, FAMILIES, table};
 
 #[test]
 fn the_readmes_command_table_is_the_one_the_declarations_give() {
