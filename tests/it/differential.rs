@@ -48,6 +48,7 @@ mod sessions;
 mod settings;
 mod strings;
 mod suite;
+#[cfg(feature = "lua")]
 mod suite_table;
 mod tracking;
 mod transactions;

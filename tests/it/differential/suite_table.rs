@@ -89,11 +89,14 @@ impl Suite {
     }
 }
 
+/// The title of the page's part about the suites.
+pub(super) const TITLE: &str = "The test suites of Redis and Valkey";
+
 /// Writes the page's part about the suites.
 pub(super) fn section() -> String {
     let suites = suites();
-    let mut text = String::from(
-        "\n## The test suites of Redis and Valkey\n\n\
+    let mut text = format!(
+        "\n## {TITLE}\n\n\
          The Tcl suites run with keylatch in place of their server (`tests/suite/run.sh`): as the program that they start\n\
          themselves, and as a server that they are given (`--external`). All tests of the units below pass but those\n\
          that are left out, or fail, for a reason of the list behind it. Where a tag is named, the blocks of tests that\n\
