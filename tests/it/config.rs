@@ -1,6 +1,6 @@
 //! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 use keylatch::internals::config::Setting;
 
 fn failed(name: &str, reason: &str) -> String {
@@ -241,21 +241,19 @@ fn a_renamed_command_answers_to_its_new_name_alone() {
 fn the_port_changes_while_clients_stay() {
     let server = TestServer::start();
     let mut client = server.client();
-    // Whoever holds this port holds it to the end; the next is free then, or the test is told so.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("another").local_addr().expect("bound").port();
+    let reserved = ReservedPort::new();
+    let free = reserved.port();
     let set = format!("CONFIG SET port {} timeout 5", taken.local_addr().expect("bound").port());
     client.expect(&[(&set, &failed("port", "Unable to listen on this port. Check server logs."))]);
     client.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0")]);
     server.client().expect(&[("PING", "+PONG")]);
-    if client.call(&format!("CONFIG SET port {free}")) == "+OK" {
-        assert!(std::net::TcpStream::connect(server.addr()).is_err());
-        let mut moved = Client::connect(([127, 0, 0, 1], free).into());
-        assert_eq!(moved.info("tcp_port"), free.to_string());
-        client.expect(&[("CONFIG SET port 0", "+OK"), ("PING", "+PONG")]);
-        moved.expect(&[("PING", "+PONG")]);
-        assert!(std::net::TcpStream::connect(("127.0.0.1", free)).is_err());
-    }
+    client.expect(&[(&format!("CONFIG SET port {free}"), "+OK")]);
+    let mut moved = Client::connect(reserved.addr());
+    assert_eq!(moved.info("tcp_port"), free.to_string());
+    client.expect(&[("CONFIG SET port 0", "+OK"), ("PING", "+PONG")]);
+    moved.expect(&[("PING", "+PONG")]);
+    assert!(std::net::TcpStream::connect(reserved.addr()).is_err());
 }
 
 #[test]

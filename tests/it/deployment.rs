@@ -4,6 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
+use crate::harness::wait_until;
 use crate::process::{Process, binary, text};
 
 fn start_with(variables: &[(&str, &str)]) -> Process {
@@ -116,14 +117,14 @@ fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
         process
     };
     let on_a_port = on(&["--port", "0"]);
-    assert!(is_healthy());
+    wait_until(is_healthy);
     let socket = dir.path().join("a socket");
     let on_a_socket = on(&["--port", "0", "--unixsocket", socket.to_str().expect("a plain path")]);
-    assert!(is_healthy());
+    wait_until(is_healthy);
     on_a_port.signal("STOP");
     assert!(!is_healthy(), "one of two does not answer");
     drop(on_a_port);
-    assert!(is_healthy());
+    wait_until(is_healthy);
     drop(on_a_socket);
     assert!(!is_healthy(), "nobody listens any more");
 }

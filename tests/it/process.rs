@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-use crate::harness::{Client, encode, wait_until};
+use crate::harness::{Client, ReservedPort, encode, wait_until};
 
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
@@ -198,12 +198,11 @@ fn a_port_that_config_set_has_closed_stays_closed_when_addresses_change() {
     process.read_until("Ready to accept connections unix");
     let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
     let mut set = |name: &str, value: &str| client.call_args(&["CONFIG", "SET", name, value]);
-    // An address of the loopback network that no other test listens on, so that the port is still free.
-    let free = std::net::TcpListener::bind("127.0.0.5:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let free = ReservedPort::on([127, 0, 0, 5]);
     assert_eq!(set("bind", "127.0.0.5"), "+OK");
     assert_eq!(set("port", &free.port().to_string()), "+OK");
     assert_eq!(listening_ports(&process), 1);
-    Client::connect(free).expect(&[("PING", "+PONG")]);
+    Client::connect(free.addr()).expect(&[("PING", "+PONG")]);
     assert_eq!(set("port", "0"), "+OK");
     wait_until(|| listening_ports(&process) == 0);
     for addresses in ["", "127.0.0.5", "127.0.0.1"] {
@@ -581,8 +580,29 @@ fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
     let mut client = process.client();
     client.expect(&[("PING", "+PONG")]);
     client.send(&encode(&["DEBUG", "SLEEP", "3600"]));
+    wait_until(|| unread_bytes(client.local_addr(), process.known_addr()) == 0);
     process.signal("TERM");
     assert_eq!(process.wait().code(), Some(1));
     let log = process.rest();
     assert!(log.contains("Something still runs 8 seconds after the server was told to stop. Exit anyway."), "{log}");
+}
+
+/// Counts the bytes on their way from a client to a server that the server has not read yet, as the kernel sees them.
+fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
+    let shown = |addr: SocketAddr| match addr.ip() {
+        std::net::IpAddr::V4(ip) => format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), addr.port()),
+        std::net::IpAddr::V6(ip) => panic!("{ip} is not in this table"),
+    };
+    let (client, server) = (shown(client), shown(server));
+    let table = std::fs::read_to_string("/proc/self/net/tcp").expect("Linux");
+    // Local address, remote address, state, and the lengths of the queues of what was sent and what was received.
+    let queues = |local: &str, remote: &str| -> (u64, u64) {
+        let rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let row = rows.into_iter().find(|row| row.len() > 4 && row[1] == local && row[2] == remote);
+        let row = row.unwrap_or_else(|| panic!("no connection from {local} to {remote}"));
+        let (sent, received) = row[4].split_once(':').expect("two lengths");
+        let len = |text| u64::from_str_radix(text, 16).expect("a length");
+        (len(sent), len(received))
+    };
+    queues(&client, &server).0 + queues(&server, &client).1
 }

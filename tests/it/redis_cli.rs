@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::TestServer;
+use crate::harness::{ReservedPort, TestServer};
 use crate::process::{binary, text};
 
 /// A folder with a link of the name redis-cli to the binary.
@@ -123,11 +123,11 @@ fn passwords_and_users_are_those_of_the_options() {
 #[test]
 fn a_server_that_is_not_there_is_a_status_of_1_and_what_is_not_understood_is_named() {
     let cli = Cli::new();
-    let free = std::net::TcpListener::bind("127.0.0.6:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let free = ReservedPort::on([127, 0, 0, 6]);
     let port = free.port().to_string();
     let run = |args: &[&str]| Command::new(cli.path()).args(args).stdin(Stdio::null()).output().expect("it starts");
     let output = run(&["-h", "127.0.0.6", "-p", &port, "ping"]);
-    assert_eq!(text(&output.stderr), format!("Could not connect to Redis at {free}: Connection refused\n"));
+    assert_eq!(text(&output.stderr), format!("Could not connect to Redis at {}: Connection refused\n", free.addr()));
     assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()));
     let output = run(&["--bigkeys"]);
     assert!(text(&output.stderr).contains("'--bigkeys'") && output.status.code() == Some(1), "{output:?}");

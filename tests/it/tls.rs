@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{Client, wait_until};
+use crate::harness::{Client, ReservedPort, wait_until};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
-
-/// How often another free port is tried when somebody takes the one that was found.
-const ATTEMPTS: usize = 20;
 
 /// An authority, and the certificates of a server and a client that it has signed, as files.
 struct Authority {
@@ -52,23 +49,17 @@ impl Authority {
     /// Starts a server that shows the authority's certificate, with more settings behind.
     fn start(&self, settings: &str) -> TlsServer {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        for _ in 0..ATTEMPTS {
-            let free =
-                TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-            let (port, file) = (free.port(), |name| self.path(name).display().to_string());
-            let text = format!(
-                "port 0\ntls-port {port}\nbind 127.0.0.1\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n{settings}",
-                file("server.crt"),
-                file("server.key"),
-                file("ca.crt")
-            );
-            let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
-            match runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start()) {
-                Ok(server) => return TlsServer { server, _runtime: runtime },
-                Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
-            }
-        }
-        panic!("no port stays free")
+        let reserved = ReservedPort::new();
+        let (port, file) = (reserved.port(), |name| self.path(name).display().to_string());
+        let text = format!(
+            "port 0\ntls-port {port}\nbind 127.0.0.1\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n{settings}",
+            file("server.crt"),
+            file("server.key"),
+            file("ca.crt")
+        );
+        let config = keylatch::internals::config::load(None, None, text.as_bytes()).expect("valid settings");
+        let server = runtime.block_on(Server::builder().clock(Clock::manual()).config(config).start());
+        TlsServer { server: server.expect("a server that listens"), _runtime: runtime }
     }
 
     /// Connects; with `shows_certificate` the client proves who it is.
@@ -211,8 +202,8 @@ fn a_handshake_under_way_does_not_hold_the_end_of_the_server_up() {
     let TlsServer { server, _runtime: runtime } = authority.start("tls-auth-clients no");
     let mut silent = keep_silent(server.addr());
     assert!(authority.is_served(server.addr(), false));
-    // The handshake would last ten seconds; the test fails when the end takes half of that.
-    let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), server.shutdown()).await });
+    // The handshake would last ten seconds; the test fails when the end takes as long.
+    let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(9), server.shutdown()).await });
     assert!(stopped.is_ok() && is_closed(&mut silent));
 }
 
@@ -288,11 +279,11 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
 
     use crate::process::{Process, binary};
 
-    // An address that no other test listens on, so that the port is still free when the server asks for it.
     const ADDRESS: &str = "127.0.0.3";
     let authority = Authority::new();
     let file = |name| authority.path(name).display().to_string();
-    let free = TcpListener::bind((ADDRESS, 0)).and_then(|listener| listener.local_addr()).expect("a free port");
+    let reserved = ReservedPort::on([127, 0, 0, 3]);
+    let free = reserved.addr();
     let mut process = Process::run(Command::new(binary()).args(["--bind", ADDRESS, "--port", "0"]).args([
         "--tls-port",
         &free.port().to_string(),

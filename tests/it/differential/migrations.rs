@@ -1,7 +1,5 @@
 //! MIGRATE beside Redis: what is refused, what a target's refusals become, and keys that travel from one server to the other.
 
-use std::time::Duration;
-
 use super::oracle::{Arena, Peer};
 use super::script::tell;
 use crate::harness::{TestServer, encode, show};
@@ -105,7 +103,7 @@ fn what_the_target_refuses_is_told_as_by_redis() {
         ] {
             let (key, options) = rest.split_once(' ').unwrap_or((rest, ""));
             let key = if key == "-" { "" } else { key };
-            let words = ["MIGRATE", "127.0.0.1", &port, key, db, "30000"].into_iter().chain(options.split_whitespace());
+            let words = ["MIGRATE", "127.0.0.1", &port, key, db, "60000"].into_iter().chain(options.split_whitespace());
             replies.push(ask(source, &words.collect::<Vec<_>>()));
             replies.push(ask(source, &["EXISTS", "a", "b", "c", "d", "e", "f"]));
         }
@@ -141,14 +139,14 @@ fn keys_travel_to_redis_and_back() {
     for (number, value) in values.iter().enumerate() {
         let key = format!("k{number}");
         assert_eq!(ask(&mut pair.keylatch, &[b"SET", key.as_bytes(), value, b"EX", b"1000"]), "+OK");
-        assert_eq!(ask(&mut pair.keylatch, &["MIGRATE", "127.0.0.1", &theirs, &key, "0", "30000"]), "+OK");
+        assert_eq!(ask(&mut pair.keylatch, &["MIGRATE", "127.0.0.1", &theirs, &key, "0", "60000"]), "+OK");
         let sent = pair.call(&["GET", &key]);
         assert_eq!(sent.keylatch.as_deref(), Some(&b"$-1\r\n"[..]));
         let expected = [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat();
         assert_eq!(sent.redis, Some(expected.clone()));
         let ttl = ask(&mut pair.redis, &["PTTL", &key]);
         assert!(ttl[1..].parse::<u64>().is_ok_and(|ms| ms > 900_000 && ms <= 1_000_000), "{ttl}");
-        let back = ["MIGRATE", "127.0.0.1", &ours, "", "0", "30000", "KEYS", "missing", &key];
+        let back = ["MIGRATE", "127.0.0.1", &ours, "", "0", "60000", "KEYS", "missing", &key];
         assert_eq!(ask(&mut pair.redis, &back), "+OK");
         let returned = pair.call(&["GET", &key]);
         assert_eq!(returned.keylatch, Some(expected));
@@ -156,16 +154,10 @@ fn keys_travel_to_redis_and_back() {
     }
 }
 
-/// Has Redis listen on a port, which another process may have taken since it was found to be free.
+/// Has Redis listen on a port.
 fn open_port(redis: &mut Peer) -> String {
-    for _ in 0..20 {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
-        let port = free.port().to_string();
-        if ask(redis, &["CONFIG", "SET", "port", &port]) == "+OK"
-            && std::net::TcpStream::connect_timeout(&free, Duration::from_secs(30)).is_ok()
-        {
-            return port;
-        }
-    }
-    panic!("no port for redis-server");
+    let reserved = crate::harness::ReservedPort::new();
+    let port = reserved.port().to_string();
+    assert_eq!(ask(redis, &["CONFIG", "SET", "port", &port]), "+OK");
+    port
 }
