@@ -1,8 +1,10 @@
 //! One client: its session, what others may see of it, and what they leave for it.
 
 pub(crate) mod backlog;
-
 pub(crate) mod outbox;
 pub(crate) mod pause;
+pub(crate) mod pending;
 pub(crate) mod registry;
 pub(crate) mod session;
+pub(crate) mod subscriptions;
+pub(crate) mod tracking;

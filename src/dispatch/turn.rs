@@ -7,6 +7,7 @@ use tracing::warn;
 
 use crate::client::pause::Held;
 use crate::client::session::Session;
+use crate::client::tracking::CACHING;
 use crate::command::server::acl;
 use crate::config::Config;
 use crate::dispatch::call::{Call, Deferred, Incremental, Later};
@@ -14,7 +15,7 @@ use crate::dispatch::{Args, limits, post_call, unknown};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
-use crate::push::tracking::{Acting, CACHING};
+use crate::push::tracking::Acting;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::spec::registry::{CommandSpec, table};
 use crate::spec::renames::Renames;

@@ -9,6 +9,7 @@
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
+use crate::client::pending::Pending;
 use crate::dispatch::turn::Plan;
 use crate::memory::heap::allocation_len;
 use crate::resp::{Batch, Codec, Output, reserve_exact};
@@ -112,17 +113,6 @@ impl ConnBuffers {
         let held = allocation_len(self.input.capacity() - room) + lists;
         Pending { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
     }
-}
-
-/// Sums up the input that waits for the rest of a request, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
-    /// Not parsed yet: a line or an argument that is not complete.
-    pub unparsed: usize,
-    /// Of the arguments that are complete.
-    pub arguments: usize,
-    /// What all of it takes.
-    pub held: usize,
 }
 
 /// Lends scratches to the connections of one worker.

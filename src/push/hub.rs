@@ -7,7 +7,7 @@
 //! Lock order: a map of the hub, then an subscriber_count, then mailboxes. Nothing here looks at keys, so a message may be
 //! published while shards are locked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client::outbox::PushFrame;
 use crate::client::registry::{ChannelKind, ClientInfo};
+use crate::client::subscriptions::{Names, Subscriptions};
 use crate::config::Config;
 use crate::glob;
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len, tree_map_len};
@@ -25,8 +26,6 @@ use crate::time::clock::Now;
 
 /// Whoever has subscribed to one channel or pattern, by the number of the subscription, which grows with time.
 type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
-
-type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
 
 /// Connects those who publish with those who listen.
 pub struct Hub {
@@ -43,10 +42,6 @@ struct Topics {
     /// How many there are, so that publishing to nobody takes no lock.
     count: AtomicUsize,
 }
-
-/// Remembers what one client is subscribed to. Allocates nothing before the first subscription.
-#[derive(Default)]
-pub struct Subscriptions(Option<Box<[Names<u64>; 3]>>);
 
 /// Holds a message on its way.
 #[derive(Clone, Copy)]
@@ -143,7 +138,7 @@ impl Hub {
 
     /// Adds a client to an subscriber_count; nothing happens where it is in it already.
     pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
-        let own = &mut own.0.get_or_insert_default()[topic as usize];
+        let own = own.of_mut(topic);
         if own.contains_key(name) {
             return;
         }
@@ -166,8 +161,7 @@ impl Hub {
 
     /// Takes a client out of an subscriber_count; no message of it comes to the client's outbox after this.
     pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
-        let Some(own) = &mut own.0 else { return };
-        let own = &mut own[topic as usize];
+        let Some(own) = own.get_mut(topic) else { return };
         let topics = &self.topics[topic as usize];
         let mut by_name = topics.by_name.write();
         let before = held_for(&by_name, own, name);
@@ -209,7 +203,7 @@ impl Hub {
                 self.unsubscribe(client, own, topic, &name);
             }
         }
-        own.0 = None;
+        *own = Subscriptions::default();
     }
 }
 
@@ -228,14 +222,4 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
 fn send(subscriber_count: &Audience, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
     let subscriber_count = subscriber_count.lock();
     subscriber_count.values().filter(|client| client.push(letter, config, now)).count()
-}
-
-impl Subscriptions {
-    /// Returns the names that the client has subscribed to, the oldest first.
-    pub fn names(&self, topic: ChannelKind) -> Vec<Bytes> {
-        let Some(own) = &self.0 else { return Vec::new() };
-        let mut names: Vec<(u64, &Bytes)> = own[topic as usize].iter().map(|(name, number)| (*number, name)).collect();
-        names.sort_unstable();
-        names.into_iter().map(|(_, name)| name.clone()).collect()
-    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::registry::{ChannelKind, Class, ClientInfo};
-use crate::push::tracking::{BROADCAST, BROKEN};
+use crate::client::tracking::{BROADCAST, BROKEN};
 use crate::time::clock::Now;
 
 /// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.

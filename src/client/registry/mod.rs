@@ -19,9 +19,9 @@ pub(crate) use blocked::{Block, Blocked, Unblocked};
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
+use crate::client::pending::Pending;
+use crate::client::tracking::Mode;
 use crate::config::{ClientMemory, Config, OutputLimit};
-use crate::net::buffers::Pending;
-use crate::push::tracking::Mode;
 use crate::resp::{Output, Protocol};
 use crate::spec::CommandSpec;
 use crate::store::{MemoryAccount, NEVER};

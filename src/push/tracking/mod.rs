@@ -9,7 +9,6 @@
 //!
 //! Lock order: a shard, then the state here, then the list of clients, then mailboxes.
 
-mod mode;
 mod prefixes;
 mod table;
 
@@ -20,11 +19,11 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
-pub(crate) use mode::{BROADCAST, BROKEN, CACHING, Flags, Mode, NO_LOOP, ON, OPT_IN, OPT_OUT};
 pub(crate) use prefixes::{Overlap, find_overlap};
 
 use crate::client::outbox::PushFrame;
 use crate::client::registry::{Class, ClientInfo, Clients};
+use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};
 use crate::store::{Herald, MemoryAccount, Share};

@@ -2,10 +2,11 @@
 //!
 //! What is remembered and told is the business of [`tracking`](crate::push::tracking).
 
+use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON, OPT_IN, OPT_OUT};
 use crate::command::connection::client::is_word;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
-use crate::push::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON, OPT_IN, OPT_OUT, Overlap, find_overlap};
+use crate::push::tracking::{Overlap, find_overlap};
 use crate::spec::{Arg, integer, one_of, string, token};
 
 /// The grammar of CLIENT TRACKING.

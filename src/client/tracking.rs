@@ -61,7 +61,7 @@ impl Mode {
     }
 
     /// Sets everything.
-    pub(super) fn set(&self, flags: Flags, redirect: u64) {
+    pub(crate) fn set(&self, flags: Flags, redirect: u64) {
         self.flags.store(flags, Relaxed);
         self.redirect.store(redirect, Relaxed);
     }
