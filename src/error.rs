@@ -7,8 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::acl::{Denial, until_nul};
-use crate::config::Dialect;
+use crate::text::{Dialect, until_nul};
 
 /// Names the result of a command handler.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -158,6 +157,17 @@ pub enum Error {
     PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
     /// A text that only one command knows, without the `ERR` prefix.
     Other(Cow<'static, str>),
+}
+
+/// Says what a user is not allowed to do. Of several, the last in this order is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Denial {
+    /// To call the command.
+    Command,
+    /// To use the key that is this word of the request.
+    Key(usize),
+    /// To use the channel that is this word of the request.
+    Channel(usize),
 }
 
 const PROTECTED_MODE: &str = "DENIED keylatch is running in protected mode because it accepts connections from other \

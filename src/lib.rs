@@ -81,6 +81,7 @@ mod runtime;
 mod script;
 mod spec;
 mod store;
+mod text;
 mod time;
 
 #[cfg(feature = "binary")]
@@ -105,9 +106,8 @@ pub mod internals {
     pub use crate::spec::{CommandSpec, NO_AUTH, table};
 
     pub mod config {
-        pub use crate::config::{
-            Change, Config, REDIS_VERSION, Setting, example_file, load, options_text, quote, rewrite_file, split_words,
-        };
+        pub use crate::config::{Change, Config, Setting, example_file, load, options_text, rewrite_file};
+        pub use crate::text::{REDIS_VERSION, quote, split_words};
     }
 
     pub mod rdb {

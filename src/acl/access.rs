@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::acl::{Acl, Denial, User};
+use crate::acl::{Acl, User};
+use crate::error::Denial;
 use crate::resp::Request;
 use crate::spec::CommandSpec;
 

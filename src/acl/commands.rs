@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::acl::rules::{RuleError, has_blanks, same_word, until_nul};
+use crate::acl::rules::{RuleError, has_blanks, same_word};
 use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
 use crate::spec::renames::Renames;
 use crate::spec::{CommandSpec, NO_AUTH, table};
+use crate::text::until_nul;
 
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,12 +28,12 @@ use tracing::warn;
 
 pub(crate) use access::Access;
 pub(crate) use log::{Context, Entry, Log, Reason};
-pub(crate) use rules::until_nul;
 pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
-pub(crate) use user::{DEFAULT, Denial, Shown, to_hex};
+pub(crate) use user::{DEFAULT, Shown, to_hex};
 
-use crate::config::{Config, system_text};
+use crate::config::Config;
+use crate::text::system_text;
 
 type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::text::until_nul;
+
 /// Says why a rule is refused; `Display` gives Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
@@ -45,11 +47,6 @@ impl fmt::Display for RuleError {
             RuleError::DuplicateUser => "Duplicate user found. A user can only be defined once in config files",
         })
     }
-}
-
-/// Returns what C sees of a word: the bytes before the first NUL.
-pub(crate) fn until_nul(word: &[u8]) -> &[u8] {
-    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Compares words as C compares names: whatever their case, up to the first NUL.

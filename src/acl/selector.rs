@@ -1,12 +1,12 @@
 //! A selector: commands, keys and channels that go together. A user has one, the root, and may have more.
 
-use crate::acl::Denial;
 use crate::acl::commands::Commands;
-use crate::acl::rules::{RuleError, has_blanks, until_nul};
-use crate::config::split_words;
+use crate::acl::rules::{RuleError, has_blanks};
+use crate::error::Denial;
 use crate::glob;
 use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, DELETE, INSERT, KeyFlags, UPDATE};
+use crate::text::{split_words, until_nul};
 
 /// Allows commands, and to them keys and channels.
 #[derive(Clone, Debug, PartialEq, Eq)]

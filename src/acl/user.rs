@@ -5,10 +5,12 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::acl::rules::{RuleError, merge_selectors, until_nul};
+use crate::acl::rules::{RuleError, merge_selectors};
 use crate::acl::selector::Selector;
+use crate::error::Denial;
 use crate::resp::Request;
 use crate::spec::CommandSpec;
+use crate::text::until_nul;
 
 /// The user of whoever has not said otherwise.
 pub(crate) const DEFAULT: &[u8] = b"default";
@@ -29,17 +31,6 @@ pub struct User {
 
 /// The SHA-256 of a password.
 type Hash = [u8; 32];
-
-/// Says what a user is not allowed to do. Of several, the last in this order is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Denial {
-    /// To call the command.
-    Command,
-    /// To use the key that is this word of the request.
-    Key(usize),
-    /// To use the channel that is this word of the request.
-    Channel(usize),
-}
 
 /// Shows a selector to ACL GETUSER, in the rules that make it.
 pub struct Shown {

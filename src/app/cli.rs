@@ -16,9 +16,9 @@ use clap::Parser;
 
 use crate::app::healthcheck::Question;
 use crate::config::{
-    Config, Environment, LoadError, REDIS_VERSION, Setting, load_with, options_text, read_environment, setting_help,
-    settings_help, system_text,
+    Config, Environment, LoadError, Setting, load_with, options_text, read_environment, setting_help, settings_help,
 };
+use crate::text::{REDIS_VERSION, system_text};
 
 const ABOUT: &str = "keylatch: an in-memory key-value server that speaks RESP, the Redis protocol";
 

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::config::{Config, OomScore, SetError, system_text};
+use crate::config::{Config, OomScore, SetError};
+use crate::text::system_text;
 
 const FILE: &str = "/proc/self/oom_score_adj";
 /// The least and the greatest value that the kernel takes.

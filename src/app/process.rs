@@ -20,12 +20,14 @@ use crate::app::daemon;
 use crate::app::daemon::Side;
 use crate::app::logging::Log;
 use crate::app::oom_score::OomAdjustment;
+use crate::command::server::shutdown::shut_down;
+use crate::config::Config;
 use crate::config::Settings;
-use crate::config::{SetError, Supervisor, start_warnings, system_text};
+use crate::config::{SetError, Supervisor, start_warnings};
 use crate::net::listener::{ListenError, has_plain_port, takes_free_port};
-use crate::net::shutdown::shut_down;
+use crate::net::server::Server;
 use crate::runtime::worker;
-use crate::{Config, Server};
+use crate::text::system_text;
 
 /// How long stopping may take: longer than clients are given for their last replies, and shorter than the ten seconds
 /// after which Docker and systemd end a process themselves.

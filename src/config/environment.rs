@@ -8,10 +8,10 @@
 
 use std::path::PathBuf;
 
-use crate::config::kind::{bytes_to_os, system_text};
+use crate::config::kind::bytes_to_os;
 use crate::config::suggest::nearest_name;
-use crate::config::text::quote;
 use crate::config::{LoadError, Setting};
+use crate::text::{quote, system_text};
 
 const PREFIX: &[u8] = b"KEYLATCH_";
 /// The end of a variable that names a file, once it is spelt as a setting.

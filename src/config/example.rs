@@ -4,7 +4,7 @@
 
 use crate::config::help::{in_section, sections};
 use crate::config::settings::Setting;
-use crate::config::text::quote;
+use crate::text::quote;
 
 const WIDTH: usize = 80;
 

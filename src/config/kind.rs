@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::config::lists;
 use crate::config::settings::LONG_MAX;
-use crate::config::text::{parse_c_integer, parse_integer, parse_memory, until_nul};
 use crate::store::Classes;
+use crate::text::{parse_c_integer, parse_integer, parse_memory, system_text, until_nul};
 
 /// A host name is shorter than this.
 const HOST_LEN_MAX: usize = 256;
@@ -294,12 +294,6 @@ fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
     // Whoever may not enter it may not ask for what is in it either.
     found.join(".").metadata().map_err(|cause| system_text(&cause))?;
     Ok(os_to_bytes(found.as_os_str()).to_vec())
-}
-
-/// Gives the operating system's text without the number that Rust adds.
-pub(crate) fn system_text(cause: &std::io::Error) -> String {
-    let text = cause.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Views bytes as an operating system string, which on Unix they are.

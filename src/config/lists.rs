@@ -4,7 +4,7 @@
 
 use crate::config::Origin;
 use crate::config::kind::{choice, not_among, text};
-use crate::config::text::{parse_c_integer, parse_memory, until_nul};
+use crate::text::{parse_c_integer, parse_memory, until_nul};
 
 /// Redis refuses more addresses than this in one `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use crate::config::directives::included_files;
-use crate::config::kind::{bytes_to_os, os_to_bytes, system_text};
+use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::config::suggest::nearest_name;
-use crate::config::text::{quote, split_words};
 use crate::config::{Config, Origin, Setting};
+use crate::text::{quote, split_words, system_text};
 
 /// A file that includes itself ends here instead of in a stack overflow.
 const INCLUDE_DEPTH_MAX: usize = 16;

@@ -7,7 +7,6 @@
 //!
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one as it was.
 
-mod dialect;
 mod directives;
 mod environment;
 #[cfg(any(test, feature = "internals"))]
@@ -22,13 +21,10 @@ mod load;
 mod rewrite;
 mod settings;
 mod suggest;
-mod text;
 mod warnings;
 
 use std::fmt;
 
-pub(crate) use dialect::Dialect;
-pub use dialect::REDIS_VERSION;
 pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
@@ -37,18 +33,17 @@ pub(crate) use field::{
     TlsAuthClients,
 };
 pub(crate) use help::{setting_help, settings_help};
-pub(crate) use kind::{Kind, Origin, system_text};
+pub(crate) use kind::{Kind, Origin};
 pub(crate) use live::Settings;
 pub(crate) use load::{LoadError, load_with};
 pub use load::{load, options_text};
 pub use rewrite::rewrite_file;
 pub(crate) use settings::Effect;
 pub use settings::{Change, Config, Setting};
-pub(crate) use text::parse_memory;
-pub use text::{quote, split_words};
 pub(crate) use warnings::start_warnings;
 
 use crate::glob;
+use crate::text::Dialect;
 
 const VALKEY_BAD_PRIMARY_PORT: &str = "Invalid primary port";
 
@@ -149,6 +144,11 @@ impl Config {
     /// Returns whether new users may use every channel before a rule says so.
     pub fn all_channels(&self) -> bool {
         self.acl_pubsub_default == ChannelDefault::All
+    }
+
+    /// Returns whose names and error messages are used.
+    pub fn dialect(&self) -> Dialect {
+        if self.extended_redis_compatibility { Dialect::Redis } else { Dialect::Valkey }
     }
 
     /// Gives one setting a new value, in its words.

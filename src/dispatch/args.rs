@@ -1,10 +1,9 @@
 //! A cursor over the arguments of one call, with typed getters.
 
-use crate::command::string::float;
-use crate::command::string::float::LongDouble;
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::store::Key;
+use crate::text::long_double::{self, LongDouble};
 
 /// Walks through the words after the command's name.
 pub struct Args<'a> {
@@ -71,7 +70,7 @@ impl<'a> Args<'a> {
     /// # Errors
     /// [`Error::NotFloat`].
     pub fn long_double(&mut self) -> Result<LongDouble> {
-        float::parse(self.bytes()?).ok_or(Error::NotFloat)
+        long_double::parse(self.bytes()?).ok_or(Error::NotFloat)
     }
 }
 

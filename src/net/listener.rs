@@ -14,11 +14,12 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{Config, Effect, SetError, Setting, system_text};
+use crate::config::{Config, Effect, SetError, Setting};
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
 use crate::net::tls_disabled::Acceptor;
+use crate::text::system_text;
 
 const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
 const NOT_BOUND: &str = "Failed to bind to specified addresses.";

@@ -5,7 +5,6 @@ pub(crate) mod connection;
 pub(crate) mod handshakes;
 pub(crate) mod listener;
 pub(crate) mod server;
-pub(crate) mod shutdown;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::client::outbox::PushFrame;
 use crate::client::registry::ClientInfo;
 use crate::config::Config;
-use crate::config::quote;
+use crate::text::quote;
 use crate::time::clock::Now;
 
 /// Lists the clients that watch.

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use tracing::{debug, info, trace, warn};
 
-use crate::config::{Dialect, REDIS_VERSION};
 use crate::resp::{Protocol, RequestBuffer, format_double};
 use crate::script::arguments::{Arguments, number_of, truncate};
 use crate::script::control::Control;
 use crate::script::{HOST, convert, raise, vm};
+use crate::text::{Dialect, REDIS_VERSION};
 
 /// How many instructions a command counts as: it may take long, so the clock is looked at after a few.
 const CALL_INSTRUCTIONS: usize = 6000;

@@ -18,11 +18,11 @@ use mlua::{HookTriggers, Lua, VmState};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::config::Dialect;
 use crate::error::Error;
 use crate::runtime::executor::hand_over;
 use crate::script::{HOST, raise};
 use crate::store::BusyFlag;
+use crate::text::Dialect;
 use crate::time::clock::Clock;
 
 /// After how many instructions the interpreter asks whether to go on.

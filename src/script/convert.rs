@@ -10,6 +10,7 @@ use mlua::{Lua, LuaString, Result, Table, Value};
 use crate::resp::{Frame, Protocol, Reply, parse_int};
 use crate::script::arguments::truncate;
 use crate::script::raise;
+use crate::text::until_nul;
 
 /// How deep tables in a reply may be nested. Redis allows as many levels as fit Lua's stack, about eight thousand.
 const DEPTH_MAX: usize = 1000;
@@ -171,10 +172,6 @@ fn error_line(line: &[u8]) -> Vec<u8> {
     let start = message.iter().position(|byte| !is_line_end(byte)).unwrap_or(message.len());
     let end = message.iter().rposition(|byte| !is_line_end(byte)).map_or(start, |last| last + 1);
     [code, b" ", &message[start..end]].concat()
-}
-
-fn until_nul(text: &[u8]) -> &[u8] {
-    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
 /// What became of a script's value.

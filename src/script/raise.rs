@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use mlua::{Error, Lua, Result, Value};
 
-use crate::config::Dialect;
 use crate::script::control::Control;
+use crate::text::Dialect;
 
 /// The name of the prelude's chunk, as debug information shows it.
 pub(super) const PRELUDE_NAME: &str = "=sandbox";

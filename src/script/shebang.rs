@@ -1,6 +1,6 @@
 //! The first line of a script or library: `#!lua name=mylib flags=no-writes,allow-stale`.
 
-use crate::config::split_words;
+use crate::text::split_words;
 
 /// A set of the flags below.
 pub(crate) type Flags = u8;

@@ -4,8 +4,6 @@
 //! ask for them by the setting that Valkey itself has for it, `extended-redis-compatibility no`. What Valkey adds without
 //! a contradiction (commands, the table `server` in scripts) is always there.
 
-use crate::config::Config;
-
 /// The version of Redis that clients may rely on.
 pub const REDIS_VERSION: &str = "8.4.0";
 /// The version of Valkey whose names and error messages are used where they are asked for.
@@ -43,12 +41,5 @@ impl Dialect {
     /// Returns the version that goes with the name.
     pub fn version(self) -> &'static str {
         self.choose(REDIS_VERSION, VALKEY_VERSION)
-    }
-}
-
-impl Config {
-    /// Returns whose names and error messages are used.
-    pub fn dialect(&self) -> Dialect {
-        if self.extended_redis_compatibility { Dialect::Redis } else { Dialect::Valkey }
     }
 }

@@ -1,6 +1,6 @@
-//! Words, quotes and numbers as Redis writes them in config files, on the command line and in `CONFIG SET`.
+//! Lines of words and quotes, as Redis writes them in config files, on the command line and in rules of users.
 //!
-//! Pure text: nothing here knows a setting. Invariant: `split_words` of what `quote` wrote is the same bytes again.
+//! Invariant: `split_words` of what `quote` wrote is the same bytes again.
 
 /// Splits a line into words by Redis' quoting rules; `None` when the quotes are unbalanced.
 ///
@@ -100,64 +100,6 @@ pub fn quote(text: &[u8]) -> String {
     quoted
 }
 
-/// Reads an integer as Redis does: no blanks, no plus sign, no leading zeros.
-pub(super) fn parse_integer(word: &[u8]) -> Option<i64> {
-    let digits = word.strip_prefix(b"-").unwrap_or(word);
-    let canonical = match digits {
-        [b'0'] => word == b"0",
-        [b'1'..=b'9', ..] => true,
-        _ => false,
-    };
-    canonical.then(|| std::str::from_utf8(word).ok()?.parse().ok())?
-}
-
-/// Reads an integer as C's `strtoll` does, the whole of a word: blanks and a sign may come before the digits, nothing
-/// at all is 0, and what does not fit becomes the nearest number.
-pub(super) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
-    let word = until_nul(word);
-    if word.is_empty() {
-        return Some(0);
-    }
-    let digits = word.trim_ascii_start();
-    let (is_negative, digits) = match digits {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_i64, |sum, byte| {
-        let digit = i64::from(char::from(*byte).to_digit(base)?);
-        Some(sum.saturating_mul(i64::from(base)).saturating_add(if is_negative { -digit } else { digit }))
-    })
-}
-
-/// Cuts a word where C's strings end: before the first zero byte.
-pub(super) fn until_nul(word: &[u8]) -> &[u8] {
-    word.split(|byte| *byte == 0).next().unwrap_or(word)
-}
-
-/// Reads an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024) in any case.
-///
-/// As in Redis, no digits mean 0, too large a number becomes the largest, and units that make it overflow wrap around.
-pub(crate) fn parse_memory(word: &[u8]) -> Option<u64> {
-    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, unit) = word.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    let number = number.iter().fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    Some(number.wrapping_mul(factor))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,50 +135,5 @@ mod tests {
         let every_byte: Vec<u8> = (0..=255).collect();
         assert_eq!(split_words(quote(&every_byte).as_bytes()), Some(vec![every_byte]));
         assert_eq!(quote(b"3\xff\x01\n\t\x07\""), r#""3\xff\x01\n\t\a\"""#);
-    }
-
-    #[test]
-    fn integers_are_read_strictly() {
-        let cases: &[(&str, Option<i64>)] = &[
-            ("0", Some(0)),
-            ("-12", Some(-12)),
-            ("9223372036854775807", Some(i64::MAX)),
-            ("9223372036854775808", None),
-            ("", None),
-            ("-", None),
-            ("-0", None),
-            ("+1", None),
-            ("007", None),
-            (" 1", None),
-            ("1.5", None),
-            ("1x", None),
-        ];
-        for (word, expected) in cases {
-            assert_eq!(parse_integer(word.as_bytes()), *expected, "{word:?}");
-        }
-    }
-
-    #[test]
-    fn memory_has_decimal_and_binary_units() {
-        let cases: &[(&str, Option<u64>)] = &[
-            ("0", Some(0)),
-            ("", Some(0)),
-            ("1b", Some(1)),
-            ("1k", Some(1000)),
-            ("1KB", Some(1024)),
-            ("2m", Some(2_000_000)),
-            ("2Mb", Some(2 << 20)),
-            ("3g", Some(3_000_000_000)),
-            ("3GB", Some(3 << 30)),
-            ("18446744073709551616", Some(u64::MAX)),
-            ("-1", None),
-            ("1q", None),
-            ("1 mb", None),
-            ("1.5k", None),
-            ("1tb", None),
-        ];
-        for (word, expected) in cases {
-            assert_eq!(parse_memory(word.as_bytes()), *expected, "{word:?}");
-        }
     }
 }

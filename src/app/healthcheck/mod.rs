@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Config;
 use crate::app::dial::{Address, TlsOptions, connect, is_alert};
+use crate::config::Config;
 
 /// How long the server may take to accept, and to answer.
 const PATIENCE: Duration = Duration::from_secs(2);

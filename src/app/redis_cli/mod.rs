@@ -14,8 +14,8 @@ use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
 use crate::app::dial::{Stream, connect};
-use crate::config::{split_words, system_text};
 use crate::resp::{Frame, FrameDecoder};
+use crate::text::{split_words, system_text};
 
 use options::{Options, Request};
 

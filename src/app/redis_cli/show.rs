@@ -1,7 +1,7 @@
 //! Replies as redis-cli prints them: bare for programs, with types and numbers for people.
 
-use crate::config::quote;
 use crate::resp::{Frame, format_general};
+use crate::text::quote;
 
 /// Significant digits of a double.
 const DIGITS: i32 = 17;

@@ -11,7 +11,6 @@ mod field;
 
 use std::ops::Range;
 
-use crate::config::Dialect;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::spec::{
     one_of, string, token,
 };
 use crate::store::{Event, Str, StringHint, Ttl};
+use crate::text::Dialect;
 use combine::{Combination, Operator};
 
 const UNIT: Arg = one_of("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0");

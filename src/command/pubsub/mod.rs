@@ -4,7 +4,6 @@
 //! push; a client of RESP2 that listens can do little else, which the gate sees to.
 
 use crate::client::registry::{ChannelKind, Class};
-use crate::config::Dialect;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::push::hub::Message;
@@ -12,6 +11,7 @@ use crate::spec::{
     ALLOW_SUBSCRIBED, Arg, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block,
     channel, channel_pattern, pattern, shard_channel, string,
 };
+use crate::text::Dialect;
 
 const LISTEN: Flags = PUBSUB | NO_SCRIPT | LOADING | STALE | ALLOW_SUBSCRIBED;
 const TALK: Flags = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;

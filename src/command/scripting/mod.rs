@@ -10,13 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Buf;
 
-use crate::acl::Denial;
 use crate::command::server::acl::note_denial_in_script;
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::turn::find;
 use crate::dispatch::{Call, unknown};
-use crate::error::{Error, Result};
+use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{

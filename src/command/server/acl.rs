@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::{debug, warn};
 
-use crate::acl::{Context, DEFAULT, Denial, Entry, Reason, Shown, User, has_blanks, to_hex, until_nul};
+use crate::acl::{Context, DEFAULT, Entry, Reason, Shown, User, has_blanks, to_hex};
 use crate::client::outbox::END;
 use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::session::Session;
@@ -16,11 +16,12 @@ use crate::config::Config;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::turn::find;
-use crate::error::{Error, Result};
+use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Reply, Request, parse_int};
 use crate::spec::registry::{CATEGORIES, CommandSpec, table};
 use crate::spec::{ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
+use crate::text::until_nul;
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
 const ADMINISTRATION: Flags = PLAIN | ADMIN;

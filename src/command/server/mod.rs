@@ -9,23 +9,25 @@ pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod monitor;
+pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 
 use tracing::{Level, debug, enabled, warn};
 
-use crate::config::{ShutdownOptions, quote, rewrite_file, system_text};
+use crate::command::server::shutdown::shut_down;
+use crate::config::{ShutdownOptions, rewrite_file};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Wait;
 use crate::dispatch::post_call;
 use crate::dispatch::turn::busy;
 use crate::error::{Error, Result};
-use crate::net::shutdown::shut_down;
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE, block,
     one_of, string, token,
 };
 use crate::store::{NEVER, Totals};
+use crate::text::{quote, system_text};
 
 const ADMINISTRATION: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];

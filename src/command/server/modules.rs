@@ -1,6 +1,5 @@
 //! What the server is: its role, its modules, its last snapshot, and a picture.
 
-use crate::config::REDIS_VERSION;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -8,6 +7,7 @@ use crate::resp::parse_int;
 use crate::spec::{
     ADMIN, Arg, Command, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, string,
 };
+use crate::text::REDIS_VERSION;
 
 const MODULE_FLAGS: Flags = ADMIN | NO_SCRIPT;
 const LOAD_FLAGS: Flags = MODULE_FLAGS | NO_ASYNC_LOADING;

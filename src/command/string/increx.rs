@@ -5,8 +5,6 @@
 
 use rustc_apfloat::Float;
 
-use crate::command::string::float;
-use crate::command::string::float::LongDouble;
 use crate::command::string::lifetime::Lifetime;
 use crate::command::string::{GETEX_EXPIRATION, UPDATE};
 use crate::dispatch::args::is_word;
@@ -15,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, Arg, RW, double, integer, key, one_of, string, token};
 use crate::store::{Event, Key, StringHint, Ttl};
+use crate::text::long_double::{self, LongDouble};
 
 pub(crate) const ARGS: &[Arg] = &[
     key("key", RW | ACCESS | UPDATE),
@@ -132,7 +131,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     let bounds = options.bounds(read_float, -LongDouble::largest(), LongDouble::largest())?;
     let ttl = options.ttl(call, key)?;
     let old = match call.view.string(key)? {
-        Some(text) => float::parse(text.as_slice()).ok_or(Error::NotFloat)?,
+        Some(text) => long_double::parse(text.as_slice()).ok_or(Error::NotFloat)?,
         None => LongDouble::default(),
     };
     if !old.is_finite() {
@@ -140,12 +139,12 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     }
     let step = float_step(old, increment, bounds, options.saturates)?;
     if let Some((new, _)) = step {
-        store(call, key, &float::format(new), ttl, (StringHint::NotInt, Event::IncrByFloat));
+        store(call, key, &long_double::format(new), ttl, (StringHint::NotInt, Event::IncrByFloat));
     }
     let (new, applied) = step.unwrap_or((old, LongDouble::default()));
     call.reply.array(2);
-    call.reply.double_digits(&float::format(new));
-    call.reply.double_digits(&float::format(applied));
+    call.reply.double_digits(&long_double::format(new));
+    call.reply.double_digits(&long_double::format(applied));
     Ok(())
 }
 
@@ -174,7 +173,7 @@ fn read_int(what: &str, text: &[u8]) -> Result<i64> {
 }
 
 fn read_float(what: &str, text: &[u8]) -> Result<LongDouble> {
-    float::parse(text).ok_or_else(|| Error::other(format!("{what} is not a valid float")))
+    long_double::parse(text).ok_or_else(|| Error::other(format!("{what} is not a valid float")))
 }
 
 /// Returns the new number and what was added to the old one; `None` when the sum is out of bounds and is not cut back.

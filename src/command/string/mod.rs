@@ -9,7 +9,6 @@ mod increx;
 mod lifetime;
 mod multiple;
 
-pub(crate) mod float;
 pub(crate) mod lcs;
 
 use smallvec::SmallVec;
@@ -26,6 +25,7 @@ use crate::spec::{
     VARIABLE, WRITE, block, double, integer, key, one_of, string, token, unix_time,
 };
 use crate::store::{Event, Key, Str, StringHint, Ttl};
+use crate::text::long_double;
 
 const DELEX_COST: &str = "O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.";
 const DIGEST_COST: &str = "O(N) where N is the length of the string value.";
@@ -507,11 +507,11 @@ fn add_int(call: &mut Call<'_>, key: Key<'_>, increment: i64) -> Result<()> {
 fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let old = match call.view.string(key)? {
-        Some(text) => float::parse(text.as_slice()).ok_or(Error::NotFloat)?,
-        None => float::LongDouble::default(),
+        Some(text) => long_double::parse(text.as_slice()).ok_or(Error::NotFloat)?,
+        None => long_double::LongDouble::default(),
     };
     let increment = call.args.long_double()?;
-    let new = float::format(float::add(old, increment).ok_or(Error::NotFinite)?);
+    let new = long_double::format(long_double::add(old, increment).ok_or(Error::NotFinite)?);
     call.view.set(key, &new, Ttl::Keep, Event::IncrByFloat);
     call.view.set_form(key, StringHint::NotInt);
     call.reply.bulk(&new);

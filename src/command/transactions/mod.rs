@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use crate::client::session::Transaction;
 use crate::command::condition::Condition;
 use crate::command::server::acl;
-use crate::config::Dialect;
 use crate::dispatch::args::is_word;
 use crate::dispatch::turn::refuse;
 use crate::dispatch::{Args, Call};
@@ -18,6 +17,7 @@ use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block,
     key, one_of, string,
 };
+use crate::text::Dialect;
 
 /// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =

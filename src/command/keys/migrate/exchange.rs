@@ -11,11 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::acl::until_nul;
 use crate::command::keys::migrate::Migration;
 use crate::error::Error;
 use crate::rdb;
 use crate::resp::{Output, Protocol, Reply};
+use crate::text::until_nul;
 use crate::time::clock::Clock;
 
 /// How much of a line is looked at; the rest is taken for another one, as in Redis.

@@ -270,7 +270,7 @@ const PROTOCOL_TYPES: &str = "Wrong protocol type name. Please use one of the fo
 
 fn packed_threshold(call: &mut Call<'_>) -> Result<()> {
     const MOST: u64 = 4 << 30;
-    let bytes = crate::config::parse_memory(call.args.bytes()?);
+    let bytes = crate::text::parse_memory(call.args.bytes()?);
     if bytes.is_none_or(|bytes| bytes > MOST) {
         return Err(Error::other("argument must be a memory value bigger than 1 and smaller than 4gb"));
     }

@@ -11,9 +11,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::registry::Class;
-use crate::config::{Config, Dialect, REDIS_VERSION, Setting};
+use crate::config::{Config, Setting};
 use crate::dispatch::Call;
 use crate::store::Totals;
+use crate::text::{Dialect, REDIS_VERSION};
 
 pub(crate) use memory::{MemoryReport, difference, ratio};
 
