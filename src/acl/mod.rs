@@ -32,7 +32,6 @@ pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
 pub(crate) use user::{DEFAULT, Shown, to_hex};
 
-use crate::config::Config;
 use crate::text::system_text;
 
 type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
@@ -55,6 +54,27 @@ pub struct Acl {
     requirepass: Mutex<Option<Vec<u8>>>,
     /// What was refused.
     pub log: Mutex<Log>,
+}
+
+/// Names the file of users (`aclfile`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the settings call it, and so errors.
+    pub name: Vec<u8>,
+}
+
+/// Collects what the settings say about users.
+pub struct Setup<'a> {
+    /// The password of the default user.
+    pub requirepass: Option<&'a [u8]>,
+    /// The users whom the settings declare.
+    pub declared: &'a [Declared],
+    /// The file of users.
+    pub file: Option<UserFile>,
+    /// Whether new users may use every channel.
+    pub all_channels: bool,
 }
 
 /// A user that a settings file or the command line declares.
@@ -104,19 +124,19 @@ impl Acl {
     ///
     /// # Errors
     /// The reason not to start, in the words of Redis.
-    pub fn configured(config: &Config) -> Result<Self, String> {
-        let acl = Acl::new(config.requirepass.as_deref());
-        if config.aclfile.is_some() && !config.directives.users.is_empty() {
+    pub fn configured(setup: &Setup<'_>) -> Result<Self, String> {
+        let acl = Acl::new(setup.requirepass);
+        if setup.file.is_some() && !setup.declared.is_empty() {
             return Err("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path \
                         is invalid. This setup is very likely to lead to configuration errors and security holes, \
                         please define either an ACL file or declare users directly in your redis.conf, but not both."
                 .into());
         }
-        for declared in &config.directives.users {
-            acl.declare(declared, config.all_channels())?;
+        for declared in setup.declared {
+            acl.declare(declared, setup.all_channels)?;
         }
-        if config.aclfile.is_some() {
-            acl.load(config).map_err(|errors| {
+        if let Some(file) = &setup.file {
+            acl.load(file, setup.all_channels).map_err(|errors| {
                 format!("Aborting Redis startup because of ACL errors: {}", String::from_utf8_lossy(&errors))
             })?;
         }
@@ -206,13 +226,13 @@ impl Acl {
     }
 
     /// Makes the default user ask for the password that the settings now say, if they say another than before.
-    pub fn follow_requirepass(&self, config: &Config) {
+    pub fn follow_requirepass(&self, requirepass: Option<&[u8]>) {
         let mut known = self.requirepass.lock();
-        if *known != config.requirepass {
-            known.clone_from(&config.requirepass);
+        if known.as_deref() != requirepass {
+            *known = requirepass.map(<[u8]>::to_vec);
             self.change(|users| {
                 let default = users.get_mut(DEFAULT).expect("the default user is never removed");
-                Arc::make_mut(default).require(config.requirepass.as_deref());
+                Arc::make_mut(default).require(requirepass);
             });
         }
     }
@@ -221,13 +241,12 @@ impl Acl {
     ///
     /// # Errors
     /// All that is wrong with the file; nothing has changed then.
-    pub fn load(&self, config: &Config) -> Result<Loaded, Vec<u8>> {
-        let (path, name) = file_of(config);
+    pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<Loaded, Vec<u8>> {
         let text = fs::read(path).map_err(|cause| {
             let cause = system_text(&cause);
             [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
         })?;
-        let mut read = file::read_users(&text, &name, config.all_channels())?;
+        let mut read = file::read_users(&text, name, all_channels)?;
         if !read.iter().any(|user| *user.name == *DEFAULT) {
             read.push(User::all_powerful());
         }
@@ -249,15 +268,9 @@ impl Acl {
     ///
     /// # Errors
     /// When it cannot be written; the old file is untouched then.
-    pub fn save(&self, config: &Config) -> std::io::Result<()> {
+    pub fn save(&self, file: &UserFile) -> std::io::Result<()> {
         let mut text = self.users().iter().map(|user| user.line()).collect::<Vec<_>>().join(&b'\n');
         text.push(b'\n');
-        file::replace(&file_of(config).0, &text, self.version())
+        file::replace(&file.path, &text, self.version())
     }
-}
-
-/// Returns where the file of users is, and how it is called.
-fn file_of(config: &Config) -> (PathBuf, Vec<u8>) {
-    let name = config.aclfile.clone().unwrap_or_default();
-    (config.dir.join(&name), name.into_os_string().into_encoded_bytes())
 }

@@ -42,6 +42,7 @@ pub(crate) use settings::Effect;
 pub use settings::{Change, Config, Setting};
 pub(crate) use warnings::start_warnings;
 
+use crate::acl::{Setup, UserFile};
 use crate::glob;
 use crate::text::Dialect;
 
@@ -144,6 +145,22 @@ impl Config {
     /// Returns whether new users may use every channel before a rule says so.
     pub fn all_channels(&self) -> bool {
         self.acl_pubsub_default == ChannelDefault::All
+    }
+
+    /// Returns where the file of users is, if users have one (`aclfile`).
+    pub fn user_file(&self) -> Option<UserFile> {
+        let name = self.aclfile.clone()?;
+        Some(UserFile { path: self.dir.join(&name), name: name.into_os_string().into_encoded_bytes() })
+    }
+
+    /// Returns what the settings say about users.
+    pub fn users(&self) -> Setup<'_> {
+        Setup {
+            requirepass: self.requirepass.as_deref(),
+            declared: &self.directives.users,
+            file: self.user_file(),
+            all_channels: self.all_channels(),
+        }
     }
 
     /// Returns whose names and error messages are used.

@@ -150,7 +150,7 @@ impl Builder {
             self.workers.push(accepting.clone());
         }
         let _inside = accepting.enter();
-        let acl = Acl::configured(&self.config).map_err(io::Error::other)?;
+        let acl = Acl::configured(&self.config.users()).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
             false => Opened::default(),

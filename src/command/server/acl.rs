@@ -187,9 +187,9 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
-    need_file(call)?;
     let config = call.namespace.instance.settings.current();
-    let loaded = call.namespace.instance.acl.load(&config).map_err(Error::AclRefused)?;
+    let file = config.user_file().ok_or(Error::NoAclFile)?;
+    let loaded = call.namespace.instance.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
     disconnect(call, &loaded.gone);
     disconnect_listeners(call, &loaded.kept);
     call.reply.ok();
@@ -197,20 +197,13 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn save(call: &mut Call<'_>) -> Result<()> {
-    need_file(call)?;
-    call.namespace.instance.acl.save(&call.namespace.instance.settings.current()).map_err(|error| {
+    let file = call.namespace.instance.settings.current().user_file().ok_or(Error::NoAclFile)?;
+    call.namespace.instance.acl.save(&file).map_err(|error| {
         warn!(cause = %error, "failed to write the file of users");
         Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")
     })?;
     call.reply.ok();
     Ok(())
-}
-
-fn need_file(call: &Call<'_>) -> Result<()> {
-    match call.config.aclfile {
-        Some(_) => Ok(()),
-        None => Err(Error::NoAclFile),
-    }
 }
 
 fn cat(call: &mut Call<'_>) -> Result<()> {

@@ -246,7 +246,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
     call.namespace.apply_settings();
-    call.namespace.instance.acl.follow_requirepass(&call.namespace.instance.settings.current());
+    call.namespace.instance.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
     call.session.follow_users(&call.namespace.instance.acl);
     call.note_interest();
     call.reply.ok();
