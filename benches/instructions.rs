@@ -25,6 +25,7 @@ use keylatch::internals::Connection;
 use keylatch::internals::Namespace;
 use keylatch::internals::Peer;
 use keylatch::internals::Session;
+use keylatch::internals::table;
 use keylatch::{Clock, Config};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
@@ -159,7 +160,7 @@ fn main() -> ExitCode {
 /// Carries out one workload, the part that is counted inside [`counted`].
 fn run(workload: &Workload) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let server = Arc::new(Namespace::new(Config::default(), 1, Clock::manual(), None));
+    let server = Arc::new(Namespace::new(table(), Config::default(), 1, Clock::manual(), None));
     let mut sent = 0;
     if let Some(load) = workload.load {
         let keys = if workload.name.contains("20 KB") { KEYS / 100 } else { KEYS };

@@ -12,6 +12,7 @@ use crate::client::registry::Clients;
 use crate::config::Settings;
 use crate::memory::allocator::AllocatorStats;
 use crate::runtime::panics::Panics;
+use crate::spec::CommandTable;
 use crate::time::clock::Now;
 
 /// Holds what one server process, or one embedded server, has only one of.
@@ -43,9 +44,15 @@ pub struct Instance {
 
 impl Instance {
     /// Creates an instance with the users that `requirepass` alone declares.
-    pub fn new(settings: Settings, clients: Arc<Clients>, started: Now, config_file: Option<PathBuf>) -> Self {
+    pub fn new(
+        commands: &'static CommandTable,
+        settings: Settings,
+        clients: Arc<Clients>,
+        started: Now,
+        config_file: Option<PathBuf>,
+    ) -> Self {
         Instance {
-            acl: Acl::new(settings.current().requirepass.as_deref()),
+            acl: Acl::new(commands, settings.current().requirepass.as_deref()),
             settings,
             clients,
             panics: Arc::default(),

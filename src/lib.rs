@@ -98,16 +98,27 @@ pub mod internals {
     pub use crate::acl::User;
     pub use crate::client::registry::Peer;
     pub use crate::client::session::Session;
-    pub use crate::command::FAMILIES;
+    pub use crate::command::{FAMILIES, table};
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
-    pub use crate::spec::{CommandSpec, NO_AUTH, table};
+    pub use crate::spec::{CommandSpec, NO_AUTH, Names};
 
     pub mod config {
-        pub use crate::config::{Change, Config, Setting, example_file, load, options_text, rewrite_file};
+        use std::path::Path;
+
+        use crate::config::LoadError;
+        pub use crate::config::{Change, Config, Setting, example_file, options_text, rewrite_file};
         pub use crate::text::{REDIS_VERSION, quote, split_words};
+
+        /// Reads settings; users and renamed commands are checked against the commands that there are.
+        ///
+        /// # Errors
+        /// The first line that is refused, or a file that cannot be read.
+        pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
+            crate::config::load(crate::command::table(), file, stdin, options)
+        }
     }
 
     pub mod rdb {

@@ -19,6 +19,7 @@ use crate::observe::stats::{ScriptUsage, Stats};
 use crate::push::hub::Hub;
 use crate::push::keyspace::Notifier;
 use crate::push::tracking::Tracking;
+use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
 use crate::store::{Eviction, GateGuard, Herald, MemoryAccount, NEVER, Store, SweepTimer};
@@ -28,6 +29,8 @@ use crate::time::clock::{Clock, Now};
 pub struct Namespace {
     /// What it shares with others of the process.
     pub instance: Instance,
+    /// The commands that there are.
+    pub commands: &'static CommandTable,
     /// The data.
     pub store: Store,
     /// The time.
@@ -75,6 +78,12 @@ impl Namespace {
         ScriptUsage::default()
     }
 
+    /// Returns the names by which commands go under these settings.
+    #[inline]
+    pub fn names<'a>(&self, config: &'a Config) -> Names<'a> {
+        Names::new(self.commands, &config.directives.renames)
+    }
+
     /// Stops: nobody is let in any more, and every connection ends after its replies.
     pub fn stop(&self) {
         self.begin_to_stop();
@@ -90,12 +99,19 @@ impl Namespace {
     }
 
     /// Creates an empty instance whose commands are executed by `threads` threads.
-    pub fn new(config: Config, threads: usize, clock: Clock, config_file: Option<PathBuf>) -> Self {
+    pub fn new(
+        commands: &'static CommandTable,
+        config: Config,
+        threads: usize,
+        clock: Clock,
+        config_file: Option<PathBuf>,
+    ) -> Self {
         let sweep_wanted = Arc::new(Notify::new());
         let wake = sweep_wanted.clone();
         let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
         let (memory_account, settings) = (Arc::<MemoryAccount>::default(), crate::config::Settings::new(config));
-        let (hub, observed) = (Arc::new(Hub::new(&memory_account)), Observed::new(threads, &memory_account));
+        let (hub, observed) =
+            (Arc::new(Hub::new(&memory_account)), Observed::new(threads, commands.count(), &memory_account));
         let clients = Arc::new(Clients::new(memory_account.clone()));
         let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
@@ -109,7 +125,8 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
-            instance: Instance::new(settings, clients, clock.now(), config_file),
+            instance: Instance::new(commands, settings, clients, clock.now(), config_file),
+            commands,
             clock,
             tracking,
             hub,

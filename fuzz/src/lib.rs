@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::config;
 use keylatch::internals::rdb;
+use keylatch::internals::table;
 use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
@@ -106,7 +107,7 @@ pub fn restore(data: &[u8]) {
 
 /// Gives a user rules; a refused one changes nothing, and the user's line gives the same user again.
 pub fn acl(data: &[u8]) {
-    let mut user = User::new(b"alice", false);
+    let mut user = User::new(table(), b"alice", false);
     for rule in data.split(|&byte| byte == b' ' || byte == b'\n') {
         let before = user.line();
         if user.apply(rule, false).is_err() {
@@ -124,7 +125,7 @@ pub fn acl(data: &[u8]) {
 fn read_again(user: &User) -> Option<User> {
     let line = user.line();
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let mut again = User::new(b"alice", false);
+    let mut again = User::new(table(), b"alice", false);
     // A selector is one rule of several words.
     let text = words.get(2..).unwrap_or_default().join(&b' ');
     again.apply_all(&rules(&text), false).ok()?;

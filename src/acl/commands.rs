@@ -9,13 +9,14 @@ use crate::acl::rules::{RuleError, has_blanks, same_word};
 use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
-use crate::spec::renames::Renames;
-use crate::spec::{CommandSpec, NO_AUTH, table};
+use crate::spec::{CommandSpec, CommandTable, NO_AUTH};
 use crate::text::until_nul;
 
 /// Holds the commands that are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commands {
+    /// All that there are.
+    table: &'static CommandTable,
     bits: Bits,
     /// Whether commands that a later version brings are allowed too: set by `+@all`, cleared by `-@all` only.
     future: bool,
@@ -28,18 +29,25 @@ pub(super) struct Commands {
 
 impl Commands {
     /// Allows nothing.
-    pub(super) fn none() -> Self {
-        Commands { bits: Bits::new(false), future: false, first_args: BTreeMap::new(), rules: Vec::new() }
+    pub(super) fn none(table: &'static CommandTable) -> Self {
+        let bits = Bits::new(table, false);
+        Commands { table, bits, future: false, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
     /// Allows everything.
-    pub(super) fn all() -> Self {
-        Commands { bits: Bits::new(true), future: true, first_args: BTreeMap::new(), rules: Vec::new() }
+    pub(super) fn all(table: &'static CommandTable) -> Self {
+        let bits = Bits::new(table, true);
+        Commands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
+    }
+
+    /// Returns the table of all commands.
+    pub(super) fn table(&self) -> &'static CommandTable {
+        self.table
     }
 
     /// Returns whether every command may be called with any arguments.
     pub(super) fn are_all(&self) -> bool {
-        self.bits == Bits::new(true)
+        self.bits == Bits::new(self.table, true)
     }
 
     /// Returns whether a request, whose number of words fits its command, may be made.
@@ -81,7 +89,7 @@ impl Commands {
 
     /// Allows or forbids a command or subcommand by its name, which Redis must know.
     fn set_named(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
-        match find(what) {
+        match self.find(what) {
             Ok(command) => self.set(command, is_allowed),
             Err(_) if known::is_known(what) => {}
             Err(unknown) => return Err(unknown),
@@ -93,7 +101,7 @@ impl Commands {
     fn allow_inside(&mut self, what: &[u8], name: &[u8], inside: &[u8]) -> Result<(), RuleError> {
         // A blank would make two rules of one where the description is read again.
         let is_argument = !inside.is_empty() && !has_blanks(inside);
-        let command = match find(name) {
+        let command = match self.find(name) {
             Err(_) if known::is_container(name) => return self.set_named(what, true),
             Err(_) if known::is_known(name) && is_argument => return Ok(()),
             found => found?,
@@ -124,9 +132,14 @@ impl Commands {
     }
 
     fn set_category(&mut self, category: usize, is_allowed: bool) {
-        for command in table().every().filter(|command| command.is_in(category)) {
+        for command in self.table.every().filter(|command| command.is_in(category)) {
             self.set(command, is_allowed);
         }
+    }
+
+    /// Finds a command or subcommand by its declared name: rules mean the same whatever names the settings give commands.
+    fn find(&self, name: &[u8]) -> Result<&'static CommandSpec, RuleError> {
+        self.table.find_full(name).ok_or(RuleError::Unknown)
     }
 
     /// Returns the rules for these commands: all or nothing, then what was said since, in its order.
@@ -140,18 +153,13 @@ impl Commands {
     }
 }
 
-/// Finds a command or subcommand by its declared name: rules mean the same whatever names the settings give commands.
-fn find(name: &[u8]) -> Result<&'static CommandSpec, RuleError> {
-    Renames::default().find_full(name).ok_or(RuleError::Unknown)
-}
-
 /// A set of commands and subcommands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bits(Box<[u64]>);
 
 impl Bits {
-    fn new(are_in: bool) -> Self {
-        let count = table().every().count();
+    fn new(table: &CommandTable, are_in: bool) -> Self {
+        let count = table.count();
         let mut words = vec![0; count.div_ceil(64)].into_boxed_slice();
         if are_in {
             (0..count).for_each(|number| words[number / 64] |= 1 << (number % 64));
@@ -180,10 +188,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::spec::sample;
 
     /// Rules about categories, commands, subcommands and first arguments, as `+get` or `-@read`.
     fn rules() -> impl Strategy<Value = Vec<String>> {
-        let every: Vec<String> = table().every().map(|command| command.name.clone()).collect();
+        let every: Vec<String> = sample::commands().every().map(|command| command.name.clone()).collect();
         let some: Vec<String> = ["get|a", "select|0", "SELECT|B", "get", "client", "client|id", "CONFIG|get", "hget|x"]
             .into_iter()
             .map(str::to_owned)
@@ -198,8 +207,8 @@ mod tests {
 
     fn apply(commands: &mut Commands, rule: &[u8]) -> Result<(), RuleError> {
         match rule {
-            b"+@all" => *commands = Commands::all(),
-            b"-@all" => *commands = Commands::none(),
+            b"+@all" => *commands = Commands::all(commands.table),
+            b"-@all" => *commands = Commands::none(commands.table),
             _ => return commands.apply(&rule[1..], rule[0] == b'+'),
         }
         Ok(())
@@ -208,12 +217,12 @@ mod tests {
     proptest! {
         #[test]
         fn rules_described_make_the_same_bits(rules in rules()) {
-            let mut commands = Commands::none();
+            let mut commands = Commands::none(sample::commands());
             for rule in &rules {
                 // A first argument cannot be forbidden; such a rule changes nothing.
                 let _ = apply(&mut commands, rule.as_bytes());
             }
-            let mut again = Commands::none();
+            let mut again = Commands::none(sample::commands());
             for rule in commands.describe().split(|byte| *byte == b' ') {
                 apply(&mut again, rule).expect("a description is made of rules");
             }

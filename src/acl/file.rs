@@ -6,19 +6,25 @@ use std::path::Path;
 
 use crate::acl::rules::{RuleError, has_blanks, merge_selectors};
 use crate::acl::user::User;
+use crate::spec::CommandTable;
 
 /// Reads the users of a file's text; `name` is how the file is called in errors.
 ///
 /// # Errors
 /// All that is wrong with it, in one line.
-pub(super) fn read_users(text: &[u8], name: &[u8], all_channels: bool) -> Result<Vec<User>, Vec<u8>> {
+pub(super) fn read_users(
+    commands: &'static CommandTable,
+    text: &[u8],
+    name: &[u8],
+    all_channels: bool,
+) -> Result<Vec<User>, Vec<u8>> {
     let (mut users, mut complaints) = (Vec::<User>::new(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = trim(line, b" \t\r\n");
         if line.is_empty() {
             continue;
         }
-        let mut reader = LineReader { file: name, number, complaints: &mut complaints };
+        let mut reader = LineReader { commands, file: name, number, complaints: &mut complaints };
         if let Some(user) = reader.read(line, &users, all_channels) {
             users.push(user);
         }
@@ -33,6 +39,7 @@ pub(super) fn read_users(text: &[u8], name: &[u8], all_channels: bool) -> Result
 
 /// Reads one line and notes what is wrong with it.
 struct LineReader<'a> {
+    commands: &'static CommandTable,
     file: &'a [u8],
     number: usize,
     complaints: &'a mut Vec<u8>,
@@ -55,7 +62,7 @@ impl LineReader<'_> {
             self.complaints.extend_from_slice(&[b"WARNING: Duplicate user '", *name, place.as_bytes()].concat());
             return None;
         }
-        let mut user = User::new(name, all_channels);
+        let mut user = User::new(self.commands, name, all_channels);
         self.apply(&mut user, rules, all_channels);
         Some(user)
     }

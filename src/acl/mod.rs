@@ -32,6 +32,7 @@ pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
 pub(crate) use user::{DEFAULT, Shown, to_hex};
 
+use crate::spec::CommandTable;
 use crate::text::system_text;
 
 type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
@@ -47,6 +48,7 @@ pub struct Loaded {
 
 /// Holds the users of one instance, and the log of what they were refused.
 pub struct Acl {
+    commands: &'static CommandTable,
     /// Always holds the default user.
     users: RwLock<Users>,
     version: AtomicU64,
@@ -92,11 +94,15 @@ impl Declared {
     /// # Errors
     /// Why a rule is refused, and which of the line's words, `user` being the first, is blamed: Redis counts it without
     /// the two words before the rules.
-    pub fn read(words: &[Vec<u8>], all_channels: bool) -> Result<Self, (RuleError, usize)> {
+    pub fn read(
+        commands: &'static CommandTable,
+        words: &[Vec<u8>],
+        all_channels: bool,
+    ) -> Result<Self, (RuleError, usize)> {
         let [name, rules @ ..] = words else { return Err((RuleError::Syntax, 0)) };
         // Redis has no reason of its own for an open parenthesis here, and gives this one.
         let rules = rules::merge_selectors(rules).map_err(|at| (RuleError::Unknown, at))?;
-        let mut trial = User::new(name, all_channels);
+        let mut trial = User::new(commands, name, all_channels);
         for (at, rule) in rules.iter().enumerate() {
             match trial.apply(rule, all_channels) {
                 Ok(()) | Err(RuleError::Unknown) => {}
@@ -109,10 +115,11 @@ impl Declared {
 
 impl Acl {
     /// Creates the default user alone, who asks for this password.
-    pub fn new(requirepass: Option<&[u8]>) -> Self {
-        let mut user = User::all_powerful();
+    pub fn new(commands: &'static CommandTable, requirepass: Option<&[u8]>) -> Self {
+        let mut user = User::all_powerful(commands);
         user.require(requirepass);
         Acl {
+            commands,
             users: RwLock::new(Users::from([(user.name.clone(), Arc::new(user))])),
             version: AtomicU64::new(0),
             requirepass: Mutex::new(requirepass.map(<[u8]>::to_vec)),
@@ -124,8 +131,8 @@ impl Acl {
     ///
     /// # Errors
     /// The reason not to start, in the words of Redis.
-    pub fn configured(setup: &Setup<'_>) -> Result<Self, String> {
-        let acl = Acl::new(setup.requirepass);
+    pub fn configured(commands: &'static CommandTable, setup: &Setup<'_>) -> Result<Self, String> {
+        let acl = Acl::new(commands, setup.requirepass);
         if setup.file.is_some() && !setup.declared.is_empty() {
             return Err("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path \
                         is invalid. This setup is very likely to lead to configuration errors and security holes, \
@@ -155,7 +162,7 @@ impl Acl {
                 let _ = user.apply(b"reset", all_channels);
                 user
             }
-            None => User::new(&declared.name, all_channels),
+            None => User::new(self.commands, &declared.name, all_channels),
         };
         for rule in &declared.rules {
             user.apply(rule, all_channels).map_err(|error| {
@@ -212,7 +219,7 @@ impl Acl {
         self.change(|users| {
             let mut user = match users.get(name) {
                 Some(user) => User::clone(user),
-                None => User::new(name, all_channels),
+                None => User::new(self.commands, name, all_channels),
             };
             user.apply_all(rules, all_channels)?;
             users.insert(user.name.clone(), Arc::new(user));
@@ -246,9 +253,9 @@ impl Acl {
             let cause = system_text(&cause);
             [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
         })?;
-        let mut read = file::read_users(&text, name, all_channels)?;
+        let mut read = file::read_users(self.commands, &text, name, all_channels)?;
         if !read.iter().any(|user| *user.name == *DEFAULT) {
-            read.push(User::all_powerful());
+            read.push(User::all_powerful(self.commands));
         }
         Ok(self.change(|users| {
             let (mut before, mut loaded) = (std::mem::take(users), Loaded::default());

@@ -5,7 +5,7 @@ use crate::acl::rules::{RuleError, has_blanks};
 use crate::error::Denial;
 use crate::glob;
 use crate::resp::Request;
-use crate::spec::{ACCESS, CommandSpec, DELETE, INSERT, KeyFlags, UPDATE};
+use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
 
 /// Allows commands, and to them keys and channels.
@@ -65,19 +65,24 @@ impl Access {
 
 impl Selector {
     /// Allows nothing, but all channels where `acl-pubsub-default` says so.
-    pub(super) fn new(all_channels: bool) -> Self {
+    pub(super) fn new(table: &'static CommandTable, all_channels: bool) -> Self {
         let channels = if all_channels { Channels::All } else { Channels::Matching(Vec::new()) };
-        Selector { commands: Commands::none(), keys: Keys::Matching(Vec::new()), channels }
+        Selector { commands: Commands::none(table), keys: Keys::Matching(Vec::new()), channels }
     }
 
     /// Reads a selector as it stands between parentheses.
-    pub(super) fn read(text: &[u8], all_channels: bool) -> Result<Self, RuleError> {
-        let mut selector = Selector::new(all_channels);
+    pub(super) fn read(table: &'static CommandTable, text: &[u8], all_channels: bool) -> Result<Self, RuleError> {
+        let mut selector = Selector::new(table, all_channels);
         // As in Redis, quotes that are not closed make the whole text count for nothing.
         for rule in split_words(text).unwrap_or_default() {
             selector.apply(&rule)?;
         }
         Ok(selector)
+    }
+
+    /// Returns the table of all commands.
+    pub(super) fn table(&self) -> &'static CommandTable {
+        self.commands.table()
     }
 
     /// Applies a rule about commands, keys or channels.
@@ -87,8 +92,8 @@ impl Selector {
             b"resetkeys" => self.keys = Keys::Matching(Vec::new()),
             b"allchannels" | b"&*" => self.channels = Channels::All,
             b"resetchannels" => self.channels = Channels::Matching(Vec::new()),
-            b"allcommands" | b"+@all" => self.commands = Commands::all(),
-            b"nocommands" | b"-@all" => self.commands = Commands::none(),
+            b"allcommands" | b"+@all" => self.commands = Commands::all(self.table()),
+            b"nocommands" | b"-@all" => self.commands = Commands::none(self.table()),
             _ => return self.apply_sign(rule),
         }
         Ok(())

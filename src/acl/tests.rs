@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::acl::file::read_users;
 use crate::acl::*;
+use crate::spec::sample::commands;
 
 /// Rules that mean something, and some that do not.
 const RULES: &[&str] = &[
@@ -69,7 +70,7 @@ fn rules() -> impl Strategy<Value = Vec<&'static str>> {
 
 /// Returns a user to whom all rules were applied that can be.
 fn user_of<R: AsRef<[u8]>>(rules: &[R], all_channels: bool) -> User {
-    let mut user = User::new(b"alice", all_channels);
+    let mut user = User::new(commands(), b"alice", all_channels);
     for rule in rules {
         // A rule that is refused leaves the user as it was.
         let _ = user.apply(rule.as_ref(), all_channels);
@@ -81,7 +82,7 @@ proptest! {
     #[test]
     fn a_described_user_is_the_same_when_read_again(rules in rules(), all_channels: bool, later: bool) {
         let user = user_of(&rules, all_channels);
-        let read = read_users(&user.line(), b"users.acl", later).expect("a description is made of rules");
+        let read = read_users(commands(), &user.line(), b"users.acl", later).expect("a description is made of rules");
         prop_assert_eq!(read.len(), 1);
         prop_assert_eq!(read[0].line().escape_ascii().to_string(), user.line().escape_ascii().to_string());
     }
@@ -102,17 +103,17 @@ proptest! {
     fn no_words_are_too_strange(words in vec(vec(proptest::sample::select(&b"on(~)+-@|%RW&<>#!\"'\\ \0\xffget"[..]), 0..9), 0..9)) {
         let user = user_of(&words, true);
         prop_assert!(user.line().starts_with(b"user alice "));
-        let mut other = User::new(b"bob", false);
+        let mut other = User::new(commands(), b"bob", false);
         let _ = other.apply_all(&words, false);
-        let _ = Declared::read(&words, false);
-        let _ = read_users(&words.join(&b'\n'), b"users.acl", false);
-        let _ = read_users(&words.join(&b"\nuser x "[..]), b"users.acl", false);
+        let _ = Declared::read(commands(), &words, false);
+        let _ = read_users(commands(), &words.join(&b'\n'), b"users.acl", false);
+        let _ = read_users(commands(), &words.join(&b"\nuser x "[..]), b"users.acl", false);
     }
 }
 
 #[test]
 fn the_default_user_may_do_everything_until_a_rule_says_otherwise() {
-    let mut user = User::all_powerful();
+    let mut user = User::all_powerful(commands());
     assert!(user.is_unlimited() && user.admits_everybody() && user.admits(b"whatever"));
     assert_eq!(user.line(), b"user default on nopass sanitize-payload ~* &* +@all");
     user.require(Some(b"secret"));
@@ -132,7 +133,7 @@ fn a_file_is_refused_for_all_that_is_wrong_with_it() {
                      found on line 5. 'f:6: username 'a\tb' contains invalid characters. f:7 should start with user \
                      keyword followed by the username. f:8: Unmatched parenthesis in selector definition.WARNING: ACL \
                      errors detected, no change to the previously active ACL rules was performed";
-    let refused = read_users(text, b"f", false).expect_err("a bad file");
+    let refused = read_users(commands(), text, b"f", false).expect_err("a bad file");
     assert_eq!(String::from_utf8_lossy(&refused), complaint);
 }
 

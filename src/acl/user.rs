@@ -9,7 +9,7 @@ use crate::acl::rules::{RuleError, merge_selectors};
 use crate::acl::selector::Selector;
 use crate::error::Denial;
 use crate::resp::Request;
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, CommandTable};
 use crate::text::until_nul;
 
 /// The user of whoever has not said otherwise.
@@ -44,21 +44,21 @@ pub struct Shown {
 
 impl User {
     /// Creates a user who may do nothing, not even log in.
-    pub fn new(name: &[u8], all_channels: bool) -> Self {
+    pub fn new(commands: &'static CommandTable, name: &[u8], all_channels: bool) -> Self {
         User {
             name: name.into(),
             is_enabled: false,
             needs_no_password: false,
             sanitizes_payload: true,
             passwords: Vec::new(),
-            root: Selector::new(all_channels),
+            root: Selector::new(commands, all_channels),
             selectors: Vec::new(),
         }
     }
 
     /// Creates the default user as it is at first: without password, allowed everything.
-    pub fn all_powerful() -> Self {
-        let mut user = User::new(DEFAULT, true);
+    pub fn all_powerful(commands: &'static CommandTable) -> Self {
+        let mut user = User::new(commands, DEFAULT, true);
         (user.is_enabled, user.needs_no_password) = (true, true);
         for rule in [&b"+@all"[..], b"~*"] {
             // They are rules; nothing can be wrong with them.
@@ -129,7 +129,7 @@ impl User {
             b"resetpass" => self.set_passwords(false),
             b"clearselectors" => self.selectors.clear(),
             b"reset" => {
-                let empty = User::new(b"", all_channels);
+                let empty = User::new(self.root.table(), b"", all_channels);
                 *self = User { name: self.name.clone(), ..empty };
             }
             _ => return self.apply_sign(rule, all_channels),
@@ -144,7 +144,7 @@ impl User {
             [b'#', digits @ ..] => self.add_password(read_hash(digits)?),
             [b'<', password @ ..] => return self.remove_password(&hash(password)),
             [b'!', digits @ ..] => return self.remove_password(&read_hash(digits)?),
-            [b'(', inside @ .., b')'] => self.selectors.push(Selector::read(inside, all_channels)?),
+            [b'(', inside @ .., b')'] => self.selectors.push(Selector::read(self.root.table(), inside, all_channels)?),
             _ => return self.root.apply(rule),
         }
         Ok(())

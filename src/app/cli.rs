@@ -15,6 +15,7 @@ use std::{error, fmt};
 use clap::Parser;
 
 use crate::app::healthcheck::Question;
+use crate::command;
 use crate::config::{
     Config, Environment, LoadError, Setting, load_with, options_text, read_environment, setting_help, settings_help,
 };
@@ -189,7 +190,7 @@ fn parse_with(
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
     let environment = environment()?;
     let (piped, options) = (piped.as_deref(), options_text(&raw));
-    let loaded = load_with(config_file.as_deref(), piped, &environment.lines, &options);
+    let loaded = load_with(command::table(), config_file.as_deref(), piped, &environment.lines, &options);
     let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
     config.directives.unknown_variables = environment.unknown;
     Ok(match question {

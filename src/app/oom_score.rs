@@ -96,7 +96,7 @@ mod tests {
             ("oom-score-adj-values -2000 0 0", "7\n"),
             ("", "7\n"),
         ] {
-            let new = load(None, Some(settings.as_bytes()), b"").expect("valid");
+            let new = load(crate::command::table(), None, Some(settings.as_bytes()), b"").expect("valid");
             adjustment.follow(&old, &new).expect("writable");
             assert_eq!(fs::read_to_string(file.path()).expect("readable"), expected, "{settings}");
             old = new;
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_value_that_is_refused_changes_nothing() {
         let adjustment = OomAdjustment { file: "/nope/oom_score_adj".into(), base: Mutex::new(None) };
-        let new = load(None, Some(b"oom-score-adj yes"), b"").expect("valid");
+        let new = load(crate::command::table(), None, Some(b"oom-score-adj yes"), b"").expect("valid");
         let refusal = adjustment.follow(&Config::default(), &new).expect_err("there is no such file").to_string();
         assert_eq!(
             refusal,

@@ -2,7 +2,10 @@
 //!
 //! A family's file opens with its table: a row per command, see [`Command`], and then the handlers.
 
-use crate::spec::Command;
+use std::sync::LazyLock;
+
+use crate::dispatch::{Command, Handlers};
+use crate::spec::CommandTable;
 
 pub(crate) mod bitmap;
 mod condition;
@@ -49,3 +52,64 @@ pub const FAMILIES: &[&[Command]] = &[
     server::debug::COMMANDS,
     server::introspect::COMMANDS,
 ];
+
+/// Returns the table of all commands.
+pub fn table() -> &'static CommandTable {
+    &handlers().commands
+}
+
+/// Returns all commands with what carries each out. It is made of constants: whoever needs it is handed this, and nothing
+/// below asks for it.
+pub(crate) fn handlers() -> &'static Handlers {
+    static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| Handlers::new(FAMILIES, server::help::row));
+    &HANDLERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::known;
+
+    #[test]
+    fn every_row_has_a_handler_docs_and_a_name_of_its_own() {
+        let mut names = std::collections::HashSet::new();
+        for row in FAMILIES.iter().copied().flatten().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+            let (name, is_container) = (row.declaration.name, !row.subcommands.is_empty());
+            assert!(row.handler.is_some() != (is_container && row.declaration.arity == Some(-2)), "{name}");
+            assert!(!row.declaration.since.is_empty() && !row.declaration.summary.is_empty(), "{name} lacks docs");
+            assert_eq!(name, name.to_uppercase());
+        }
+        for command in table().every() {
+            let name = &command.name;
+            assert!(names.insert(name), "{name} is declared twice");
+            assert!(table().find_full(name.as_bytes()).is_some_and(|found| found.number == command.number), "{name}");
+            assert_eq!(command.name_words, name.split('|').count(), "{name}");
+        }
+    }
+
+    #[test]
+    fn arity_and_key_positions_follow_from_the_grammar() {
+        let facts = |name: &[u8]| table().find(name).map(|found| (found.arity, found.keys.clone())).expect("known");
+        assert_eq!(facts(b"get").0, 2);
+        let (arity, keys) = facts(b"mset");
+        assert_eq!((arity, keys[0].first, keys[0].last, keys[0].step), (-3, 1, -1, 2));
+        let (arity, keys) = facts(b"lcs");
+        assert_eq!((arity, keys.len(), keys[0].last), (-3, 1, 1));
+        assert_eq!(facts(b"rename").1.len(), 2);
+    }
+
+    #[test]
+    fn numbers_count_commands_and_subcommands_without_gaps() {
+        assert!(table().every().map(|command| command.number).eq(0..table().count()));
+    }
+
+    #[test]
+    fn the_commands_that_are_here_have_known_names_but_for_those_of_other_versions() {
+        let newer: Vec<&str> = table()
+            .every()
+            .map(|command| command.name.as_str())
+            .filter(|name| !known::is_known(name.as_bytes()))
+            .collect();
+        assert_eq!(newer, ["increx"]);
+    }
+}

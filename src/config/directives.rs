@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::acl::{Declared, RuleError};
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::glob;
-use crate::spec::renames::Renames;
+use crate::spec::{CommandTable, Renames};
 
 /// Directives that Redis accepts with one word and ignores.
 const FORGOTTEN: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
@@ -35,12 +35,18 @@ impl Directives {
     ///
     /// # Errors
     /// The reason, in the words of Redis.
-    pub(super) fn take(&mut self, name: &[u8], values: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
+    pub(super) fn take(
+        &mut self,
+        commands: &'static CommandTable,
+        name: &[u8],
+        values: &[Vec<u8>],
+        all_channels: bool,
+    ) -> Result<(), String> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match values {
             [_] if FORGOTTEN.into_iter().any(is) => {}
-            [from, to] if is("rename-command") => self.renames.rename(from, to)?,
-            [_, ..] if is("user") => self.declare_user(values, all_channels)?,
+            [from, to] if is("rename-command") => self.renames.rename(commands, from, to)?,
+            [_, ..] if is("user") => self.declare_user(commands, values, all_channels)?,
             [_, ..] if is("loadmodule") => self.modules.push(values.to_vec()),
             [] if name.contains(&b'.') => return Err("Module config specified without value".into()),
             [_, ..] if name.contains(&b'.') => self.module_settings.push(name.to_vec()),
@@ -51,7 +57,12 @@ impl Directives {
     }
 
     /// Adds the user whom a `user` line declares, from the words behind `user`.
-    fn declare_user(&mut self, words: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
+    fn declare_user(
+        &mut self,
+        commands: &'static CommandTable,
+        words: &[Vec<u8>],
+        all_channels: bool,
+    ) -> Result<(), String> {
         let refused = |word: &[u8], error| {
             let word = String::from_utf8_lossy(word);
             format!("Error in user declaration '{word}': {error}")
@@ -59,7 +70,7 @@ impl Directives {
         if self.users.iter().any(|user| words.first() == Some(&user.name)) {
             return Err(refused(&words[0], RuleError::DuplicateUser));
         }
-        let declared = Declared::read(words, all_channels)
+        let declared = Declared::read(commands, words, all_channels)
             .map_err(|(error, at)| refused(at.checked_sub(1).map_or(b"user", |at| &words[at]), error))?;
         self.users.push(declared);
         Ok(())

@@ -74,12 +74,14 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::config::{Config, load};
+    use crate::spec::sample::commands;
 
     #[test]
     fn the_example_file_gives_the_defaults() {
         let text = example_file();
-        let read = load(None, Some(text.as_bytes()), b"").expect("the example is a valid file");
-        let uncommented = load(None, Some(text.replace("\"\"\n", "''\n").replace("# save", "save").as_bytes()), b"");
+        let read = load(commands(), None, Some(text.as_bytes()), b"").expect("the example is a valid file");
+        let uncommented =
+            load(commands(), None, Some(text.replace("\"\"\n", "''\n").replace("# save", "save").as_bytes()), b"");
         assert!(uncommented.is_ok());
         for setting in Setting::all() {
             assert_eq!(setting.get(&read), setting.get(&Config::default()), "{}", setting.name);

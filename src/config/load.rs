@@ -12,6 +12,7 @@ use crate::config::directives::included_files;
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::config::suggest::nearest_name;
 use crate::config::{Config, Origin, Setting};
+use crate::spec::CommandTable;
 use crate::text::{quote, split_words, system_text};
 
 /// A file that includes itself ends here instead of in a stack overflow.
@@ -69,13 +70,19 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Reads a file, then text from standard input, then the lines that [`options_text`] made of the command line.
+/// Reads a file, then text from standard input, then the lines that [`options_text`] made of the command line. Users and
+/// renamed commands are checked against `commands`.
 ///
 /// # Errors
 ///
 /// The first line that is refused, or a file that cannot be read.
-pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
-    load_with(file, stdin, b"", options)
+pub(crate) fn load(
+    commands: &'static CommandTable,
+    file: Option<&Path>,
+    stdin: Option<&[u8]>,
+    options: &[u8],
+) -> Result<Config, LoadError> {
+    load_with(commands, file, stdin, b"", options)
 }
 
 /// Does what [`load`] does, and reads the lines that come from the environment before those of the command line.
@@ -84,6 +91,7 @@ pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result
 ///
 /// As of [`load`].
 pub(crate) fn load_with(
+    commands: &'static CommandTable,
     file: Option<&Path>,
     stdin: Option<&[u8]>,
     environment: &[u8],
@@ -94,7 +102,7 @@ pub(crate) fn load_with(
         None => Vec::new(),
     };
     text.extend_from_slice(stdin.unwrap_or_default());
-    let mut loader = Loader { config: Config::default(), save_was_seen: false };
+    let mut loader = Loader { commands, config: Config::default(), save_was_seen: false };
     loader.apply(&text, 0)?;
     loader.apply_options(environment, environment_name)?;
     loader.apply_options(options, option_name)?;
@@ -157,6 +165,7 @@ const UNBALANCED: &str = "Unbalanced quotes in configuration line";
 
 /// Holds the settings while their lines are read.
 struct Loader {
+    commands: &'static CommandTable,
     config: Config,
     /// Whether there was a line of `save`: the first one replaces the default, the others add to it.
     save_was_seen: bool,
@@ -211,7 +220,7 @@ impl Loader {
             Some((_, setting)) => self.set(setting, values),
             None => {
                 let all_channels = self.config.all_channels();
-                let taken = self.config.directives.take(name, values, all_channels);
+                let taken = self.config.directives.take(self.commands, name, values, all_channels);
                 taken.map_err(|reason| match nearest_name(name) {
                     Some(near) => format!("{reason}\nDid you mean '{near}'?"),
                     None => reason,
@@ -251,9 +260,10 @@ impl Loader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::sample::commands;
 
     fn from_text(text: &str) -> Result<Config, String> {
-        load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
+        load(commands(), None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
     }
 
     fn options(words: &[&str]) -> String {
@@ -398,13 +408,14 @@ mod tests {
     #[test]
     fn options_come_behind_the_file_and_are_named_in_errors() {
         let file = ConnBuffers::new("options", "timeout 1\nsave 5 5\n");
-        let config = load(Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
+        let config =
+            load(commands(), Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (2, 20));
         assert_eq!(value(&config, "save"), "5 5 1 1");
-        let error = load(Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
+        let error = load(commands(), Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
         let LoadError::RefusedOption { option, text, .. } = error else { panic!("{error}") };
         assert_eq!((option.as_str(), text.as_str()), ("the option --foo", "foo \"bar\""));
-        let error = load(Some(&file.0), Some(b"foo bar"), b"").expect_err("unknown");
+        let error = load(commands(), Some(&file.0), Some(b"foo bar"), b"").expect_err("unknown");
         assert!(matches!(error, LoadError::Refused { line: 3, .. }), "{error}");
     }
 
@@ -412,10 +423,10 @@ mod tests {
     fn includes_are_read_at_their_place() {
         let inner = ConnBuffers::new("inner", "timeout 9\nhz 11\n");
         let outer = ConnBuffers::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
-        let config = load(Some(&outer.0), None, b"").expect("valid");
+        let config = load(commands(), Some(&outer.0), None, b"").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (9, 12));
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
-        let error = load(Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
+        let error = load(commands(), Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
         assert!(error.contains("at line 2\n>>> 'foo bar'"), "{error}");
     }
 
@@ -436,7 +447,7 @@ mod tests {
     fn an_include_without_end_or_file_is_an_error() {
         let file = ConnBuffers::new("self", "");
         fs::write(&file.0, format!("include {}", file.0.display())).expect("writable");
-        let error = load(Some(&file.0), None, b"").expect_err("endless").to_string();
+        let error = load(commands(), Some(&file.0), None, b"").expect_err("endless").to_string();
         assert!(error.ends_with("Too many nested includes"), "{error}");
         assert_eq!(
             from_text("include nope.conf").expect_err("missing"),

@@ -35,8 +35,8 @@ pub(crate) use field::{
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::{Kind, Origin};
 pub(crate) use live::Settings;
-pub(crate) use load::{LoadError, load_with};
-pub use load::{load, options_text};
+pub use load::options_text;
+pub(crate) use load::{LoadError, load, load_with};
 pub use rewrite::rewrite_file;
 pub(crate) use settings::Effect;
 pub use settings::{Change, Config, Setting};

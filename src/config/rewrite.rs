@@ -209,9 +209,10 @@ fn directive(word: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::load;
+    use crate::spec::sample::commands;
 
     fn rewrite(settings: &str, old: &str) -> String {
-        let config = load(None, Some(settings.as_bytes()), b"").expect("valid");
+        let config = load(commands(), None, Some(settings.as_bytes()), b"").expect("valid");
         let text =
             String::from_utf8(rewritten(&config, Vec::new(), old.as_bytes(), false)).expect("the tests use ASCII");
         // Where the tests run is another matter.
@@ -222,7 +223,7 @@ mod tests {
     fn a_user_whose_patterns_hold_quotes_is_read_again() {
         let line = b"user alice on nopass ~a\"b ~\xff' resetchannels &c\" -@all";
         let text = rewritten(&Config::default(), vec![line.to_vec()], b"", false);
-        let users = load(None, Some(&text), b"").expect("it is read again").directives.users;
+        let users = load(commands(), None, Some(&text), b"").expect("it is read again").directives.users;
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').skip(2).collect();
         assert_eq!(users.len(), 1);
         assert_eq!(users[0].rules, words);
@@ -271,15 +272,15 @@ mod tests {
         let text = rewritten(&Config::default(), Vec::new(), b"", true);
         let lines = text.split(|byte| *byte == b'\n');
         assert!(lines.clone().any(|line| line == b"timeout 0") && lines.count() > 150);
-        assert!(load(None, Some(&text), b"").is_ok());
+        assert!(load(commands(), None, Some(&text), b"").is_ok());
     }
 
     #[test]
     fn a_file_that_was_written_gives_the_same_settings() {
         let settings = "timeout 3\nmaxmemory-clients 5%\nnotify-keyspace-events KEA\nshutdown-on-sigint now force\n\
                         client-output-buffer-limit normal 1gb 3mb 7\nreplicaof a 1\noom-score-adj-values 1 2 3\n";
-        let before = load(None, Some(settings.as_bytes()), b"").expect("valid");
-        let after = load(None, Some(rewrite(settings, "").as_bytes()), b"").expect("valid");
+        let before = load(commands(), None, Some(settings.as_bytes()), b"").expect("valid");
+        let after = load(commands(), None, Some(rewrite(settings, "").as_bytes()), b"").expect("valid");
         for setting in Setting::all() {
             assert_eq!(setting.get(&before), setting.get(&after), "{}", setting.name);
         }

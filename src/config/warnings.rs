@@ -42,13 +42,14 @@ fn saved_data(config: &Config) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
     use crate::config::load;
+    use crate::spec::sample::commands;
 
     #[test]
     fn who_starts_where_data_was_saved_is_told_that_it_is_not_loaded() {
         let dir = tempfile::tempdir().expect("a directory");
         let config = |more: &str| {
             let text = format!("dir {}\n{more}", dir.path().display());
-            load(None, Some(text.as_bytes()), b"").expect("valid")
+            load(commands(), None, Some(text.as_bytes()), b"").expect("valid")
         };
         assert_eq!(start_warnings(&config("")), Vec::<String>::new());
         std::fs::write(dir.path().join("dump.rdb"), "x").expect("writable");

@@ -4,12 +4,13 @@ use crate::client::outbox::PUSHED;
 use crate::client::session::{Replies, Session};
 use crate::command::keys::migrate::Migration;
 use crate::config::{Allowance, Config};
-use crate::dispatch::Args;
 use crate::dispatch::turn::run;
+use crate::dispatch::{Args, Handlers};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
+use crate::spec::Names;
 use crate::spec::registry::{CommandSpec, Hashes};
 use crate::store::View;
 use crate::time::clock::Now;
@@ -26,6 +27,8 @@ pub struct Call<'a> {
     pub session: &'a mut Session,
     /// The instance.
     pub namespace: &'a Namespace,
+    /// What carries out the calls nested in it.
+    pub(crate) handlers: &'static Handlers,
     /// The settings in force.
     pub config: &'a Config,
     /// The command being carried out.
@@ -91,6 +94,11 @@ impl Call<'_> {
     /// Returns the command's lower-case name, for error texts.
     pub fn name(&self) -> &'static str {
         &self.command.name
+    }
+
+    /// Returns the names by which commands go here.
+    pub fn names(&self) -> Names<'_> {
+        self.namespace.names(self.config)
     }
 
     /// Returns the longest string a client may make, in bytes.
@@ -172,15 +180,15 @@ impl Call<'_> {
 
     /// Carries out another command with the same powers; only for calls that hold the whole store.
     pub fn nested(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        let Call { view, reply, session, namespace, config, timer, .. } = self;
-        nested(view, session, (namespace, config, timer), command, request, reply.output());
+        let Call { view, reply, session, namespace, handlers, config, timer, .. } = self;
+        nested(view, session, (namespace, handlers, config, timer), command, request, reply.output());
     }
 
     /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
     #[cfg(feature = "lua")]
     pub fn nested_into(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
-        let Call { view, session, namespace, config, timer, .. } = self;
-        nested(view, session, (namespace, config, timer), command, request, out);
+        let Call { view, session, namespace, handlers, config, timer, .. } = self;
+        nested(view, session, (namespace, handlers, config, timer), command, request, out);
     }
 
     /// Has it looked at anew which calls somebody wants to know of, this one included.
@@ -192,7 +200,7 @@ impl Call<'_> {
 fn nested(
     view: &mut View<'_>,
     session: &mut Session,
-    (namespace, config, timer): (&Namespace, &Config, &CallTimer<'_>),
+    (namespace, handlers, config, timer): (&Namespace, &'static Handlers, &Config, &CallTimer<'_>),
     command: &'static CommandSpec,
     request: Request<'_>,
     out: &mut Output,
@@ -207,6 +215,7 @@ fn nested(
         reply: Reply::new(out, protocol),
         session,
         namespace,
+        handlers,
         config,
         command,
         timer,

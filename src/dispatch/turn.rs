@@ -11,15 +11,15 @@ use crate::client::tracking::CACHING;
 use crate::command::server::acl;
 use crate::config::Config;
 use crate::dispatch::call::{Call, Deferred, Incremental, Later};
-use crate::dispatch::{Args, limits, post_call, unknown};
+use crate::dispatch::{Args, Handlers, limits, post_call, unknown};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::push::tracking::Acting;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::registry::{CommandSpec, table};
-use crate::spec::renames::Renames;
-use crate::spec::{ADMIN, ALLOW_BUSY, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_QUEUE, WRITE};
+use crate::spec::{
+    ADMIN, ALLOW_BUSY, CommandSpec, EXCLUSIVE, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_QUEUE, Names, WRITE,
+};
 use crate::store::{Eviction, GateGuard, Store};
 use crate::time::clock::Now;
 
@@ -59,6 +59,7 @@ impl Plan {
 /// Executes the requests of one batch: the gate is taken once and kept, and the time is read once as long as it is true.
 pub(crate) struct Turn<'n> {
     namespace: &'n Namespace,
+    handlers: &'static Handlers,
     config: &'n Config,
     hold: Option<GateGuard<'n>>,
     now: Now,
@@ -75,7 +76,7 @@ pub(crate) struct Turn<'n> {
 
 impl<'n> Turn<'n> {
     /// Starts a turn of the client with this number at the present time.
-    pub(crate) fn new(namespace: &'n Namespace, config: &'n Config, client: u64) -> Self {
+    pub(crate) fn new(namespace: &'n Namespace, handlers: &'static Handlers, config: &'n Config, client: u64) -> Self {
         let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, client);
         // Read behind the counter: what has passed since is counted too long rather than too short.
         let (read_at, now) = (timer.begin(), namespace.clock.now());
@@ -86,7 +87,7 @@ impl<'n> Turn<'n> {
         }
         timer.set_interest(namespace.observed.notable_ns(config), config.latency_tracking);
         let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
-        Turn { namespace, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, timer }
+        Turn { namespace, handlers, config, hold: None, now, read_at, stale_at, is_limited, is_silent: false, timer }
     }
 
     /// Reads the time again: others were waited for, or calls took long.
@@ -120,13 +121,14 @@ impl<'n> Turn<'n> {
     pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
         plan.steps.clear();
         plan.hashes.clear();
+        let names = self.namespace.names(self.config);
         // Pipelines mostly repeat a command, in the same spelling.
         let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
         for request in batch.iter_from(first) {
             let name = request.name();
             let command = match before.1.is_some() && name == before.0 {
                 true => before.1,
-                false => find(request, &self.config.directives.renames),
+                false => find(request, names),
             };
             // A container's name alone does not tell what is called.
             before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
@@ -300,12 +302,13 @@ impl<'n> Turn<'n> {
         command: Option<&'static CommandSpec>,
         out: &mut Output,
     ) {
-        let error = refusal(session, request, command, &self.config.directives.renames);
+        let names = self.namespace.names(self.config);
+        let error = refusal(session, request, command, names);
         if let (Error::NoPerm(denial, _), Some(command)) = (&error, command) {
             acl::note_denial(self.namespace, self.config, session, (command, request), *denial);
         }
         if command.is_none() {
-            unknown::note(self.namespace, &self.config.directives.renames, request, &session.info.addr);
+            unknown::note(self.namespace, names, request, &session.info.addr);
         }
         self.reject(session, request, command, &error, out);
     }
@@ -399,6 +402,7 @@ impl<'n> Turn<'n> {
                 reply: Reply::new(out, session.protocol),
                 session: &mut *session,
                 namespace,
+                handlers: self.handlers,
                 config,
                 command,
                 timer: &self.timer,
@@ -451,7 +455,7 @@ impl<'n> Turn<'n> {
 pub(crate) fn run(call: &mut Call<'_>) {
     let begun = call.timer.begin();
     let mark = call.reply.mark();
-    if let Err(error) = (call.command.handler)(call) {
+    if let Err(error) = call.handlers.of(call.command)(call) {
         call.reply.rollback(mark);
         fail(call, &error);
     }
@@ -505,8 +509,8 @@ fn needs_authentication(session: &Session, command: &CommandSpec) -> bool {
 
 /// Says why a client may not make a request now: the first of the reasons, in Redis' order.
 #[cold]
-fn refusal(session: &Session, request: Request<'_>, command: Option<&'static CommandSpec>, renames: &Renames) -> Error {
-    let Some(command) = command else { return unknown::complain(request, renames) };
+fn refusal(session: &Session, request: Request<'_>, command: Option<&'static CommandSpec>, names: Names<'_>) -> Error {
+    let Some(command) = command else { return unknown::complain(request, names) };
     if !command.accepts(request.len()) {
         return Error::WrongArity(command.name.clone().into());
     }
@@ -527,11 +531,8 @@ fn refusal(session: &Session, request: Request<'_>, command: Option<&'static Com
 
 /// Finds the command, or the subcommand, that a request is for.
 #[inline]
-pub(crate) fn find(request: Request<'_>, renames: &Renames) -> Option<&'static CommandSpec> {
-    let command = match renames.is_empty() {
-        true => table().find(request.name())?,
-        false => renames.find(request.name())?,
-    };
+pub(crate) fn find(request: Request<'_>, names: Names<'_>) -> Option<&'static CommandSpec> {
+    let command = names.find(request.name())?;
     match command.subcommands.is_empty() || request.len() == 1 {
         true => Some(command),
         false => command.subcommand(request.arg(1)),

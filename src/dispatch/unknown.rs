@@ -3,15 +3,15 @@
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::resp::Request;
-use crate::spec::renames::Renames;
+use crate::spec::Names;
 
 /// How much of an unknown command is quoted back, in bytes.
 const QUOTED_MAX: usize = 128;
 
 /// Says which word is none of the commands, or none of a container's subcommands.
 #[cold]
-pub(crate) fn complain(request: Request<'_>, renames: &Renames) -> Error {
-    match renames.find(request.name()) {
+pub(crate) fn complain(request: Request<'_>, names: Names<'_>) -> Error {
+    match names.find(request.name()) {
         Some(_) => {
             let word = clip(request.arg(1), QUOTED_MAX);
             let container = String::from_utf8_lossy(request.name()).to_ascii_uppercase();
@@ -23,8 +23,8 @@ pub(crate) fn complain(request: Request<'_>, renames: &Renames) -> Error {
 
 /// Logs once that somebody asks for what is no command.
 #[cold]
-pub(crate) fn note(namespace: &Namespace, renames: &Renames, request: Request<'_>, addr: &str) {
-    let name = match renames.find(request.name()) {
+pub(crate) fn note(namespace: &Namespace, names: Names<'_>, request: Request<'_>, addr: &str) {
+    let name = match names.find(request.name()) {
         Some(_) if request.len() > 1 => [request.name(), b"|", request.arg(1)].concat(),
         _ => request.name().to_vec(),
     };

@@ -22,6 +22,7 @@ use tracing::{debug, warn};
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Block, Unblocked};
 use crate::client::session::{Replies, Session, Transaction};
+use crate::command::handlers;
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::call::{Deferred, Incremental, Later};
 use crate::dispatch::turn::Turn;
@@ -343,7 +344,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Deferred {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
-        let mut turn = Turn::new(&self.namespace, &self.config, self.session.info.id);
+        let mut turn = Turn::new(&self.namespace, handlers(), &self.config, self.session.info.id);
         turn.plan(batch, *next, self.session.db, plan);
         self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let is_restrained = self.session.is_restrained() || self.namespace.pause.may_be_on();
@@ -416,7 +417,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
-            let mut turn = Turn::new(&self.namespace, &self.config, self.session.info.id);
+            let mut turn = Turn::new(&self.namespace, handlers(), &self.config, self.session.info.id);
             let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
             if turn.resume(&mut *task, &self.session, &mut buffers.output) {
                 if self.namespace.tracking.has_news() {

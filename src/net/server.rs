@@ -24,6 +24,7 @@ use crate::acl::Acl;
 use crate::client::outbox::END;
 use crate::client::registry::{Class, ClientInfo, Peer};
 use crate::client::session::Session;
+use crate::command;
 use crate::config::{Config, LoadError, SetError, load};
 use crate::error::Error;
 use crate::memory::allocator::AllocatorStats;
@@ -85,7 +86,7 @@ impl Builder {
         let lines = lines.lines().filter(|line| !line.trim_start().starts_with('#'));
         let options: String =
             ["port 0", "bind 127.0.0.1"].into_iter().chain(lines).flat_map(|line| [line, "\n"]).collect();
-        Ok(self.config(load(None, None, options.as_bytes())?))
+        Ok(self.config(load(command::table(), None, None, options.as_bytes())?))
     }
 
     /// Replaces all settings, also where to listen, which by default is port 6379 of every interface: see
@@ -150,7 +151,7 @@ impl Builder {
             self.workers.push(accepting.clone());
         }
         let _inside = accepting.enter();
-        let acl = Acl::configured(&self.config.users()).map_err(io::Error::other)?;
+        let acl = Acl::configured(command::table(), &self.config.users()).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
             false => Opened::default(),
@@ -159,7 +160,8 @@ impl Builder {
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let mut namespace = Namespace::new(self.config, self.workers.len(), self.clock, self.config_file);
+        let mut namespace =
+            Namespace::new(command::table(), self.config, self.workers.len(), self.clock, self.config_file);
         namespace.instance.allocator = self.allocator;
         namespace.instance.acl = acl;
         namespace.observed.sampler.note_startup(namespace.instance.allocator.map_or(0, |stats| stats().allocated));

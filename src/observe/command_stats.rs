@@ -12,7 +12,7 @@ use Ordering::Relaxed;
 use crossbeam_utils::CachePadded;
 
 use crate::observe::histogram::{Counts, Histogram};
-use crate::spec::{CommandSpec, table};
+use crate::spec::CommandSpec;
 use crate::store::Lookups;
 use crate::time::clock::{Clock, TickRate};
 
@@ -78,7 +78,7 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl CommandStats {
-    fn new() -> Self {
+    fn new(commands: usize) -> Self {
         CommandStats {
             is_leased: AtomicBool::new(false),
             turns: AtomicU64::new(0),
@@ -87,7 +87,7 @@ impl CommandStats {
             turn_max_requests: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
-            rows: std::iter::repeat_with(Row::default).take(table().every().count()).collect(),
+            rows: std::iter::repeat_with(Row::default).take(commands).collect(),
         }
     }
 
@@ -133,12 +133,12 @@ impl Chores {
 }
 
 impl AllStats {
-    /// Creates the meters for so many threads that execute commands.
-    pub fn new(threads: usize) -> Self {
-        let meter = || CachePadded::new(CommandStats::new());
+    /// Creates the meters for so many threads that execute so many different commands.
+    pub fn new(threads: usize, commands: usize) -> Self {
+        let meter = || CachePadded::new(CommandStats::new(commands));
         AllStats {
             by_thread: std::iter::repeat_with(meter).take(threads.max(1) + 1).collect(),
-            rejected: std::iter::repeat_with(AtomicU64::default).take(table().every().count()).collect(),
+            rejected: std::iter::repeat_with(AtomicU64::default).take(commands).collect(),
             house: Chores::default(),
             sweeps: Chores::default(),
         }

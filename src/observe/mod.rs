@@ -45,11 +45,11 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Creates the statistics of an instance whose commands are executed by `threads` threads; the slow log counts as used
-    /// memory.
-    pub fn new(threads: usize, memory_account: &Arc<MemoryAccount>) -> Self {
+    /// Creates the statistics of an instance whose `commands` commands and subcommands are executed by `threads` threads; the slow
+    /// log counts as used memory.
+    pub fn new(threads: usize, commands: usize, memory_account: &Arc<MemoryAccount>) -> Self {
         Observed {
-            meters: AllStats::new(threads),
+            meters: AllStats::new(threads, commands),
             errors: ErrorCounts::default(),
             slow_log: SlowLog::new(memory_account),
             latency: LatencyEvents::default(),

@@ -2,16 +2,23 @@
 //!
 //! A row declares name, handler, flags, argument grammar and docs. Everything else is computed from it, here and in
 //! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS` and
-//! the command table of the README.
+//! the command table of the README. What a handler is, nothing here knows: it is a parameter of the [`Row`].
 
-use crate::dispatch::{Handler, turn};
 use crate::resp::Request;
 
 pub(crate) mod known;
 pub(crate) mod registry;
 pub(crate) mod renames;
+mod row;
+#[cfg(test)]
+pub(crate) mod sample;
+mod table;
 
-pub use registry::{CommandSpec, table};
+pub use registry::CommandSpec;
+pub use renames::Names;
+pub(crate) use renames::Renames;
+pub(crate) use row::Row;
+pub(crate) use table::CommandTable;
 
 /// A set of the flags below.
 pub(crate) type Flags = u32;
@@ -338,13 +345,11 @@ pub(crate) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
     Arg::new(name, Kind::Block(parts))
 }
 
-/// Declares one command.
+/// Declares one command: all but what carries it out.
 #[derive(Clone, Copy)]
-pub struct Command {
+pub struct Declaration {
     /// Upper-case name; of a subcommand, its own word.
     pub name: &'static str,
-    /// Carries it out; a container of subcommands has none.
-    pub handler: Option<Handler>,
     /// What it may do and when it is served.
     pub flags: Flags,
     /// The grammar of its arguments.
@@ -371,97 +376,6 @@ pub struct Command {
     pub key_search: Option<KeySearch>,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
-    /// The commands inside this one; `HELP` is added to them.
-    pub subcommands: &'static [Command],
     /// The Redis version that introduced the `HELP` among the subcommands.
     pub help_since: &'static str,
-}
-
-impl Command {
-    /// Declares a command.
-    pub const fn new(name: &'static str, handler: Handler, flags: Flags, group: Group) -> Self {
-        Command {
-            name,
-            handler: Some(handler),
-            flags,
-            args: &[],
-            group,
-            since: "",
-            complexity: "",
-            summary: "",
-            categories: &[],
-            tips: &[],
-            deprecated: None,
-            internal: false,
-            key_use: None,
-            key_search: None,
-            arity: None,
-            subcommands: &[],
-            help_since: "5.0.0",
-        }
-    }
-
-    /// Declares a command that only holds others.
-    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Command]) -> Self {
-        let mut command = Command::new(name, turn::no_subcommand, 0, group);
-        command.handler = None;
-        command.subcommands = subcommands;
-        command.arity = Some(-2);
-        command
-    }
-
-    /// Declares the arguments.
-    pub const fn args(self, args: &'static [Arg]) -> Self {
-        Command { args, ..self }
-    }
-
-    /// Documents the command: version, cost, and a sentence.
-    pub const fn docs(self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
-        Command { since, complexity, summary, ..self }
-    }
-
-    /// Adds ACL categories beyond those that flags and group imply.
-    pub const fn categories(self, categories: &'static [&'static str]) -> Self {
-        Command { categories, ..self }
-    }
-
-    /// Adds hints for proxies and cluster clients.
-    pub const fn tips(self, tips: &'static [&'static str]) -> Self {
-        Command { tips, ..self }
-    }
-
-    /// Marks the command as deprecated since a version, in favour of something else.
-    pub const fn deprecated(self, since: &'static str, instead: &'static str) -> Self {
-        Command { deprecated: Some((since, instead)), ..self }
-    }
-
-    /// Marks the command as one for looking into the server.
-    pub const fn internal(self) -> Self {
-        Command { internal: true, ..self }
-    }
-
-    /// Tells what a request does with its keys where that depends on the options.
-    pub const fn key_use(self, key_use: KeyUse) -> Self {
-        Command { key_use: Some(key_use), ..self }
-    }
-
-    /// Finds the keys where some stand at no fixed places.
-    pub const fn key_search(self, key_search: KeySearch) -> Self {
-        Command { key_search: Some(key_search), ..self }
-    }
-
-    /// Sets the arity by hand: the number of words, or its negative where that is only the least.
-    pub const fn arity(self, arity: i32) -> Self {
-        Command { arity: Some(arity), ..self }
-    }
-
-    /// Notes the Redis version that introduced the container's `HELP`, where it was not 5.0.
-    pub const fn help_since(self, version: &'static str) -> Self {
-        Command { help_since: version, ..self }
-    }
-
-    /// Adds subcommands to a command that can also be called alone.
-    pub const fn subcommands(self, subcommands: &'static [Command]) -> Self {
-        Command { subcommands, ..self }
-    }
 }

@@ -1,29 +1,25 @@
 //! What follows from the declarations: names to commands, arity, key positions, categories.
 //!
-//! Computed once per process from [`FAMILIES`] and never changed afterwards.
-
-use std::sync::LazyLock;
+//! Computed once per process from the rows of all families and never changed afterwards.
 
 use smallvec::SmallVec;
 
-use crate::command::FAMILIES;
-use crate::command::server::help;
-use crate::dispatch::Handler;
-use crate::dispatch::turn::no_subcommand;
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ADMIN, Arg, BLOCKING, Command, EXCLUSIVE, FAST, Group, INCOMPLETE, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, WRITE,
+    ADMIN, Arg, BLOCKING, Declaration, EXCLUSIVE, FAST, Group, INCOMPLETE, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, Row,
+    WRITE,
 };
 use crate::store::Store;
 
-/// Joins a declaration with all that is derived from it.
+/// Joins a declaration with all that is derived from it. What carries the command out is kept apart, by
+/// [`CommandSpec::number`].
 pub struct CommandSpec {
-    /// The row it comes from.
-    pub command: &'static Command,
+    /// What it is declared to be.
+    pub command: &'static Declaration,
     /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
     pub name: String,
-    /// Carries it out; a container of subcommands refuses.
-    pub handler: Handler,
+    /// Whether it only holds subcommands and cannot be called alone.
+    pub is_container: bool,
     /// The number of words, or its negative where that is only the least.
     pub arity: i32,
     /// How many words name it: two for a subcommand.
@@ -114,7 +110,8 @@ pub struct ChannelSpec {
 pub(crate) type Hashes = SmallVec<[u64; 4]>;
 
 impl CommandSpec {
-    fn new(command: &'static Command, container: Option<&'static str>) -> Self {
+    pub(super) fn new<H: Copy>(row: &'static Row<H>, container: Option<&'static str>, number: usize) -> Self {
+        let command = &row.declaration;
         let (name, name_words) = match container {
             Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
             None => (command.name.to_lowercase(), 1),
@@ -126,15 +123,15 @@ impl CommandSpec {
         };
         CommandSpec {
             name,
-            handler: command.handler.unwrap_or(no_subcommand),
+            is_container: row.handler.is_none(),
             arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
             name_words,
-            number: 0, // the table numbers all of them when they are sorted
+            number,
             keys,
             channels: channel_specs(command.args, name_words),
-            category_bits: category_bits(command),
+            category_bits: category_bits(row),
             only_key,
-            subcommands: subcommands(command),
+            subcommands: Vec::new(),
             command,
         }
     }
@@ -211,22 +208,12 @@ impl CommandSpec {
     }
 }
 
-/// Registers what a container holds, and its HELP where it declares none.
-fn subcommands(container: &'static Command) -> Vec<CommandSpec> {
-    let register = |subcommand| CommandSpec::new(subcommand, Some(container.name));
-    let declared = container.subcommands.iter().map(register);
-    // The table lives as long as the process, and so do the rows that are made for it.
-    let needs_help = container.subcommands.iter().all(|subcommand| subcommand.name != "HELP");
-    let help =
-        (needs_help && !container.subcommands.is_empty()).then(|| register(Box::leak(Box::new(help::row(container)))));
-    declared.chain(help).collect()
-}
-
 /// Finds the ACL categories that a row's flags, group and remarks put it in.
-fn category_bits(command: &Command) -> u32 {
+fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
+    let command = &row.declaration;
     let flags = command.flags;
     // A container of subcommands is in no category of its own; what it holds is.
-    let group = command.handler.map(|_| command.group);
+    let group = row.handler.map(|_| command.group);
     let is = |name: &str| -> bool {
         command.categories.contains(&name)
             || match name {
@@ -279,95 +266,6 @@ pub const CATEGORIES: &[&str] = &[
     "transaction",
     "scripting",
 ];
-
-/// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
-pub struct Table {
-    commands: Vec<CommandSpec>,
-    /// The fingerprint and the number of the command at each place.
-    places: Box<[Option<(u64, u16)>]>,
-}
-
-impl Table {
-    fn new(commands: Vec<CommandSpec>) -> Self {
-        let mut places = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
-        for (number, command) in commands.iter().enumerate() {
-            let fingerprint = fingerprint(command.name.as_bytes());
-            let mut at = place(fingerprint, places.len());
-            while places[at].is_some() {
-                at = (at + 1) % places.len();
-            }
-            places[at] = Some((fingerprint, number as u16));
-        }
-        Table { commands, places }
-    }
-
-    /// Finds a command by its name in any case.
-    #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
-        let wanted = fingerprint(name);
-        let mut at = place(wanted, self.places.len());
-        loop {
-            let (fingerprint, number) = self.places[at]?;
-            if fingerprint == wanted {
-                let command = &self.commands[usize::from(number)];
-                // Nearly every client sends capitals, which are compared faster.
-                if command.command.name.as_bytes() == name || command.name.as_bytes().eq_ignore_ascii_case(name) {
-                    return Some(command);
-                }
-            }
-            at = (at + 1) % self.places.len();
-        }
-    }
-
-    /// Returns all commands, by name.
-    pub fn all(&self) -> &[CommandSpec] {
-        &self.commands
-    }
-
-    /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
-    pub fn every(&self) -> impl Iterator<Item = &CommandSpec> {
-        self.commands.iter().flat_map(CommandSpec::with_subcommands)
-    }
-}
-
-/// Returns the table of all commands.
-pub fn table() -> &'static Table {
-    static TABLE: LazyLock<Table> = LazyLock::new(|| {
-        let mut commands: Vec<_> =
-            FAMILIES.iter().copied().flatten().map(|command| CommandSpec::new(command, None)).collect();
-        commands.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut numbers = 0..;
-        for command in &mut commands {
-            command.number = numbers.next().unwrap_or_default();
-            command.subcommands.iter_mut().zip(&mut numbers).for_each(|(sub, number)| sub.number = number);
-        }
-        Table::new(commands)
-    });
-    &TABLE
-}
-
-/// Sums up a name in any case by its ends and its length. Words that differ otherwise are told apart by comparing them.
-#[inline]
-fn fingerprint(name: &[u8]) -> u64 {
-    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
-    let ends = match *name {
-        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
-        _ => match (name.first_chunk(), name.last_chunk()) {
-            (Some(first), Some(last)) => {
-                u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
-            }
-            _ => name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
-        },
-    };
-    (ends | LOWER_CASE) ^ name.len() as u64
-}
-
-/// Chooses the first place to look at, out of a power of two.
-#[inline]
-fn place(fingerprint: u64, places: usize) -> usize {
-    // Fibonacci hashing: the golden ratio spreads what differs in few bits.
-    (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (places - 1)
-}
 
 /// Counts the words a command takes at least; negative when it may take more.
 fn arity(args: &[Arg], name_words: i32) -> i32 {
@@ -481,42 +379,6 @@ fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
 mod tests {
     use super::*;
     use crate::spec::{block, channel, channel_pattern, string};
-
-    #[test]
-    fn every_row_has_a_handler_docs_and_a_name_of_its_own() {
-        let mut names = std::collections::HashSet::new();
-        for registered in table().all() {
-            let mut rows = vec![registered];
-            rows.extend(&registered.subcommands);
-            for row in rows {
-                let command = row.command;
-                assert!(names.insert(&row.name), "{} is declared twice", row.name);
-                assert!(
-                    row.name_words == 2
-                        || table().find(row.name.as_bytes()).is_some_and(|found| found.name == row.name)
-                );
-                assert!(command.handler.is_some() != (!command.subcommands.is_empty() && command.arity == Some(-2)));
-                assert!(!command.since.is_empty() && !command.summary.is_empty(), "{} lacks docs", row.name);
-                assert_eq!(command.name, command.name.to_uppercase());
-            }
-        }
-    }
-
-    #[test]
-    fn arity_and_key_positions_follow_from_the_grammar() {
-        let facts = |name: &[u8]| table().find(name).map(|found| (found.arity, found.keys.clone())).expect("known");
-        assert_eq!(facts(b"get").0, 2);
-        let (arity, keys) = facts(b"mset");
-        assert_eq!((arity, keys[0].first, keys[0].last, keys[0].step), (-3, 1, -1, 2));
-        let (arity, keys) = facts(b"lcs");
-        assert_eq!((arity, keys.len(), keys[0].last), (-3, 1, 1));
-        assert_eq!(facts(b"rename").1.len(), 2);
-    }
-
-    #[test]
-    fn numbers_count_commands_and_subcommands_without_gaps() {
-        assert!(table().every().map(|command| command.number).eq(0..table().every().count()));
-    }
 
     #[test]
     fn channel_positions_follow_from_the_grammar() {

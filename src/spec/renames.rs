@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::spec::known;
-use crate::spec::registry::{CommandSpec, table};
+use crate::spec::{CommandSpec, CommandTable, known};
 
 /// Holds the names that differ from the declared ones.
 #[derive(Clone, Default)]
@@ -22,14 +21,15 @@ impl Renames {
     ///
     /// # Errors
     /// The reason, in the words of Redis.
-    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
-        let Some(command) = self.find(from) else {
-            let is_absent = table().find(from).is_none() && !from.contains(&b'|') && known::is_known(from);
+    pub fn rename(&mut self, commands: &'static CommandTable, from: &[u8], to: &[u8]) -> Result<(), String> {
+        let names = Names::new(commands, self);
+        let Some(command) = names.find(from) else {
+            let is_absent = commands.find(from).is_none() && !from.contains(&b'|') && known::is_known(from);
             return if is_absent { Ok(()) } else { Err("No such command in rename-command".into()) };
         };
         self.names.insert(from.to_ascii_lowercase(), None);
         if !to.is_empty() {
-            if self.find(to).is_some() {
+            if Names::new(commands, self).find(to).is_some() {
                 return Err("Target command name already exists".into());
             }
             self.names.insert(to.to_ascii_lowercase(), Some(command));
@@ -38,23 +38,39 @@ impl Renames {
         self.names.retain(|name, command| !command.is_some_and(|command| command.name.as_bytes() == name));
         Ok(())
     }
+}
 
-    /// Returns whether every command has its own name.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+/// The names by which commands go in one server: those of the table, but for those that are renamed.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    commands: &'static CommandTable,
+    renames: &'a Renames,
+}
+
+impl<'a> Names<'a> {
+    /// Joins the table and what differs from it.
+    pub fn new(commands: &'static CommandTable, renames: &'a Renames) -> Self {
+        Names { commands, renames }
     }
 
     /// Finds a command by the name it goes by, in any case.
-    pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
-        match self.names.get(&name.to_ascii_lowercase()) {
+    #[inline]
+    pub fn find(self, name: &[u8]) -> Option<&'static CommandSpec> {
+        match self.renames.names.is_empty() {
+            true => self.commands.find(name),
+            false => self.find_renamed(name),
+        }
+    }
+
+    fn find_renamed(self, name: &[u8]) -> Option<&'static CommandSpec> {
+        match self.renames.names.get(&name.to_ascii_lowercase()) {
             Some(command) => *command,
-            None => table().find(name),
+            None => self.commands.find(name),
         }
     }
 
     /// Finds a command by the name it goes by, or one of its subcommands by `container|name`.
-    pub fn find_full(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+    pub fn find_full(self, name: &[u8]) -> Option<&'static CommandSpec> {
         match name.iter().position(|byte| *byte == b'|') {
             None => self.find(name),
             Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
@@ -62,13 +78,14 @@ impl Renames {
     }
 
     /// Returns all commands that have a name, in the order of their declared names.
-    pub fn all(&self) -> impl Iterator<Item = &'static CommandSpec> {
-        table().all().iter().filter(|command| self.has_name(command))
+    pub fn all(self) -> impl Iterator<Item = &'static CommandSpec> {
+        self.commands.all().iter().filter(move |command| self.has_name(command))
     }
 
-    fn has_name(&self, command: &CommandSpec) -> bool {
+    fn has_name(self, command: &CommandSpec) -> bool {
         let is_it = |other: &Option<&CommandSpec>| other.is_some_and(|other| other.name == command.name);
-        !self.names.contains_key(command.name.as_bytes()) || self.names.values().any(is_it)
+        let names = &self.renames.names;
+        !names.contains_key(command.name.as_bytes()) || names.values().any(is_it)
     }
 }
 
@@ -82,31 +99,39 @@ impl fmt::Debug for Renames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::sample::commands;
+
+    fn names(renames: &Renames) -> Names<'_> {
+        Names::new(commands(), renames)
+    }
+
+    fn name(renames: &Renames, name: &[u8]) -> Option<String> {
+        names(renames).find(name).map(|command| command.name.clone())
+    }
 
     #[test]
     fn a_command_goes_by_its_last_name_or_none() {
         let mut renames = Renames::default();
-        let name = |renames: &Renames, name: &[u8]| renames.find(name).map(|command| command.name.clone());
-        assert_eq!(renames.rename(b"GET", b"Fetch"), Ok(()));
+        assert_eq!(renames.rename(commands(), b"GET", b"Fetch"), Ok(()));
         assert_eq!((name(&renames, b"get"), name(&renames, b"FETCH")), (None, Some("get".into())));
-        assert_eq!(renames.rename(b"get", b"x"), Err("No such command in rename-command".into()));
-        assert_eq!(renames.rename(b"set", b"FETCH"), Err("Target command name already exists".into()));
+        assert_eq!(renames.rename(commands(), b"get", b"x"), Err("No such command in rename-command".into()));
+        assert_eq!(renames.rename(commands(), b"set", b"FETCH"), Err("Target command name already exists".into()));
         let mut renames = Renames::default();
-        let count = renames.all().count();
-        assert_eq!(renames.rename(b"get", b"get2"), Ok(()));
-        assert_eq!(renames.all().count(), count);
-        assert_eq!(renames.rename(b"get2", b""), Ok(()));
+        let count = names(&renames).all().count();
+        assert_eq!(renames.rename(commands(), b"get", b"get2"), Ok(()));
+        assert_eq!(names(&renames).all().count(), count);
+        assert_eq!(renames.rename(commands(), b"get2", b""), Ok(()));
         assert_eq!((name(&renames, b"get"), name(&renames, b"get2")), (None, None));
-        assert_eq!(renames.all().count(), count - 1);
+        assert_eq!(names(&renames).all().count(), count - 1);
         let mut renames = Renames::default();
-        assert_eq!(renames.rename(b"get", b"GET"), Ok(()));
-        assert!(renames.is_empty());
-        assert_eq!(renames.rename(b"BGSAVE", b""), Ok(()));
-        assert_eq!(renames.rename(b"XGROUP", b"other"), Ok(()));
-        assert_eq!(renames.rename(b"nosuch", b""), Err("No such command in rename-command".into()));
-        assert_eq!(renames.rename(b"xgroup|create", b""), Err("No such command in rename-command".into()));
-        assert!(renames.is_empty());
-        assert_eq!(renames.rename(b"get", b"BGSAVE"), Ok(()));
+        assert_eq!(renames.rename(commands(), b"get", b"GET"), Ok(()));
+        assert!(renames.names.is_empty());
+        assert_eq!(renames.rename(commands(), b"BGSAVE", b""), Ok(()));
+        assert_eq!(renames.rename(commands(), b"XGROUP", b"other"), Ok(()));
+        assert_eq!(renames.rename(commands(), b"nosuch", b""), Err("No such command in rename-command".into()));
+        assert_eq!(renames.rename(commands(), b"xgroup|create", b""), Err("No such command in rename-command".into()));
+        assert!(renames.names.is_empty());
+        assert_eq!(renames.rename(commands(), b"get", b"BGSAVE"), Ok(()));
         assert_eq!(name(&renames, b"bgsave"), Some("get".into()));
     }
 }

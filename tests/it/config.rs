@@ -2,6 +2,7 @@
 
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 use keylatch::internals::config::Setting;
+use keylatch::internals::{Names, table};
 
 fn failed(name: &str, reason: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
@@ -368,8 +369,9 @@ fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others
     };
     let config = load("rename-command BGSAVE \"\"\nrename-command hset other\nrename-command GET save\n");
     let renames = config.expect("it is understood").directives.renames;
-    assert!(renames.find(b"get").is_none() && renames.find(b"other").is_none());
-    assert_eq!(renames.find(b"SAVE").map(|command| command.name.as_str()), Some("get"));
+    let names = Names::new(table(), &renames);
+    assert!(names.find(b"get").is_none() && names.find(b"other").is_none());
+    assert_eq!(names.find(b"SAVE").map(|command| command.name.as_str()), Some("get"));
     for line in ["rename-command nosuch \"\"", "rename-command xgroup|create x"] {
         let refusal = load(line).expect_err("it names no command");
         assert!(refusal.ends_with("No such command in rename-command"), "{refusal}");

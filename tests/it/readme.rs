@@ -24,8 +24,8 @@ fn the_readmes_command_table_is_the_one_the_declarations_give() {
 fn command_table() -> String {
     let mut groups: Vec<&str> = Vec::new();
     for command in FAMILIES.iter().copied().flatten() {
-        if !groups.contains(&command.group.name()) {
-            groups.push(command.group.name());
+        if !groups.contains(&command.declaration.group.name()) {
+            groups.push(command.declaration.group.name());
         }
     }
     let mut text = format!("{} commands:\n\n", table().all().len());

@@ -8,9 +8,9 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FUNCTION_LINES_P95: usize = 35;
 
 /// A file of the project: its path below the root, and its text.
-struct File {
-    path: String,
-    text: String,
+pub struct File {
+    pub path: String,
+    pub text: String,
 }
 
 impl File {
@@ -21,12 +21,13 @@ impl File {
     }
 }
 
-fn root() -> &'static Path {
+/// Returns the root of the project.
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Reads every Rust file below a folder of the project.
-fn rust_files(folder: &str) -> Vec<File> {
+pub fn rust_files(folder: &str) -> Vec<File> {
     let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -47,7 +48,7 @@ fn rust_files(folder: &str) -> Vec<File> {
 }
 
 /// Drops comments and the inside of strings, so that only code is left to search.
-fn without_comments_and_strings(line: &str) -> String {
+pub fn without_comments_and_strings(line: &str) -> String {
     let code = if line.trim_start().starts_with("//") { "" } else { line.split(" // ").next().unwrap_or_default() };
     code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
 }

@@ -12,12 +12,12 @@ mod field;
 use std::ops::Range;
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{
-    ACCESS, Arg, Command, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key,
-    one_of, string, token,
+    ACCESS, Arg, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key, one_of, string,
+    token,
 };
 use crate::store::{Event, Str, StringHint, Ttl};
 use crate::text::Dialect;

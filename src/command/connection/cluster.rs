@@ -2,11 +2,10 @@
 //!
 //! Clients ask on connect and take the answer for a plain server's; an unknown command would make some of them give up.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{
-    ADMIN, Arg, Command, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, STALE, block, integer, one_of,
-    string, token,
+    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token,
 };
 
 const ASK: Flags = STALE;

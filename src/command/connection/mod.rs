@@ -9,13 +9,13 @@ use crate::command::connection::client::{client_name, set_name};
 use crate::command::keys::databases::read_database;
 use crate::command::server::acl;
 use crate::command::server::monitor;
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, STALE,
-    block, integer, string,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, STALE, block,
+    integer, string,
 };
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;

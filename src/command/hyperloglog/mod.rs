@@ -9,12 +9,10 @@ mod bulk;
 mod selftest;
 mod sketch;
 
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::spec::{
-    ACCESS, ADMIN, Command, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string,
-};
+use crate::spec::{ACCESS, ADMIN, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string};
 use crate::store::{Event, Key, Str, StringHint, Ttl};
 use bulk::Bulk;
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};

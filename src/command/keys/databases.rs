@@ -3,10 +3,10 @@
 //! They hold the whole store, because a call's locks lie in one database.
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, Command, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
+use crate::spec::{ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
 use crate::store::Event;
 
 const COPY_COST: &str = "\

@@ -4,13 +4,13 @@
 
 use bytes::Bytes;
 
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::rdb;
 use crate::rdb::LoadError;
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, Command, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
+use crate::spec::{ACCESS, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
 use crate::store::{Event, Str, usage};
 use crate::time::clock::{Deadline, Now};

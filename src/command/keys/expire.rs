@@ -7,11 +7,11 @@
 use crate::command::condition;
 use crate::command::condition::{IFDEQ, IFDNE, IFEQ, IFNE, is_conditional};
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ACCESS, Arg, Command, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
+    ACCESS, Arg, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
 };
 use crate::store::Key;
 use crate::time::clock::{Deadline, Now};

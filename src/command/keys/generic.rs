@@ -2,9 +2,9 @@
 //!
 //! Not here: times to live (`expire.rs`) and walks over all keys (`scan.rs`).
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::spec::{ACCESS, Arg, Command, DELETE, FAST, Group, INSERT, OW, READ, RM, RO, RW, UPDATE, WRITE, key};
+use crate::spec::{ACCESS, Arg, DELETE, FAST, Group, INSERT, OW, READ, RM, RO, RW, UPDATE, WRITE, key};
 use crate::store::Key;
 use crate::store::value::Type;
 

@@ -3,10 +3,10 @@
 //! keylatch keeps strings its own way. It remembers how a string came to be, which is all that Redis' encodings
 //! depend on besides the bytes.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{Arg, Command, Group, READ, RO, key};
+use crate::spec::{Arg, Group, READ, RO, key};
 use crate::store::{Key, StringHint, usage};
 
 const TIPS: &[&str] = &["nondeterministic_output"];

@@ -9,11 +9,11 @@ use bytes::Bytes;
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Incremental;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::{Output, Protocol, Reply};
-use crate::spec::{Command, FAST, Group, READ, integer, pattern, string};
+use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
 use crate::store::{SCAN_CURSORS, View};
 

@@ -1,10 +1,10 @@
 //! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
 
-use crate::dispatch::Call;
 use crate::dispatch::call::Wait;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
-use crate::spec::{BLOCKING, Command, Group, integer};
+use crate::spec::{BLOCKING, Group, integer};
 use crate::store::NEVER;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];

@@ -4,12 +4,12 @@
 //! push; a client of RESP2 that listens can do little else, which the gate sees to.
 
 use crate::client::registry::{ChannelKind, Class};
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::push::hub::Message;
 use crate::spec::{
-    ALLOW_SUBSCRIBED, Arg, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block,
-    channel, channel_pattern, pattern, shard_channel, string,
+    ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block, channel,
+    channel_pattern, pattern, shard_channel, string,
 };
 use crate::text::Dialect;
 

@@ -1,15 +1,15 @@
 //! FCALL, FCALL_RO, FUNCTION: libraries of functions that are loaded once and called by name.
 
 use crate::command::scripting::{RUNS, Run, key_count, run, run_args, script_error};
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{FLAG_NAMES, Library, Registered, Restore};
-use crate::spec::{ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token};
+use crate::spec::{ALLOW_BUSY, DENY_OOM, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token};
 
 const COST: &str = "Depends on the function that is executed.";
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];

@@ -14,7 +14,7 @@ use crate::command::server::acl::note_denial_in_script;
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::turn::find;
-use crate::dispatch::{Call, unknown};
+use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
@@ -22,7 +22,7 @@ use crate::script::{
     ALLOW_OOM, COMPATIBLE, ConnBuffers, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, Arg, Command, CommandSpec, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
+    ACCESS, ALLOW_BUSY, Arg, CommandSpec, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
     NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string,
     token,
 };
@@ -321,7 +321,7 @@ impl Caller<'_, '_> {
             (Some(command), _) => observed.meters.reject(command),
             (None, Some(request)) => {
                 let Call { namespace, config, session, .. } = &*self.call;
-                unknown::note(namespace, &config.directives.renames, request, &session.info.addr);
+                unknown::note(namespace, namespace.names(config), request, &session.info.addr);
             }
             (None, None) => {}
         }
@@ -334,8 +334,8 @@ impl Host for Caller<'_, '_> {
     }
 
     fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
-        let renames = &self.call.config.directives.renames;
-        let command = self.scratch.words.as_request().and_then(|request| find(request, renames));
+        let names = self.call.names();
+        let command = self.scratch.words.as_request().and_then(|request| find(request, names));
         if let Err(refusal) = self.check(command) {
             self.count_refusal(command, &refusal);
             return Err(refusal);
@@ -350,7 +350,7 @@ impl Host for Caller<'_, '_> {
 
     fn may_call(&mut self) -> Option<bool> {
         let request = self.scratch.words.as_request()?;
-        let command = find(request, &self.call.config.directives.renames)?;
+        let command = find(request, self.call.names())?;
         Some(self.call.session.access.denial(command, request).is_none())
     }
 

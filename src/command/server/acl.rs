@@ -13,14 +13,14 @@ use crate::client::outbox::END;
 use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::session::Session;
 use crate::config::Config;
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::turn::find;
+use crate::dispatch::{Call, Command};
 use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Reply, Request, parse_int};
-use crate::spec::registry::{CATEGORIES, CommandSpec, table};
-use crate::spec::{ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
+use crate::spec::registry::{CATEGORIES, CommandSpec};
+use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
 use crate::text::until_nul;
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
@@ -215,7 +215,7 @@ fn cat(call: &mut Call<'_>) -> Result<()> {
     need_no_more(call)?;
     let known = CATEGORIES.iter().position(|name| is_word(category, name));
     let known = known.ok_or_else(|| Error::UnknownCategory(category.to_vec()))?;
-    let members: Vec<_> = table().every().filter(|command| command.is_in(known)).collect();
+    let members: Vec<_> = call.namespace.commands.every().filter(|command| command.is_in(known)).collect();
     call.reply.array(members.len());
     members.iter().for_each(|command| call.reply.bulk(command.name.as_bytes()));
     Ok(())
@@ -296,8 +296,7 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let user = call.namespace.instance.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
     let request = call.args.request().starting_at(3);
-    let command = find(request, &call.config.directives.renames)
-        .ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
+    let command = find(request, call.names()).ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
     if !command.accepts(request.len()) {
         return Err(Error::WrongArity(command.name.as_str().into()));
     }

@@ -3,14 +3,14 @@
 //! Each of them gives two lines: how it is called, from its grammar, and what it does, from its summary. The first
 //! line and the last two are those of Redis, which tools look for.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::Result;
-use crate::spec::{Arg, Command, Flags, Kind, LOADING, STALE};
+use crate::spec::{Arg, Declaration, Flags, Kind, LOADING, STALE};
 
 const PLAIN: Flags = LOADING | STALE;
 
 /// Declares the HELP of a container.
-pub(crate) fn row(container: &Command) -> Command {
+pub(crate) fn row(container: &Declaration) -> Command {
     Command::new("HELP", help, PLAIN, container.group).categories(container.categories).docs(
         container.help_since,
         "O(1)",
@@ -20,12 +20,13 @@ pub(crate) fn row(container: &Command) -> Command {
 
 fn help(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.request().name();
-    let Some(container) = call.config.directives.renames.find(name) else { return Ok(()) };
+    let Some(container) = call.names().find(name) else { return Ok(()) };
     let mut lines = Vec::new();
-    if container.command.handler.is_some() {
+    if !container.is_container {
         lines.extend(["(no subcommand)".to_owned(), format!("    {}", container.command.summary)]);
     }
-    for subcommand in container.command.subcommands {
+    let declared = container.subcommands.iter().map(|subcommand| subcommand.command);
+    for subcommand in declared.filter(|subcommand| subcommand.name != "HELP") {
         lines.extend([synopsis(subcommand), format!("    {}", subcommand.summary)]);
     }
     lines.extend(["HELP".to_owned(), "    Prints this help.".to_owned()]);
@@ -37,7 +38,7 @@ fn help(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Spells how a command is called: `LIST [TYPE (NORMAL|PUBSUB)] [ID <client-id> [<client-id> ...]]`.
-fn synopsis(command: &Command) -> String {
+fn synopsis(command: &Declaration) -> String {
     std::iter::once(command.name.to_owned()).chain(command.args.iter().map(spell)).collect::<Vec<_>>().join(" ")
 }
 
@@ -89,7 +90,7 @@ mod tests {
         ];
         let command = Command::new("DO", help, 0, crate::spec::Group::Server).args(ARGS);
         assert_eq!(
-            synopsis(&command),
+            synopsis(&command.declaration),
             "DO (ON|OFF) [TYPE (A|B)] [ID <client-id> [<client-id> ...]] [PREFIX <prefix> [PREFIX <prefix> ...]] [ASYNC|SYNC]"
         );
     }

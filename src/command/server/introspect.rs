@@ -1,15 +1,14 @@
 //! COMMAND and its subcommands, all computed from the declarations.
 
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::turn::find;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::Reply;
 use crate::spec::registry::{CATEGORIES, CommandSpec, KeySpec};
 use crate::spec::{
-    Arg, Command, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of, pattern,
-    string,
+    Arg, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of, pattern, string,
 };
 
 const PLAIN: Flags = LOADING | STALE;
@@ -65,14 +64,14 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN
     ])];
 
 fn command(call: &mut Call<'_>) -> Result<()> {
-    let commands: Vec<&CommandSpec> = call.config.directives.renames.all().collect();
+    let commands: Vec<&CommandSpec> = call.names().all().collect();
     call.reply.array(commands.len());
     commands.iter().for_each(|command| describe(&mut call.reply, command));
     Ok(())
 }
 
 fn count(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.config.directives.renames.all().count() as i64);
+    call.reply.int(call.names().all().count() as i64);
     Ok(())
 }
 
@@ -82,7 +81,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     }
     call.reply.array(call.args.left());
     while let Some(name) = call.args.next_word() {
-        match call.config.directives.renames.find_full(name) {
+        match call.names().find_full(name) {
             Some(command) => describe(&mut call.reply, command),
             None => call.reply.null(),
         }
@@ -91,10 +90,10 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn docs(call: &mut Call<'_>) -> Result<()> {
-    let renames = &call.config.directives.renames;
+    let names = call.names();
     let commands: Vec<&CommandSpec> = match call.args.left() {
-        0 => renames.all().collect(),
-        _ => call.args.request().args().skip(2).filter_map(|name| renames.find_full(name)).collect(),
+        0 => names.all().collect(),
+        _ => call.args.request().args().skip(2).filter_map(|name| names.find_full(name)).collect(),
     };
     call.reply.map(commands.len());
     for command in commands {
@@ -115,7 +114,7 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
 /// Finds the keys of the call that follows the subcommand's name.
 fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let request = call.args.request().skip(2);
-    let command = find(request, &call.config.directives.renames).ok_or(Error::other("Invalid command specified"))?;
+    let command = find(request, call.names()).ok_or(Error::other("Invalid command specified"))?;
     if command.keys.is_empty() && command.command.key_search.is_none() {
         return Err(Error::other("The command has no key arguments"));
     }
@@ -173,7 +172,7 @@ fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
 
 /// Returns the names of the commands and subcommands that fulfil a condition.
 fn matching(call: &Call<'_>, fits: impl Fn(&CommandSpec) -> bool) -> Vec<&'static str> {
-    let every = call.config.directives.renames.all().flat_map(CommandSpec::with_subcommands);
+    let every = call.names().all().flat_map(CommandSpec::with_subcommands);
     every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
 }
 
@@ -280,7 +279,7 @@ fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
         + usize::from(command.deprecated.is_some() || command.internal)
         + 2 * usize::from(command.deprecated.is_some())
         + usize::from(!command.args.is_empty())
-        + usize::from(!command.subcommands.is_empty());
+        + usize::from(!registered.subcommands.is_empty());
     reply.map(fields);
     text_field(reply, "summary", command.summary);
     text_field(reply, "since", command.since);

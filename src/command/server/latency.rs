@@ -1,11 +1,10 @@
 //! LATENCY: what took long, and when; how long each command takes.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::observe::histogram::Counts;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
-use crate::spec::registry::table;
-use crate::spec::{ADMIN, Command, CommandSpec, Flags, Group, LOADING, NO_SCRIPT, STALE, string};
+use crate::spec::{ADMIN, CommandSpec, Flags, Group, LOADING, NO_SCRIPT, STALE, string};
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
@@ -78,10 +77,10 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
 fn histogram(call: &mut Call<'_>) -> Result<()> {
     let mut commands: Vec<&CommandSpec> = Vec::new();
     if call.args.left() == 0 {
-        commands.extend(table().every());
+        commands.extend(call.namespace.commands.every());
     }
     while let Some(name) = call.args.next_word() {
-        if let Some(command) = call.config.directives.renames.find_full(name) {
+        if let Some(command) = call.names().find_full(name) {
             commands.push(command);
             commands.extend(&command.subcommands);
         }

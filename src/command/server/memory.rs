@@ -4,11 +4,11 @@
 //! what it says of itself.
 
 use crate::command::server::info::{MemoryReport, difference, ratio};
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::spec::{Arg, Command, EXCLUSIVE, Group, READ, RO, integer, key};
+use crate::spec::{Arg, EXCLUSIVE, Group, READ, RO, integer, key};
 
 /// Redis samples the elements of large collections; a string has none, so the number changes nothing.
 const USAGE: &[Arg] = &[key("key", RO), integer("count").token("SAMPLES").optional()];

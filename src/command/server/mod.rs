@@ -16,15 +16,14 @@ use tracing::{Level, debug, enabled, warn};
 
 use crate::command::server::shutdown::shut_down;
 use crate::config::{ShutdownOptions, rewrite_file};
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Wait;
-use crate::dispatch::post_call;
 use crate::dispatch::turn::busy;
+use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::spec::{
-    ADMIN, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE, block,
-    one_of, string, token,
+    ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE, block, one_of,
+    string, token,
 };
 use crate::store::{NEVER, Totals};
 use crate::text::{quote, system_text};

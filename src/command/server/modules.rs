@@ -1,11 +1,11 @@
 //! What the server is: its role, its modules, its last snapshot, and a picture.
 
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{
-    ADMIN, Arg, Command, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, string,
+    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, string,
 };
 use crate::text::REDIS_VERSION;
 

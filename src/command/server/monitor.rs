@@ -1,8 +1,8 @@
 //! MONITOR: every call, as it is carried out. What is shown of a call is decided in `post_call`.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::spec::{ADMIN, Command, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
+use crate::spec::{ADMIN, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READ, SKIP_MONITOR, STALE, WRITE};
 
 /// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] =

@@ -1,9 +1,9 @@
 //! SLOWLOG: the latest calls that took long. What is kept of them, and when, is the matter of `observe::slow_log`.
 
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{ADMIN, Command, Flags, Group, LOADING, STALE, integer};
+use crate::spec::{ADMIN, Flags, Group, LOADING, STALE, integer};
 
 const FLAGS: Flags = ADMIN | LOADING | STALE;
 

@@ -17,12 +17,12 @@ use lifetime::{EX, Expiry, Lifetime, PX, Unit};
 
 use crate::command::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
 use crate::spec::{
-    ACCESS, Arg, Command, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE,
-    VARIABLE, WRITE, block, double, integer, key, one_of, string, token, unix_time,
+    ACCESS, Arg, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE, VARIABLE,
+    WRITE, block, double, integer, key, one_of, string, token, unix_time,
 };
 use crate::store::{Event, Key, Str, StringHint, Ttl};
 use crate::text::long_double;

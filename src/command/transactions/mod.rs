@@ -10,12 +10,12 @@ use crate::command::condition::Condition;
 use crate::command::server::acl;
 use crate::dispatch::args::is_word;
 use crate::dispatch::turn::refuse;
-use crate::dispatch::{Args, Call};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, Arg, Command, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block,
-    key, one_of, string,
+    ACCESS, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block, key,
+    one_of, string,
 };
 use crate::text::Dialect;
 

@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use crate::client::registry::{Class, ClientInfo};
 use crate::client::session::Replies;
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{
-    ADMIN, Arg, Command, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token,
-};
+use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token};
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
 const RULE: Flags = PLAIN | ADMIN;

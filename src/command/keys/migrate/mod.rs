@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::{Incremental, Later};
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
-use crate::spec::{ACCESS, Arg, Command, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
+use crate::spec::{ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
 use crate::spec::{block, integer, key, one_of, string, token};
 use crate::store::{Key, Str, View, WatchFlag};
 use crate::time::clock::Deadline;

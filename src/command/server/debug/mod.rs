@@ -12,12 +12,12 @@ use tracing::{error, warn};
 
 use crate::client::registry::ClientInfo;
 use crate::client::session::Session;
-use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
-use crate::spec::{ADMIN, Command, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
+use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::store::{Event, Shard, Ttl, usage};
 use crate::time::clock::Deadline;
 

@@ -8,7 +8,6 @@ use crate::command::server::info::{all_totals, field};
 use crate::dispatch::Call;
 use crate::push::tracking::Tracked;
 use crate::spec::CommandSpec;
-use crate::spec::registry::table;
 
 /// How many bytes `kbps` counts as one.
 const KILOBYTE: f64 = 1024.0;
@@ -147,7 +146,7 @@ pub(crate) fn threads(text: &mut String, call: &mut Call<'_>) {
 }
 
 pub(crate) fn command_stats(text: &mut String, call: &mut Call<'_>) {
-    for command in table().every() {
+    for command in call.namespace.commands.every() {
         let calls = call.namespace.observed.meters.calls(command);
         if calls.count + calls.rejected + calls.failed > 0 {
             let us = calls.ns / 1000;
@@ -173,7 +172,7 @@ pub(crate) fn error_stats(text: &mut String, call: &mut Call<'_>) {
 pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
     let config = call.namespace.instance.settings.current();
     if config.latency_tracking {
-        for command in table().every() {
+        for command in call.namespace.commands.every() {
             percentiles(text, call, command, &config.latency_tracking_info_percentiles);
         }
     }

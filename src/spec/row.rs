@@ -1,0 +1,115 @@
+//! A row of a family's table: the declaration of a command, what carries it out, and its subcommands.
+
+use crate::spec::{Arg, Declaration, Flags, Group, KeySearch, KeyUse};
+
+/// Declares one command together with its handler, an `H`.
+#[derive(Clone, Copy)]
+pub struct Row<H: Copy + 'static> {
+    /// All but what carries it out.
+    pub declaration: Declaration,
+    /// Carries it out; a container of subcommands has none.
+    pub handler: Option<H>,
+    /// The commands inside this one; `HELP` is added to them.
+    pub subcommands: &'static [Row<H>],
+}
+
+impl<H: Copy + 'static> Row<H> {
+    /// Declares a command.
+    pub const fn new(name: &'static str, handler: H, flags: Flags, group: Group) -> Self {
+        Row { handler: Some(handler), ..Row::without_handler(name, flags, group) }
+    }
+
+    /// Declares a command that only holds others.
+    pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self {
+        Row { subcommands, ..Row::without_handler(name, 0, group) }.arity(-2)
+    }
+
+    const fn without_handler(name: &'static str, flags: Flags, group: Group) -> Self {
+        let declaration = Declaration {
+            name,
+            flags,
+            args: &[],
+            group,
+            since: "",
+            complexity: "",
+            summary: "",
+            categories: &[],
+            tips: &[],
+            deprecated: None,
+            internal: false,
+            key_use: None,
+            key_search: None,
+            arity: None,
+            help_since: "5.0.0",
+        };
+        Row { declaration, handler: None, subcommands: &[] }
+    }
+
+    /// Declares the arguments.
+    pub const fn args(mut self, args: &'static [Arg]) -> Self {
+        self.declaration.args = args;
+        self
+    }
+
+    /// Documents the command: version, cost, and a sentence.
+    pub const fn docs(mut self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
+        self.declaration.since = since;
+        self.declaration.complexity = complexity;
+        self.declaration.summary = summary;
+        self
+    }
+
+    /// Adds ACL categories beyond those that flags and group imply.
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
+        self.declaration.categories = categories;
+        self
+    }
+
+    /// Adds hints for proxies and cluster clients.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.declaration.tips = tips;
+        self
+    }
+
+    /// Marks the command as deprecated since a version, in favour of something else.
+    pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> Self {
+        self.declaration.deprecated = Some((since, instead));
+        self
+    }
+
+    /// Marks the command as one for looking into the server.
+    pub const fn internal(mut self) -> Self {
+        self.declaration.internal = true;
+        self
+    }
+
+    /// Tells what a request does with its keys where that depends on the options.
+    pub const fn key_use(mut self, key_use: KeyUse) -> Self {
+        self.declaration.key_use = Some(key_use);
+        self
+    }
+
+    /// Finds the keys where some stand at no fixed places.
+    pub const fn key_search(mut self, key_search: KeySearch) -> Self {
+        self.declaration.key_search = Some(key_search);
+        self
+    }
+
+    /// Sets the arity by hand: the number of words, or its negative where that is only the least.
+    pub const fn arity(mut self, arity: i32) -> Self {
+        self.declaration.arity = Some(arity);
+        self
+    }
+
+    /// Notes the Redis version that introduced the container's `HELP`, where it was not 5.0.
+    pub const fn help_since(mut self, version: &'static str) -> Self {
+        self.declaration.help_since = version;
+        self
+    }
+
+    /// Adds subcommands to a command that can also be called alone.
+    pub const fn subcommands(mut self, subcommands: &'static [Row<H>]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+}

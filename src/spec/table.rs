@@ -1,0 +1,137 @@
+//! The table of commands: from a name to what is declared under it. It is made of constants, once, and never changes.
+
+use std::fmt;
+
+use crate::spec::{CommandSpec, Declaration, Row};
+
+/// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
+pub struct CommandTable {
+    commands: Vec<CommandSpec>,
+    /// The fingerprint and the number of the command at each place.
+    places: Box<[Option<(u64, u16)>]>,
+}
+
+impl CommandTable {
+    /// Registers all rows, adds to every container the `HELP` that it does not declare, and numbers commands and
+    /// subcommands. Returns also the handlers in the order of these numbers; a container has `refuse`.
+    pub fn register<H: Copy>(
+        families: &'static [&'static [Row<H>]],
+        help: fn(&Declaration) -> Row<H>,
+        refuse: H,
+    ) -> (Self, Box<[H]>) {
+        let mut rows: Vec<&'static Row<H>> = families.iter().copied().flatten().collect();
+        rows.sort_by_key(|row| row.declaration.name.to_lowercase());
+        let mut handlers = Vec::new();
+        let mut register = |row: &'static Row<H>, container| {
+            handlers.push(row.handler.unwrap_or(refuse));
+            CommandSpec::new(row, container, handlers.len() - 1)
+        };
+        let commands = rows.into_iter().map(|row| {
+            let mut command = register(row, None);
+            let inside = row.subcommands.iter().chain(missing_help(row, help));
+            command.subcommands = inside.map(|sub| register(sub, Some(row.declaration.name))).collect();
+            command
+        });
+        let table = CommandTable::new(commands.collect());
+        (table, handlers.into())
+    }
+
+    fn new(commands: Vec<CommandSpec>) -> Self {
+        let mut places = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
+        for (number, command) in commands.iter().enumerate() {
+            let fingerprint = fingerprint(command.name.as_bytes());
+            let mut at = place(fingerprint, places.len());
+            while places[at].is_some() {
+                at = (at + 1) % places.len();
+            }
+            places[at] = Some((fingerprint, number as u16));
+        }
+        CommandTable { commands, places }
+    }
+
+    /// Finds a command by its name in any case.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
+        let wanted = fingerprint(name);
+        let mut at = place(wanted, self.places.len());
+        loop {
+            let (fingerprint, number) = self.places[at]?;
+            if fingerprint == wanted {
+                let command = &self.commands[usize::from(number)];
+                // Nearly every client sends capitals, which are compared faster.
+                if command.command.name.as_bytes() == name || command.name.as_bytes().eq_ignore_ascii_case(name) {
+                    return Some(command);
+                }
+            }
+            at = (at + 1) % self.places.len();
+        }
+    }
+
+    /// Returns all commands, by name.
+    pub fn all(&self) -> &[CommandSpec] {
+        &self.commands
+    }
+
+    /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
+    pub fn every(&self) -> impl Iterator<Item = &CommandSpec> {
+        self.commands.iter().flat_map(CommandSpec::with_subcommands)
+    }
+
+    /// Returns how many commands and subcommands there are.
+    pub fn count(&self) -> usize {
+        self.every().count()
+    }
+
+    /// Finds a command by its name, or one of its subcommands by `container|name`.
+    pub fn find_full(&self, name: &[u8]) -> Option<&CommandSpec> {
+        match name.iter().position(|byte| *byte == b'|') {
+            None => self.find(name),
+            Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
+        }
+    }
+}
+
+/// Two tables are the same if they are one.
+impl PartialEq for CommandTable {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for CommandTable {}
+
+impl fmt::Debug for CommandTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandTable of {}", self.commands.len())
+    }
+}
+
+/// Returns the HELP of a container that declares none. The table lives as long as the process, and so does the row.
+fn missing_help<H: Copy>(container: &Row<H>, help: fn(&Declaration) -> Row<H>) -> Option<&'static Row<H>> {
+    let is_missing = container.subcommands.iter().all(|sub| sub.declaration.name != "HELP");
+    let help = || &*Box::leak(Box::new(help(&container.declaration)));
+    (is_missing && !container.subcommands.is_empty()).then(help)
+}
+
+/// Sums up a name in any case by its ends and its length. Words that differ otherwise are told apart by comparing them.
+#[inline]
+fn fingerprint(name: &[u8]) -> u64 {
+    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
+    let ends = match *name {
+        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        _ => match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => {
+                u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+            }
+            _ => name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        },
+    };
+    (ends | LOWER_CASE) ^ name.len() as u64
+}
+
+/// Chooses the first place to look at, out of a power of two.
+#[inline]
+fn place(fingerprint: u64, places: usize) -> usize {
+    // Fibonacci hashing: the golden ratio spreads what differs in few bits.
+    (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (places - 1)
+}
