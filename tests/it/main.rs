@@ -24,6 +24,7 @@ mod dump;
 mod embed;
 mod eviction;
 mod expiry;
+mod floors;
 mod harness;
 mod hyperloglog;
 mod increx;

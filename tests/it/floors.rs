@@ -1,0 +1,192 @@
+//! The floors of the house: which module of the library may import which, and what lies at the root of the sources.
+//!
+//! Imports go down only, so that a floor can be read, tested and changed without those above it.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::tidy::{File, root, rust_files, without_comments_and_strings};
+
+/// The modules from the top to the bottom, each with those that it may import.
+#[rustfmt::skip] // a table
+const FLOORS: &[(&str, &[&str])] = &[
+    ("main", &[]),
+    ("lib", &["acl", "app", "client", "command", "config", "namespace", "net", "rdb", "resp", "runtime", "spec", "text", "time"]),
+    ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
+    ("net", &["acl", "client", "command", "config", "dispatch", "error", "memory", "namespace", "resp", "runtime", "store", "text", "time"]),
+    ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "push", "rdb", "resp", "runtime", "script", "spec", "store", "text", "time"]),
+    ("dispatch", &["acl", "client", "config", "error", "namespace", "observe", "push", "resp", "script", "spec", "store", "text", "time"]),
+    ("namespace", &["client", "config", "instance", "observe", "push", "script", "spec", "store", "time"]),
+    ("instance", &["acl", "client", "config", "memory", "runtime", "spec", "time"]),
+    ("script", &["error", "memory", "observe", "resp", "runtime", "store", "text", "time"]),
+    ("push", &["client", "config", "glob", "memory", "resp", "store", "time"]),
+    ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
+    ("client", &["acl", "config", "memory", "resp", "spec", "store", "time"]),
+    ("config", &["acl", "glob", "spec", "store", "text"]),
+    ("acl", &["error", "glob", "resp", "spec", "text"]),
+    ("spec", &["resp", "store"]),
+    ("error", &["text"]),
+    ("rdb", &["resp"]),
+    ("store", &["memory", "time"]),
+    ("resp", &["memory"]),
+    ("text", &[]),
+    ("time", &[]),
+    ("memory", &[]),
+    ("runtime", &[]),
+    ("glob", &[]),
+];
+
+/// Arrows that go up, or that the table does not allow, and are still to be cut. One that is gone must go from here too.
+const STILL_TO_BE_CUT: &[(&str, &str)] = &[("dispatch", "command"), ("store", "error")];
+
+/// What lies at the root of the sources beside folders.
+const ROOT_FILES: [&str; 6] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "namespace.rs"];
+
+/// An import: the module that has it, the module it names, and the file.
+type Arrow = (String, String, String);
+
+/// Returns the module at the root that a file of the sources belongs to, and how many modules deep the file is.
+fn place_of(path: &str) -> (String, usize) {
+    let inside = path.strip_prefix("src/").unwrap_or(path).trim_end_matches(".rs").trim_end_matches("/mod");
+    let parts: Vec<&str> = inside.split('/').collect();
+    (parts[0].to_owned(), parts.len())
+}
+
+/// Returns what is imported from the root of the library by `crate::name`, `crate::{name, ...}`, or enough `super::`; unit
+/// tests are no exception.
+fn imports(file: &File) -> BTreeSet<String> {
+    let code: Vec<String> = file.text.lines().map(without_comments_and_strings).collect();
+    let code = code.join("\n");
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        if !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_') {
+            found.extend(first_names(&code[at + "crate::".len()..]));
+        }
+    }
+    let (_, depth) = place_of(&file.path);
+    let mut inline = 0;
+    for line in code.lines() {
+        match line {
+            "}" => inline = 0,
+            line if line.starts_with("mod ") && line.ends_with('{') => inline = 1,
+            _ => {}
+        }
+        let climb = "super::".repeat(depth + inline);
+        found.extend(line.split(&climb).skip(1).flat_map(first_names));
+    }
+    found
+}
+
+/// Returns the first name of a path, or of every path of a group in braces.
+fn first_names(path: &str) -> Vec<String> {
+    let name =
+        |text: &str| text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
+    let (mut names, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.push(name(&group[start..at]));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn arrows_of(files: &[File]) -> BTreeSet<Arrow> {
+    let of_file = |file: &File| {
+        let (top, _) = place_of(&file.path);
+        let others = imports(file).into_iter().filter(|name| *name != top).collect::<Vec<_>>();
+        others.into_iter().map(|name| (top.clone(), name, file.path.clone())).collect::<Vec<_>>()
+    };
+    files.iter().flat_map(of_file).collect()
+}
+
+/// Returns what is wrong with the arrows, and with the lists themselves.
+fn complaints(arrows: &BTreeSet<Arrow>, floors: &[(&str, &[&str])], to_be_cut: &[(&str, &str)]) -> Vec<String> {
+    let floor_of = |name: &str| floors.iter().position(|(module, _)| *module == name);
+    let mut complaints = Vec::new();
+    for (at, (module, below)) in floors.iter().enumerate() {
+        for name in *below {
+            if floor_of(name).is_none_or(|floor| floor <= at) {
+                complaints.push(format!("the table lets {module} import {name}, which does not lie below it"));
+            }
+        }
+    }
+    for (from, to, file) in arrows {
+        let allowed = floors.iter().find(|(module, _)| module == from).map(|(_, below)| below.contains(&to.as_str()));
+        match (allowed, floor_of(to)) {
+            (None, _) => complaints.push(format!("{file}: the table does not know the module {from}")),
+            (_, None) => complaints.push(format!("{file}: the table does not know the module {to}")),
+            (Some(true), _) => {}
+            (Some(false), _) if to_be_cut.contains(&(from, to)) => {}
+            (Some(false), _) => complaints.push(format!("{file}: {from} may not import {to}")),
+        }
+    }
+    for (from, to) in to_be_cut {
+        if !arrows.iter().any(|(a, b, _)| a == from && b == to) {
+            complaints.push(format!("{from} does not import {to} any more: strike it from what is to be cut"));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn imports_go_down_only() {
+    let files = rust_files("src");
+    let known: BTreeSet<String> = files.iter().map(|file| place_of(&file.path).0).collect();
+    let listed: BTreeSet<String> = FLOORS.iter().map(|(module, _)| (*module).to_owned()).collect();
+    assert_eq!(listed, known, "the table and the modules that there are");
+    let found = complaints(&arrows_of(&files), FLOORS, STILL_TO_BE_CUT);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn only_the_library_the_binary_and_a_few_leaves_lie_at_the_root_of_the_sources() {
+    let entries = fs::read_dir(root().join("src")).expect("the sources");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let files: BTreeSet<String> = paths
+        .filter(|path| !path.is_dir())
+        .map(|path| path.file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(files, ROOT_FILES.map(str::to_owned).into());
+}
+
+#[test]
+fn every_way_to_import_is_seen() {
+    let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+    let seen = |path: &str, text: &str| imports(&file(path, text)).into_iter().collect::<Vec<_>>().join(" ");
+    assert_eq!(seen("src/a/b.rs", "use crate::one::X;\nlet y = crate::two::f(&crate::three);"), "one three two");
+    assert_eq!(seen("src/a/b.rs", "use crate::{\n    one::{X, Y},\n    two, three as four,\n};"), "one three two");
+    assert_eq!(seen("src/a/b.rs", "// use crate::one;\n/// [`crate::two`]\n\"crate::three\"; my_crate::four();"), "");
+    assert_eq!(
+        seen("src/a/mod.rs", "use super::one::X;\nmod tests {\n    use super::*;\n    use super::super::two;\n}"),
+        "one two"
+    );
+    assert_eq!(seen("src/a/b.rs", "use super::c;\nuse super::super::one;"), "one");
+    assert_eq!(seen("src/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::one;\n}"), "one");
+}
+
+#[test]
+fn an_arrow_up_an_unknown_module_a_circle_and_a_stale_exception_are_refused() {
+    let arrow = |from: &str, to: &str| BTreeSet::from([(from.to_owned(), to.to_owned(), "f.rs".to_owned())]);
+    let floors: &[(&str, &[&str])] = &[("top", &["low"]), ("low", &[])];
+    assert_eq!(complaints(&arrow("top", "low"), floors, &[]), [""; 0]);
+    assert_eq!(complaints(&arrow("low", "top"), floors, &[]), ["f.rs: low may not import top"]);
+    assert_eq!(complaints(&arrow("low", "top"), floors, &[("low", "top")]), [""; 0]);
+    assert_eq!(complaints(&arrow("new", "low"), floors, &[]), ["f.rs: the table does not know the module new"]);
+    assert_eq!(complaints(&arrow("top", "new"), floors, &[]), ["f.rs: the table does not know the module new"]);
+    let stale = "low does not import top any more: strike it from what is to be cut";
+    assert_eq!(complaints(&arrow("top", "low"), floors, &[("low", "top")]), [stale]);
+    let circle: &[(&str, &[&str])] = &[("top", &["low"]), ("low", &["top"])];
+    let refused = "the table lets low import top, which does not lie below it";
+    assert_eq!(complaints(&arrow("top", "low"), circle, &[]), [refused]);
+}
