@@ -9,9 +9,9 @@
 //! # Data flow
 //!
 //! ```text
-//! bytes -> resp::Codec -> Batch -> connection -> command::dispatch -> handler -> store::View -> table
-//!                                      ^                                 |
-//!                                      +------------- Output <- Reply ---+
+//! bytes -> resp::Codec -> Batch -> connection -> dispatch -> handler -> store::View -> table
+//!                                      ^                        |
+//!                                      +--- Output <- Reply ----+
 //! ```
 //!
 //! # Invariants

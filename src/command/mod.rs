@@ -58,8 +58,8 @@ pub fn table() -> &'static CommandTable {
     &handlers().commands
 }
 
-/// Returns all commands with what carries each out. It is made of constants: whoever needs it is handed this, and nothing
-/// below asks for it.
+/// Returns all commands and their handlers. The table is made of constants, and handed down to the modules that need it:
+/// none of them asks for it.
 pub(crate) fn handlers() -> &'static Handlers {
     static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| Handlers::new(FAMILIES, server::help::row));
     &HANDLERS

@@ -133,7 +133,7 @@ impl Chores {
 }
 
 impl AllStats {
-    /// Creates the meters for so many threads that execute so many different commands.
+    /// Creates the meters of `threads` threads for `commands` commands and subcommands.
     pub fn new(threads: usize, commands: usize) -> Self {
         let meter = || CachePadded::new(CommandStats::new(commands));
         AllStats {
