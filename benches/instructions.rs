@@ -21,11 +21,12 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use keylatch::internals::Client;
 use keylatch::internals::Connection;
 use keylatch::internals::Namespace;
 use keylatch::internals::Peer;
-use keylatch::internals::Session;
 use keylatch::internals::table;
+
 use keylatch::{Clock, Config};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
@@ -183,7 +184,7 @@ fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
 fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     let peer = Peer { addr: "tape:0".into(), laddr: "tape:0".into(), fd: -1, is_unix: false };
     let info = server.instance.clients.admit(peer, server.clock.now(), 1).unwrap();
-    let session = Session::new(info, &server.instance.acl);
+    let session = Client::new(info, &server.instance.acl);
     runtime.block_on(Connection::new(tape, server.clone(), session, Arc::default()).run());
 }
 

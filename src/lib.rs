@@ -97,7 +97,7 @@ pub use time::clock::Clock;
 pub mod internals {
     pub use crate::acl::User;
     pub use crate::client::registry::Peer;
-    pub use crate::client::session::Session;
+    pub use crate::client::session::Client;
     pub use crate::command::{FAMILIES, table};
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;

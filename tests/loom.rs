@@ -1,4 +1,5 @@
-//! The sweep timer under every interleaving of threads, and every stale value that the memory model allows.
+//! The sweep timer and the tickets of blocked calls under every interleaving of threads, and every stale value that the
+//! memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
@@ -18,6 +19,27 @@ use expire::{DeadlineTree, NEVER, SweepTimer};
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
 #[path = "../src/store/expire.rs"]
 mod expire;
+
+#[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
+#[path = "../src/client/ticket.rs"]
+mod ticket;
+
+mod client {
+    /// Stands in for `client/sync.rs`.
+    pub(crate) mod sync {
+        pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+        impl<T> Mutex<T> {
+            pub(crate) fn new(value: T) -> Self {
+                Mutex(loom::sync::Mutex::new(value))
+            }
+
+            pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+                self.0.lock().unwrap()
+            }
+        }
+    }
+}
 
 mod store {
     /// Stands in for `store/sync.rs`.
@@ -155,4 +177,53 @@ fn a_sweep_by_somebody_else_hides_no_deadline_from_the_sweeper() {
         setter.join().expect("no panic");
         model.assert_knows(until_ms, 5);
     });
+}
+
+/// A call that is blocked, and all that may end it at the same moment.
+mod tickets {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::ticket::Ticket;
+
+    /// What has ended the call.
+    #[derive(Debug, PartialEq)]
+    enum Answer {
+        Served,
+        Unblocked,
+    }
+
+    #[test]
+    fn of_all_that_end_a_blocked_call_one_does() {
+        loom::model(|| {
+            let ticket = Arc::new(Ticket::new(()));
+            let end = |answer: fn() -> Answer| {
+                let ticket = ticket.clone();
+                thread::spawn(move || ticket.serve(|()| Some(answer())))
+            };
+            let (server, unblocker) = (end(|| Answer::Served), end(|| Answer::Unblocked));
+            let has_timed_out = ticket.take().is_some();
+            let (is_served, is_unblocked) = (server.join().unwrap(), unblocker.join().unwrap());
+            let ended = [has_timed_out, is_served, is_unblocked].into_iter().filter(|has_ended| *has_ended).count();
+            assert_eq!(ended, 1);
+            let answer = ticket.fetch();
+            assert_eq!(answer == Some(Answer::Served), is_served);
+            assert_eq!(answer == Some(Answer::Unblocked), is_unblocked);
+        });
+    }
+
+    #[test]
+    fn a_call_that_cannot_be_served_yet_can_still_be_unblocked_by_others() {
+        loom::model(|| {
+            let ticket = Arc::new(Ticket::new(()));
+            let tries = {
+                let ticket = ticket.clone();
+                thread::spawn(move || ticket.serve(|()| None::<Answer>))
+            };
+            // An UNBLOCK at the moment at which somebody looks whether the call can be served is not lost.
+            assert!(ticket.serve(|()| Some(Answer::Unblocked)));
+            assert!(!tries.join().unwrap());
+            assert_eq!(ticket.fetch(), Some(Answer::Unblocked));
+        });
+    }
 }

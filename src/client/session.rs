@@ -1,57 +1,46 @@
-//! What one client has chosen: database, protocol, name, transaction. Touched only by its own task.
+//! What only a connection has: a transaction, watched keys, subscriptions. Touched only by the client's own task.
 //!
-//! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`],
-//! which the session keeps up to date.
+//! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`](super::registry::ClientInfo).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::acl::{Access, Acl};
+use crate::acl::Acl;
+use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
-use crate::client::registry::{Class, ClientInfo};
+use crate::client::registry::ClientInfo;
 use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
-use crate::resp::{Mark, Output, OwnedRequest, Protocol, Reply, Request};
-use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, Flags, Group};
+use crate::resp::{Mark, Output, OwnedRequest, Request};
+use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, EVERY, Flags, Group};
 use crate::store::{Store, View, WatchFlag};
 
-/// Holds the state of one connection.
+/// Holds the state of one connection: who calls, and what only a connection has.
+pub struct Client {
+    /// Who calls.
+    pub caller: Caller,
+    /// What commands about the connection itself work on.
+    pub session: Session,
+}
+
+/// Holds what a caller has only by its connection.
+#[derive(Default)]
 pub struct Session {
-    /// What others may see.
-    pub info: Arc<ClientInfo>,
-    /// The selected database.
-    pub db: usize,
-    /// The protocol replies are written in.
-    pub protocol: Protocol,
-    /// The client's user, and so what it may do.
-    pub access: Access,
     /// The transaction being queued.
     pub transaction: Option<Transaction>,
     /// The keys being watched.
     pub watch: Watch,
-    /// Watches that ended while the shards could not be told.
+    /// Watches that ended while the shards were locked by a script that runs for too long.
     #[allow(clippy::box_collection, reason = "hardly ever there, and every session has room for it")]
     dropped_watches: Option<Box<Vec<Watch>>>,
-    /// The command called last, for CLIENT LIST.
-    pub last_command: Option<&'static CommandSpec>,
-    /// How many commands were carried out, also by EXEC and scripts.
-    pub commands: u64,
-    /// Commands with any of these flags are refused: those on keys, while the client watches others by MONITOR.
+    /// Commands with any of these flags are refused: those on keys, while the client is a monitor.
     pub barred: Flags,
-    /// What it listens to.
+    /// The channels and patterns that it has subscribed to.
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
-    /// Whether a script calls commands in the client's name.
-    pub is_in_script: bool,
-    /// Whether too much memory was used, and none could be freed, when the present request was admitted.
-    pub is_short_of_memory: bool,
-    /// The time in microseconds that TIME tells throughout the present script or EXEC, once it was asked.
-    pub frozen_us: Option<i64>,
-    /// Set inside EXEC by a command that ends the turn, see [`Call::end_turn`](crate::dispatch::Call::end_turn).
-    pub turn_is_over: bool,
-    /// Set when the connection is to be closed after the replies so far.
-    pub closing: bool,
+    /// Set inside EXEC by a command that ends the batch, see `Call::end_batch`.
+    pub batch_is_over: bool,
 }
 
 /// Collects the commands between MULTI and EXEC.
@@ -89,9 +78,10 @@ pub struct Watch {
 }
 
 /// Says whether replies are written; CLIENT REPLY changes it. What is pushed is written in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     /// Yes.
+    #[default]
     On,
     /// No.
     Off,
@@ -109,8 +99,8 @@ impl Replies {
         }
     }
 
-    /// Takes back what a request has written since `mark`, if that is not wanted. Confirmations of subscriptions are
-    /// pushes and stay.
+    /// Takes back what a request has written since `mark`, if replies are off. Confirmations of subscriptions are pushes and
+    /// stay.
     pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&CommandSpec>) {
         let is_push = command.is_some_and(|command| {
             command.command.group == Group::PubSub && command.command.flags & ALLOW_SUBSCRIBED != 0
@@ -124,117 +114,45 @@ impl Replies {
     }
 }
 
-impl Session {
-    /// Lets others see which command the client has called: inside EXEC and scripts these.
-    pub fn show_command(&self) {
-        self.last_command.iter().for_each(|command| self.info.set_last_command(command));
-    }
-
-    /// Returns whether the client itself has called this command, not EXEC or a script.
-    pub fn has_called(&self, command: &CommandSpec) -> bool {
-        self.last_command.is_some_and(|called| std::ptr::eq(called, command))
-    }
-
-    /// Creates the session of a fresh connection.
+impl Client {
+    /// Creates the state of a fresh connection.
     pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
-        let access = Access::new(acl);
-        info.set_user(&access.user().name);
-        Session {
-            info,
-            db: 0,
-            protocol: Protocol::default(),
-            access,
-            transaction: None,
-            watch: Watch::default(),
-            dropped_watches: None,
-            last_command: None,
-            commands: 0,
-            barred: 0,
-            subscriptions: Subscriptions::default(),
-            replies: Replies::On,
-            is_in_script: false,
-            is_short_of_memory: false,
-            frozen_us: None,
-            turn_is_over: false,
-            closing: false,
-        }
+        Client { caller: Caller::new(info, acl), session: Session::default() }
     }
 
-    /// Selects a database.
-    pub fn select(&mut self, db: usize) {
-        self.db = db;
-        self.info.set_db(db);
-    }
-
-    /// Switches the protocol, for the reply that goes on in `reply` too.
-    pub fn set_protocol(&mut self, protocol: Protocol, reply: &mut Reply<'_>) {
-        self.protocol = protocol;
-        self.info.set_protocol(protocol, reply.output());
-        reply.set_protocol(protocol);
-    }
-
-    /// Takes over what has changed about the users; whose user is gone is to leave.
+    /// Returns the flags of commands that the gate has to look at for this client: all, unless it is a plain one.
     #[inline]
-    pub fn follow_users(&mut self, acl: &Acl) {
-        if !self.access.follow(acl) {
-            self.info.set_user(&self.access.user().name);
-            self.closing = true;
-        }
+    pub fn closed(&self) -> Flags {
+        let is_plain = self.caller.access.is_free() && self.session.transaction.is_none() && !self.needs_attention();
+        if is_plain { self.session.barred } else { EVERY }
     }
 
-    /// Logs in; returns whether name and password are right.
-    pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
-        let is_right = self.access.log_in(acl, name, password);
-        if is_right {
-            self.info.set_user(&self.access.user().name);
-        }
-        is_right
+    /// Returns whether its calls are followed by more than their replies, or by none: pushes, no replies, no use of keys.
+    #[inline]
+    pub fn needs_attention(&self) -> bool {
+        self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_silent()
     }
 
-    /// Becomes what a fresh connection is: the default user.
-    pub fn log_out(&mut self, acl: &Acl) {
-        self.access = Access::new(acl);
-        self.info.set_user(&self.access.user().name);
-    }
-
-    /// Returns whether its requests need more care than the gate's quick way takes. Asked once in a turn.
-    pub fn is_restrained(&self) -> bool {
-        self.replies != Replies::On || self.is_pushed_to() || self.info.is_silent()
-    }
-
-    /// Returns whether others may have something for it that belongs between its replies.
-    pub fn is_pushed_to(&self) -> bool {
-        self.info.class() == Class::Subscriber || self.info.tracking.is_on()
-    }
-
-    /// Writes what others, or its own doings, have left for it so far, if it is the kind that this is expected of.
+    /// Writes what was pushed to it so far, by others or by its own calls, if it is of a kind that expects pushes.
     pub fn take_pushes(&self, out: &mut Output) {
-        if self.is_pushed_to() && self.info.outbox.signals() & PUSHED != 0 {
-            self.info.outbox.take_into(out, usize::MAX);
+        if self.caller.is_pushed_to() && self.caller.info.outbox.signals() & PUSHED != 0 {
+            self.caller.info.outbox.take_into(out, usize::MAX);
         }
     }
+}
 
-    /// Returns whether it has subscribed to something in RESP2, where replies cannot be told from messages.
-    pub fn only_listens(&self) -> bool {
-        self.protocol == Protocol::Resp2 && self.info.class() == Class::Subscriber
-    }
-
-    /// Returns whether a client that may only listen may call a command.
-    pub fn allows(&self, command: &CommandSpec) -> bool {
-        !self.only_listens() || command.command.flags & ALLOW_SUBSCRIBED != 0
-    }
-
-    /// Drops the watches, and what the shards remember of them: while a script holds the store for long, later.
-    pub fn stop_watching(&mut self, view: &mut View<'_>, store: &Store) {
+impl Session {
+    /// Drops the watches of `caller`, and what the shards remember of them: later, while a script keeps the shards locked.
+    pub fn stop_watching(&mut self, caller: &Caller, view: &mut View<'_>, store: &Store) {
         let watch = std::mem::take(&mut self.watch);
-        self.info.set_watched(0);
+        caller.info.set_watched(0);
         if view.is_closed() {
             return self.dropped_watches.get_or_insert_default().push(watch);
         }
         for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
         {
             for (db, key) in &watch.keys {
-                self.info.add_names_len(-(key.len() as isize));
+                caller.info.add_names_len(-(key.len() as isize));
                 view.unwatch(*db, store.key(key), &watch.flag);
             }
         }

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::store::Key;
-use crate::text::long_double::{self, LongDouble};
+use crate::text::long_double;
+use crate::text::long_double::LongDouble;
 
 /// Walks through the words after the command's name.
 pub struct Args<'a> {

@@ -1,82 +1,74 @@
 //! A call: all that a handler may use, what it may leave to do after it, and calls nested in it.
 
+use crate::acl::Context;
+use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
+use crate::client::registry::Unblocked;
 use crate::client::session::{Replies, Session};
-use crate::command::keys::migrate::Migration;
 use crate::config::{Allowance, Config};
-use crate::dispatch::turn::run;
-use crate::dispatch::{Args, Handlers};
+use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits};
+use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
-use crate::spec::Names;
-use crate::spec::registry::{CommandSpec, Hashes};
+use crate::spec::registry::Hashes;
+use crate::spec::{CommandSpec, Names};
 use crate::store::View;
 use crate::time::clock::Now;
 
 /// Gives a handler all it may use.
 pub struct Call<'a> {
-    /// The words after the command's name.
+    /// The arguments after the command's name.
     pub args: Args<'a>,
     /// The locked keys.
     pub view: View<'a>,
     /// Where the reply goes.
     pub reply: Reply<'a>,
-    /// The client's state.
-    pub session: &'a mut Session,
-    /// The instance.
+    /// Who calls.
+    pub caller: &'a mut Caller,
+    /// The state of the caller's connection, see [`Call::session`].
+    pub(super) session: Option<&'a mut Session>,
+    /// The tenant whose data it is.
     pub namespace: &'a Namespace,
     /// What carries out the calls nested in it.
     pub(crate) handlers: &'static Handlers,
     /// The settings in force.
     pub config: &'a Config,
-    /// The command being carried out.
+    /// The command being executed.
     pub command: &'static CommandSpec,
-    /// Measures this turn.
+    /// Measures the calls of this batch.
     pub timer: &'a CallTimer<'a>,
     /// What the counter stood at when the time of this call was read.
-    pub(crate) read_at: u64,
-    pub(crate) deferred: Option<&'a mut Deferred>,
+    pub(super) read_at: u64,
+    /// Where to put what is left to do; `None` in a nested call, which leaves nothing.
+    pub(super) next: Option<&'a mut Next>,
 }
 
-/// Holds what is left to do, by the connection, after a request and before the next.
-pub(crate) type Deferred = Option<Later>;
-
-/// Says what is left to do.
-pub enum Later {
-    /// The rest of a long command after its first slice.
-    Slices(Box<dyn Incremental>),
-    /// To go on in another turn, because what is asked once in a turn has changed.
-    NewTurn,
-    /// To come back to the same request, which was not carried out, when the server is no longer paused.
-    Pause,
-    /// To wait, and then to reply.
-    Wait(Wait),
-    /// To take keys to another server, and then to reply.
-    Move(Box<Migration>),
-}
-
-/// Describes a wait for what does not come: only time, or CLIENT UNBLOCK, ends it.
-pub struct Wait {
-    /// Until when, in monotonic milliseconds.
-    pub until_ms: u64,
-    /// What is replied then.
-    pub reply: fn(&mut Reply<'_>),
-}
-
-/// Cuts a long command into slices, between which other clients are served.
-pub trait Incremental: Send {
-    /// Does about a millisecond's worth of work. Returns whether it has finished, having written the reply then.
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool;
-
-    /// Returns why the command has failed, if it has, and no reply was written.
-    fn failure(&self) -> Option<&Error> {
-        None
-    }
+fn no_connection() -> Error {
+    Error::other("This command is about a connection, and there is none")
 }
 
 impl Call<'_> {
+    /// Returns the state of the caller's connection.
+    ///
+    /// # Errors
+    /// When the call is not made by a connection.
+    pub fn session(&mut self) -> Result<&mut Session> {
+        self.session.as_deref_mut().ok_or_else(no_connection)
+    }
+
+    /// Returns the caller and the state of its connection.
+    ///
+    /// # Errors
+    /// As of [`Call::session`].
+    pub fn connection(&mut self) -> Result<(&mut Caller, &mut Session)> {
+        match &mut self.session {
+            Some(session) => Ok((self.caller, session)),
+            None => Err(no_connection()),
+        }
+    }
+
     /// Returns the time of this call.
     pub fn now(&self) -> Now {
         self.view.now()
@@ -111,53 +103,68 @@ impl Call<'_> {
     /// # Errors
     /// [`Error::NotAllowed`] with the name.
     pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
-        match who.allows(self.session.info.is_local()) {
+        match who.allows(self.caller.info.is_local()) {
             true => Ok(()),
             false => Err(Error::NotAllowed(command)),
         }
     }
 
-    /// Returns whether EXEC carries out this command; only for commands that do not hold the whole store themselves.
-    pub fn is_inside_exec(&self) -> bool {
-        self.deferred.is_none()
+    /// Leaves the rest of the command, and its reply, to a continuation. A nested call, which must not wait, is finished at
+    /// once: as if every wait were over.
+    ///
+    /// # Errors
+    /// Those of the continuation.
+    pub fn continue_with(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
+        match &mut self.next {
+            Some(next) => **next = Next::Continue(Box::new(rest)),
+            None => while !rest.step(&mut self.view, &mut self.reply, Unblocked::InTime)? {},
+        }
+        Ok(())
     }
 
-    /// Runs a long task in slices: the first at once, the rest after this call with the gate released in between.
-    /// Inside EXEC, which is atomic, all slices run at once.
-    pub fn run_sliced(&mut self, mut task: impl Incremental + 'static) {
-        while !task.step(&mut self.view, &mut self.reply) {
-            if let Some(deferred) = &mut self.deferred {
-                **deferred = Some(Later::Slices(Box::new(task)));
-                return;
-            }
+    /// Executes a long command in steps: the first at once, the rest after this call with the gate released in between.
+    /// Inside EXEC, which is atomic, all steps are done at once.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn run_incrementally(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
+        match rest.step(&mut self.view, &mut self.reply, Unblocked::InTime)? {
+            true => Ok(()),
+            false => self.continue_with(rest),
         }
     }
 
-    /// Lets the next request begin another turn: this call changes what is asked once in a turn, see
-    /// [`Session::is_restrained`].
-    pub fn end_turn(&mut self) {
-        match &mut self.deferred {
-            Some(deferred) => **deferred = Some(Later::NewTurn),
-            None => self.session.turn_is_over = true,
+    /// Lets the next request begin another batch: this call changes what is asked once in a batch, see
+    /// [`Client::needs_attention`](crate::client::session::Client::needs_attention).
+    pub fn end_batch(&mut self) {
+        match (&mut self.next, &mut self.session) {
+            (Some(next), _) => **next = Next::EndBatch,
+            (None, Some(session)) => session.batch_is_over = true,
+            (None, None) => {}
         }
     }
 
-    /// Blocks the client until a time, and replies then; inside EXEC, which does not wait, it replies at once.
-    pub fn wait(&mut self, wait: Wait) {
-        match &mut self.deferred {
-            Some(deferred) => **deferred = Some(Later::Wait(wait)),
-            None => (wait.reply)(&mut self.reply),
-        }
+    /// Blocks the client until a time, in monotonic milliseconds, and replies then.
+    ///
+    /// # Errors
+    /// None so far: it is what [`Call::continue_with`] returns.
+    pub fn wait_until(&mut self, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {
+        self.continue_with(Pastime { until_ms, reply })
     }
 
-    /// Leaves the rest, and the reply, to the connection; not for calls that are nested.
-    pub fn leave(&mut self, later: Later) {
-        if let Some(deferred) = &mut self.deferred {
-            **deferred = Some(later);
+    /// Drops the watches of the caller.
+    ///
+    /// # Errors
+    /// As of [`Call::session`].
+    pub fn stop_watching(&mut self) -> Result<()> {
+        let Call { view, caller, session, namespace, .. } = self;
+        if let Some(session) = session {
+            session.stop_watching(caller, view, &namespace.store);
         }
+        Ok(())
     }
 
-    /// Writes what others have left for the client so far before the reply. Inside EXEC, whose reply must stay one, it
+    /// Writes what was pushed to the client so far before the reply. Inside EXEC, whose reply must stay one, it
     /// comes after that.
     pub fn take_pushed(&mut self) {
         if !self.is_nested() {
@@ -167,52 +174,155 @@ impl Call<'_> {
 
     /// Does what [`Call::take_pushed`] does, before the reply of a call that others are nested in.
     pub fn take_pushed_first(&mut self) {
-        let outbox = &self.session.info.outbox;
-        if self.session.replies == Replies::On && outbox.signals() & PUSHED != 0 {
+        let outbox = &self.caller.info.outbox;
+        let has_replies = self.session.as_ref().is_none_or(|session| session.replies == Replies::On);
+        if has_replies && outbox.signals() & PUSHED != 0 {
             outbox.take_into(self.reply.output(), usize::MAX);
         }
     }
 
     /// Returns whether the call is one of several whose replies are one, as inside EXEC.
     pub fn is_nested(&self) -> bool {
-        self.deferred.is_none()
+        self.next.is_none()
     }
 
-    /// Carries out another command with the same powers; only for calls that hold the whole store.
-    pub fn nested(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        let Call { view, reply, session, namespace, handlers, config, timer, .. } = self;
-        nested(view, session, (namespace, handlers, config, timer), command, request, reply.output());
+    /// Executes a queued command for EXEC, if its user may still call it: that may have changed since it was queued, even
+    /// by a command of the same transaction.
+    pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
+        match self.obstacle(command, request, None) {
+            None => {
+                let Call { view, reply, caller, session, namespace, handlers, config, timer, .. } = self;
+                let powers = (*namespace, *handlers, *config, *timer);
+                nested(view, (caller, session.as_deref_mut()), powers, command, request, reply.output());
+            }
+            Some(error) => refuse(self.namespace, &mut self.reply, &error),
+        }
     }
 
-    /// Carries out another command, whose reply goes elsewhere; only for calls that hold the whole store.
+    /// Checks whether a script may call a command.
+    ///
+    /// # Errors
+    /// Why not.
     #[cfg(feature = "lua")]
-    pub fn nested_into(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
-        let Call { view, session, namespace, handlers, config, timer, .. } = self;
-        nested(view, session, (namespace, handlers, config, timer), command, request, out);
+    pub fn check_for_script(
+        &self,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        limits: ScriptLimits,
+    ) -> Result<()> {
+        self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
     }
 
-    /// Has it looked at anew which calls somebody wants to know of, this one included.
+    /// Executes a command that a script calls and may call, and writes the reply to `out`.
+    #[cfg(feature = "lua")]
+    pub fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
+        let Call { view, caller, session, namespace, handlers, config, timer, .. } = self;
+        nested(view, (caller, session.as_deref_mut()), (namespace, handlers, config, timer), command, request, out);
+    }
+
+    /// Returns why EXEC or a script must not execute a command, and records a missing permission.
+    fn obstacle(
+        &self,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        script: Option<ScriptLimits>,
+    ) -> Option<Error> {
+        let (checks, context) = match script {
+            None => (&EXEC_CHECKS[..], Context::Multi),
+            Some(_) => (&SCRIPT_CHECKS[..], Context::Lua),
+        };
+        let Call { namespace, config, caller, session, .. } = self;
+        let session = session.as_deref();
+        let now = self.view.now();
+        let admission = Admission { namespace, config, caller, session, command, request, now, script };
+        match admission.obstacle(checks)? {
+            Obstacle::Refused(error, denial) => {
+                if let Some(denial) = denial {
+                    caller.show_command();
+                    denials::record_denial(&admission, denial, context);
+                }
+                Some(error)
+            }
+            Obstacle::Paused => None,
+        }
+    }
+
+    /// Has it looked at again which calls are to be recorded, this one included.
     pub fn note_interest(&self) {
         self.timer.set_interest(0, self.config.latency_tracking);
     }
 }
 
+/// Waits for nothing but a time, and replies then.
+struct Pastime {
+    until_ms: u64,
+    reply: fn(&mut Reply<'_>),
+}
+
+impl Continuation for Pastime {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Until(self.until_ms)
+    }
+
+    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+        match woken {
+            Unblocked::InTime => (self.reply)(reply),
+            Unblocked::WithError => return Err(Error::Unblocked),
+        }
+        Ok(true)
+    }
+}
+
+/// Calls the handler; what it wrote before an error is taken back.
+#[inline]
+pub(super) fn run(call: &mut Call<'_>) {
+    let begun = call.timer.begin();
+    let mark = call.reply.mark();
+    if let Err(error) = call.handlers.of(call.command)(call) {
+        call.reply.rollback(mark);
+        fail(call, &error);
+    }
+    call.caller.commands += 1;
+    if let Some(ns) = call.timer.end(call.command, begun, call.view.lookups()) {
+        post_call::record(call, ns);
+    }
+}
+
+#[cold]
+fn fail(call: &mut Call<'_>, error: &Error) {
+    call.timer.fail(call.command);
+    refuse(call.namespace, &mut call.reply, error);
+}
+
+/// Refuses a container called without a subcommand, which its arity has refused before.
+pub(crate) fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
+    Err(Error::WrongArity(call.name().into()))
+}
+
+/// Writes an error reply and counts it.
+pub(crate) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error) {
+    let line = error.wire_text();
+    namespace.observed.errors.count(&line);
+    reply.error(&line);
+}
+
 fn nested(
     view: &mut View<'_>,
-    session: &mut Session,
+    (caller, session): (&mut Caller, Option<&mut Session>),
     (namespace, handlers, config, timer): (&Namespace, &'static Handlers, &Config, &CallTimer<'_>),
     command: &'static CommandSpec,
     request: Request<'_>,
     out: &mut Output,
 ) {
-    let (db, protocol) = (session.db, session.protocol);
+    let (db, protocol) = (caller.db, caller.protocol);
     let mut hashes = Hashes::new();
     command.hash_keys(request, &namespace.store, &mut hashes);
-    let is_silent = session.info.is_silent();
+    let is_silent = caller.info.is_silent();
     let mut call = Call {
         args: Args::new(request, command.name_words, &hashes),
         view: view.whole_again(db),
         reply: Reply::new(out, protocol),
+        caller,
         session,
         namespace,
         handlers,
@@ -220,7 +330,7 @@ fn nested(
         command,
         timer,
         read_at: 0, // a nested call asks the clock
-        deferred: None,
+        next: None,
     };
     if is_silent {
         call.view.set_silent();

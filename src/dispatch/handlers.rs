@@ -1,6 +1,6 @@
 //! What carries each command out.
 
-use crate::dispatch::turn::no_subcommand;
+use crate::dispatch::call::no_subcommand;
 use crate::dispatch::{Command, Handler};
 use crate::spec::{CommandSpec, CommandTable, Declaration};
 

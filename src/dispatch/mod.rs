@@ -1,21 +1,30 @@
-//! The gate and the call: every command of every client passes here.
+//! One way to execute a command: plan a batch, pass the gate, call the handler, record what happened.
+//!
+//! Invariant: every command of every caller passes here. EXEC and scripts come back through [`Call::nested`], what could not
+//! be finished at once through [`Continuation`]: there is no second way to execute a command.
 
 pub(crate) mod args;
+pub(crate) mod batch;
 pub(crate) mod call;
+pub(crate) mod denials;
+pub(crate) mod gate;
 mod handlers;
-pub(crate) mod limits;
+pub(crate) mod next;
+pub(crate) mod plan;
 pub(crate) mod post_call;
-pub(crate) mod turn;
 pub(crate) mod unknown;
 
 pub(crate) use args::Args;
 pub(crate) use call::Call;
 pub(crate) use handlers::Handlers;
+pub(crate) use next::Continuation;
+pub(crate) use next::Next;
+pub(crate) use next::Wait;
 
 use crate::error::Result;
 use crate::spec::Row;
 
-/// Carries out a command: reads `call.args`, acts on `call.view`, writes `call.reply`.
+/// Executes a command: reads `call.args`, acts on `call.view`, writes `call.reply`.
 pub(crate) type Handler = fn(&mut Call<'_>) -> Result<()>;
 
 /// A row of a family's table.

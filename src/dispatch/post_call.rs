@@ -1,25 +1,20 @@
-//! What is done about a call that somebody wants to know of: the slow log, latency events, MONITOR, keys that are tracked.
+//! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its keys.
 //!
-//! Dispatch comes here only when the [`CallTimer`](crate::observe::CallTimer) says so; that nobody wants to know of a fast call
+//! Dispatch comes here only when the [`CallTimer`](crate::observe::CallTimer) says so; a fast call that nobody observes
 //! costs one comparison.
 
-use crate::client::session::Session;
-use crate::command::keys::migrate;
-use crate::config::{Config, Setting};
+use crate::client::caller::Caller;
+use crate::config::Config;
 use crate::dispatch::Call;
-use crate::dispatch::args::is_word;
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
 use crate::resp::Request;
 use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
-/// Stands for what nobody may see.
-const HIDDEN: &[u8] = b"(redacted)";
-
 /// Notes a call that has just ended and took so many nanoseconds.
 #[cold]
-pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
+pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     // The settings of this moment: the call may have changed them.
     let config = call.namespace.instance.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
@@ -39,17 +34,17 @@ pub(crate) fn note(call: &mut Call<'_>, ns: u64) {
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
     }
-    call.timer.set_interest(notable_ns(call.namespace, call.session, &config), config.latency_tracking);
+    call.timer.set_interest(notable_ns(call.namespace, call.caller, &config), config.latency_tracking);
 }
 
 /// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
-pub(crate) fn notable_ns(namespace: &Namespace, session: &Session, config: &Config) -> u64 {
-    if session.info.tracking.is_on() { 0 } else { namespace.observed.notable_ns(config) }
+pub(crate) fn notable_ns(namespace: &Namespace, caller: &Caller, config: &Config) -> u64 {
+    if caller.info.tracking.is_on() { 0 } else { namespace.observed.notable_ns(config) }
 }
 
 /// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
 fn note_read(call: &Call<'_>) {
-    let (client, command, request) = (&call.session.info, call.command, call.args.request());
+    let (client, command, request) = (&call.caller.info, call.command, call.args.request());
     if !client.tracking.remembers() {
         return;
     }
@@ -62,7 +57,7 @@ fn note_read(call: &Call<'_>) {
 
 fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
     let words = visible(call.command, call.args.request());
-    let client = &call.session.info;
+    let client = &call.caller.info;
     let entry = slow_log::Entry {
         id: 0,
         unix_s: call.namespace.clock.wall_us().div_euclid(1_000_000),
@@ -85,51 +80,21 @@ pub(crate) fn show_ahead(call: &mut Call<'_>) {
 /// Shows the call to everybody who watches; to the caller itself between its replies.
 fn show(call: &mut Call<'_>, config: &Config) {
     let words = visible(call.command, call.args.request());
-    let client = call.session.info.clone();
-    let caller = if call.session.is_in_script { "lua".into() } else { client.caller() };
-    let line = monitor::line(call.namespace.clock.wall_us(), call.session.db, &caller, words.into_iter());
+    let client = call.caller.info.clone();
+    let caller = if call.caller.is_in_script { "lua".into() } else { client.caller() };
+    let line = monitor::line(call.namespace.clock.wall_us(), call.caller.db, &caller, words.into_iter());
     let monitors = &call.namespace.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());
     // The replies of what a script calls are the script's; a client that watches may run none.
-    if monitors.has(client.id) && !call.session.is_in_script {
+    if monitors.has(client.id) && !call.caller.is_in_script {
         client.outbox.take_into(call.reply.output(), usize::MAX);
         call.reply.raw(&line);
     }
 }
 
-/// Returns the words of a call, but for those that are secrets.
+/// Returns the arguments of a call, its secrets redacted.
 pub(crate) fn visible<'r>(command: &CommandSpec, request: Request<'r>) -> Vec<&'r [u8]> {
-    let mut words: Vec<&[u8]> = request.args().collect();
-    match command.name.as_str() {
-        "auth" => words[1..].fill(HIDDEN),
-        "acl|setuser" | "acl|deluser" | "acl|getuser" => words[2..].fill(HIDDEN),
-        "config|set" => hide_settings(&mut words[2..]),
-        "hello" => hide_password(&mut words),
-        "migrate" => migrate::hide_secrets(&mut words, HIDDEN),
-        _ => {}
-    }
-    words
-}
-
-fn hide_settings(pairs: &mut [&[u8]]) {
-    for pair in pairs.chunks_exact_mut(2) {
-        if Setting::find(pair[0]).is_some_and(|(_, setting)| setting.secret) {
-            pair[1] = HIDDEN;
-        }
-    }
-}
-
-/// Hides what follows AUTH among the options of HELLO, which begin at the third word.
-fn hide_password(words: &mut [&[u8]]) {
-    let mut at = 2;
-    while at < words.len() {
-        at += match words[at] {
-            option if is_word(option, "AUTH") && at + 2 < words.len() => {
-                words[at + 1..at + 3].fill(HIDDEN);
-                3
-            }
-            option if is_word(option, "SETNAME") => 2,
-            _ => return,
-        };
-    }
+    let mut args: Vec<&[u8]> = request.args().collect();
+    command.command.redact.iter().for_each(|redact| redact(&mut args));
+    args
 }

@@ -10,7 +10,7 @@ const QUOTED_MAX: usize = 128;
 
 /// Says which word is none of the commands, or none of a container's subcommands.
 #[cold]
-pub(crate) fn complain(request: Request<'_>, names: Names<'_>) -> Error {
+pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
     match names.find(request.name()) {
         Some(_) => {
             let word = clip(request.arg(1), QUOTED_MAX);

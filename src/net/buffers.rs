@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use parking_lot::Mutex;
 
 use crate::client::pending::Pending;
-use crate::dispatch::turn::Plan;
+use crate::dispatch::plan::Plan;
 use crate::memory::heap::allocation_len;
 use crate::resp::{Batch, Codec, Output, reserve_exact};
 

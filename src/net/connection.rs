@@ -19,14 +19,14 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 
+use crate::client::caller::Caller;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Block, Unblocked};
-use crate::client::session::{Replies, Session, Transaction};
+use crate::client::session::{Client, Replies, Transaction};
 use crate::command::handlers;
 use crate::config::{ClientMemory, Config};
-use crate::dispatch::call::{Deferred, Incremental, Later};
-use crate::dispatch::turn::Turn;
-use crate::error::Error;
+use crate::dispatch::batch::BatchRun;
+use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
@@ -52,7 +52,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Connection<S> {
     stream: S,
     namespace: Arc<Namespace>,
-    session: Session,
+    client: Client,
     config: Arc<Config>,
     config_version: u64,
     pool: Arc<BufferPool>,
@@ -78,14 +78,14 @@ enum Exchange {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
-    pub fn new(stream: S, namespace: Arc<Namespace>, session: Session, pool: Arc<BufferPool>) -> Self {
+    pub fn new(stream: S, namespace: Arc<Namespace>, client: Client, pool: Arc<BufferPool>) -> Self {
         let config_version = namespace.instance.settings.version();
         let config = namespace.instance.settings.current();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
         Connection {
             stream,
             namespace,
-            session,
+            client,
             config,
             config_version,
             pool,
@@ -100,10 +100,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// also happens when this panics.
     pub async fn run(&mut self) {
         if let Err(error) = self.serve().await {
-            debug!(client = self.session.info.id, cause = %error, "connection broke");
+            debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
         }
         self.unsubscribe();
-        while self.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
+        while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         self.unwatch();
@@ -120,7 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Exchange::Read(len) => len,
             };
             self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
-            self.session.info.count_bytes_in(len);
+            self.client.caller.info.count_bytes_in(len);
             if self.is_evicted() {
                 continue;
             }
@@ -128,12 +128,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
             self.namespace.stats.reads.fetch_add(1, Relaxed);
-            while let Some(later) = self.execute_input() {
-                if !Box::pin(self.finish(later)).await? {
+            loop {
+                let left = self.execute_input();
+                if !left.is_unfinished() {
+                    break;
+                }
+                if !Box::pin(self.finish(left)).await? {
                     return Ok(());
                 }
             }
-            if self.session.closing || self.is_over_limits() {
+            if self.client.caller.closing || self.is_over_limits() {
                 return Ok(());
             }
             // A client that floods lets the others of this thread have their turn.
@@ -150,7 +154,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let waiting = self.waiting();
         self.poll_write(cx)?;
         // Asked every time, because a client that always has more to read is never waited for.
-        if self.session.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
+        if self.client.caller.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
         let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
@@ -182,8 +186,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
             self.pool.give(blank);
         }
-        ready!(self.session.info.outbox.poll(cx, awaited));
-        self.session.info.outbox.lower(NUDGE);
+        ready!(self.client.caller.info.outbox.poll(cx, awaited));
+        self.client.caller.info.outbox.lower(NUDGE);
         Poll::Ready(Ok(Exchange::Changed))
     }
 
@@ -191,12 +195,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[cold]
     fn poll_outbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
-            let signals = self.session.info.outbox.signals();
+            let signals = self.client.caller.info.outbox.signals();
             if signals & EVICTED != 0 {
                 self.drop_output();
             }
             if signals & OVERFLOW != 0 {
-                warn!(client = self.session.info.id, "closing a client that does not take its output");
+                warn!(client = self.client.caller.info.id, "closing a client that does not take its output");
                 self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
                 self.drop_output();
             }
@@ -207,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if signals & PUSHED == 0 || !buffers.output.is_empty() {
                 return Ok(Poll::Pending);
             }
-            self.session.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
+            self.client.caller.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
             self.poll_write(cx)?;
             self.note_waiting();
         }
@@ -230,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(Ok(len)) => {
                         self.namespace.stats.bytes_out.fetch_add(len as u64, Relaxed);
-                        self.session.info.count_bytes_out(len);
+                        self.client.caller.info.count_bytes_out(len);
                         self.namespace.stats.writes.fetch_add(1, Relaxed);
                         buffers.output.advance(len);
                     }
@@ -251,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(buffers) = &self.buffers else { return };
         // Nearly always there is nothing, and was nothing.
         let was_something = self.counted | self.reported != 0;
-        if was_something || !buffers.holds_nothing() || self.session.transaction.is_some() {
+        if was_something || !buffers.holds_nothing() || self.client.session.transaction.is_some() {
             self.count_used_buffers();
         }
     }
@@ -259,8 +263,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn count_used_buffers(&mut self) {
         let Some(buffers) = &self.buffers else { return };
         let pending = buffers.pending();
-        self.session.info.set_pending(pending);
-        let queued = self.session.transaction.as_ref().map_or(0, Transaction::memory);
+        self.client.caller.info.set_pending(pending);
+        let queued = self.client.session.transaction.as_ref().map_or(0, Transaction::memory);
         let held = pending.held + buffers.output.held() + queued;
         if held.abs_diff(self.counted) > COUNTED_STEP {
             self.namespace.store.memory_account().report_outside(self.counted, held);
@@ -285,7 +289,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn look_again(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.instance.clients;
         self.is_held_up = !clients.backlog.may_go_on(waiting, self.reported);
-        clients.set_held_up(&self.session.info, self.is_held_up);
+        clients.set_held_up(&self.client.caller.info, self.is_held_up);
         !self.is_held_up
     }
 
@@ -296,21 +300,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Decodes and executes the complete requests that have been read: all, or as many as there are before a long
     /// command, which the caller finishes and then comes back.
-    fn execute_input(&mut self) -> Deferred {
-        let mut buffers = self.buffers.take()?;
-        let mut deferred = None;
-        while deferred.is_none() && !self.session.closing {
+    fn execute_input(&mut self) -> Next {
+        let Some(mut buffers) = self.buffers.take() else { return Next::Done };
+        let mut left = Next::Done;
+        while !left.is_unfinished() && !self.client.caller.closing {
             if buffers.next < buffers.batch.len() {
                 if !self.may_go_on(buffers.output.len()) {
                     break;
                 }
-                deferred = self.execute_batch(&mut buffers).filter(|later| !matches!(later, Later::NewTurn));
+                left = self.execute_batch(&mut buffers);
             } else if !self.decode_batch(&mut buffers) {
                 break;
             }
         }
         self.buffers = Some(buffers);
-        deferred
+        left
     }
 
     /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
@@ -321,110 +325,91 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return false;
         }
         self.follow_settings();
-        self.session.follow_users(&self.namespace.instance.acl);
+        self.client.caller.follow_users(&self.namespace.instance.acl);
         let requests = &mut buffers.codec.requests;
-        requests.set_limits(limits(&self.config, &self.session));
+        requests.set_limits(limits(&self.config, &self.client.caller));
         match buffers.codec.decode(&mut buffers.input) {
             Ok(Some(batch)) => (buffers.batch, buffers.next) = (batch, 0),
             Ok(None) => return false,
             Err(error) => {
-                if let (DecodeError::Protocol(error), Replies::On) = (&error, self.session.replies) {
+                if let (DecodeError::Protocol(error), Replies::On) = (&error, self.client.session.replies) {
                     let line = error.wire_text();
                     self.namespace.observed.errors.count(&line);
-                    Reply::new(&mut buffers.output, self.session.protocol).error(&line);
+                    Reply::new(&mut buffers.output, self.client.caller.protocol).error(&line);
                 }
-                debug!(client = self.session.info.id, cause = %error, "closing a client that broke the protocol");
-                self.session.closing = true;
+                debug!(client = self.client.caller.info.id, cause = %error, "closing a client that broke the protocol");
+                self.client.caller.closing = true;
             }
         }
         true
     }
 
-    /// Executes requests in one turn until the batch, or the turn, ends.
+    /// Executes requests in one run until the batch, or the run, ends.
     #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
-    fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Deferred {
+    fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
-        let mut turn = Turn::new(&self.namespace, handlers(), &self.config, self.session.info.id);
-        turn.plan(batch, *next, self.session.db, plan);
-        self.session.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
-        let is_restrained = self.session.is_restrained() || self.namespace.pause.may_be_on();
-        let _acting = is_restrained.then(|| turn.attend(&self.session));
-        let (mut executed, mut deferred) = (0, None);
+        let mut run = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+        run.plan(batch, *next, self.client.caller.db, plan);
+        self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
+        let (mut executed, mut left) = (0, Next::Done);
         let backlog = &self.namespace.instance.clients.backlog;
-        while executed < plan.len() && deferred.is_none() && !self.session.closing {
+        while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
             if !backlog.may_go_on(output.len(), self.reported) {
                 break;
             }
-            let request = batch.get(*next + executed);
-            match is_restrained {
-                false => turn.execute(&mut self.session, request, plan, executed, output, &mut deferred),
-                true => turn.execute_restrained(&mut self.session, request, plan, executed, output, &mut deferred),
-            }
+            left = run.execute(&mut self.client, batch.get(*next + executed), plan, executed, output);
             executed += 1;
         }
-        if let Some(Later::Pause) = deferred {
+        if let Next::Retry = left {
             executed -= 1;
         }
         *next += executed;
-        self.session.info.touch(turn.now(), self.session.last_command, input.len());
-        self.session.info.set_commands(self.session.commands);
+        let caller = &self.client.caller;
+        caller.info.touch(run.now(), caller.called, input.len());
+        caller.info.set_commands(caller.commands);
         if self.namespace.tracking.has_news() {
-            self.namespace.tracking.broadcast((&self.config, turn.now()));
+            self.namespace.tracking.broadcast((&self.config, run.now()));
         }
-        deferred
+        left
     }
 
-    /// Does what a turn has left to do; returns whether the client is still there then.
-    async fn finish(&mut self, later: Later) -> io::Result<bool> {
-        let now = self.namespace.clock.now();
-        match later {
-            Later::NewTurn => Ok(true),
-            Later::Slices(task) => {
-                self.finish_slices(task).await;
-                Ok(true)
-            }
-            Later::Move(mut migration) => {
-                let namespace = self.namespace.clone();
-                let stays = self.meanwhile(migration.travel(&namespace.clock)).await;
-                self.finish_slices(migration).await;
-                stays
-            }
-            Later::Pause => match self.namespace.pause.in_force(now) {
+    /// Does what a request has left to do; returns whether the client is still there then.
+    async fn finish(&mut self, next: Next) -> io::Result<bool> {
+        match next {
+            Next::Done | Next::EndBatch => Ok(true),
+            Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
                 None => Ok(true),
             },
-            Later::Wait(wait) => {
-                let Some(unblocked) = self.block(Block::Wait, wait.until_ms).await? else { return Ok(false) };
-                let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-                let before = buffers.output.mark();
-                let mut reply = Reply::new(&mut buffers.output, self.session.protocol);
-                match unblocked {
-                    Unblocked::WithError => reply.error(&Error::Unblocked.wire_text()),
-                    Unblocked::InTime => (wait.reply)(&mut reply),
-                }
-                self.session.replies.end_request(&mut buffers.output, before, None);
-                Ok(true)
-            }
+            Next::Continue(rest) => self.finish_command(rest).await,
         }
     }
 
-    /// Finishes a long command slice by slice; others are served in between.
-    async fn finish_slices(&mut self, mut task: Box<dyn Incremental>) {
+    /// Finishes a command step by step; others are served in between.
+    async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
         loop {
-            match self.namespace.store.busy_flag().is_occupied() {
-                false => tokio::task::yield_now().await,
-                true => tokio::time::sleep(BUSY_PAUSE).await,
+            let (mut is_here, mut woken) = (true, Unblocked::InTime);
+            match rest.wait() {
+                Wait::Turn => tokio::task::yield_now().await,
+                Wait::Until(until_ms) => match self.block(Block::Wait, until_ms).await? {
+                    Some(unblocked) => woken = unblocked,
+                    None => return Ok(false),
+                },
+                Wait::Work(work) => is_here = self.meanwhile(work).await?,
+            }
+            while self.namespace.store.busy_flag().is_occupied() {
+                tokio::time::sleep(BUSY_PAUSE).await;
             }
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
-            let mut turn = Turn::new(&self.namespace, handlers(), &self.config, self.session.info.id);
-            let _acting = self.session.is_pushed_to().then(|| turn.attend(&self.session));
-            if turn.resume(&mut *task, &self.session, &mut buffers.output) {
+            let mut batch = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+            if batch.resume(&mut *rest, &self.client.caller, woken, &mut buffers.output) {
                 if self.namespace.tracking.has_news() {
-                    self.namespace.tracking.broadcast((&self.config, turn.now()));
+                    self.namespace.tracking.broadcast((&self.config, batch.now()));
                 }
-                self.session.replies.end_request(&mut buffers.output, before, None);
-                return self.session.take_pushes(&mut buffers.output);
+                self.client.session.replies.end_request(&mut buffers.output, before, None);
+                self.client.take_pushes(&mut buffers.output);
+                return Ok(is_here);
             }
         }
     }
@@ -432,7 +417,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
     /// client sends is read but not looked at. Returns `None` when it leaves.
     async fn block(&mut self, block: Block, until_ms: u64) -> io::Result<Option<Unblocked>> {
-        let (namespace, info) = (self.namespace.clone(), self.session.info.clone());
+        let (namespace, info) = (self.namespace.clone(), self.client.caller.info.clone());
         let blocked = namespace.instance.clients.block(&info, block, until_ms);
         let mut time_is_over = pin!(until(&namespace.clock, until_ms));
         let mut is_over = false;
@@ -480,7 +465,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Exchange::Changed => true,
             Exchange::Read(len) => {
                 self.namespace.stats.bytes_in.fetch_add(len as u64, Relaxed);
-                self.session.info.count_bytes_in(len);
+                self.client.caller.info.count_bytes_in(len);
                 !self.is_greedy() && !self.is_over_limits()
             }
         }
@@ -500,8 +485,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
         // First, because no other client is to be evicted for what this one takes.
-        if self.session.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
-            warn!(client = self.session.info.id, waiting, "closing a client that exceeds its output buffer limit");
+        if self.client.caller.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
+            warn!(
+                client = self.client.caller.info.id,
+                waiting, "closing a client that exceeds its output buffer limit"
+            );
             self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
             return true;
@@ -519,14 +507,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
         let len = buffers.input.len();
-        let queued = self.session.transaction.as_ref().map_or(0, |_| self.session.info.queued_bytes());
+        let queued = self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.queued_bytes());
         if len + queued <= limit {
             return false;
         }
         let query = buffers.codec.requests.unparsed_len(&buffers.input) + queued;
         let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
         if is_greedy {
-            warn!(client = self.session.info.id, query, "closing a client that exceeds its query buffer limit");
+            warn!(client = self.client.caller.info.id, query, "closing a client that exceeds its query buffer limit");
             self.namespace.stats.query_limit_disconnections.fetch_add(1, Relaxed);
             self.drop_output();
         }
@@ -538,7 +526,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
             return false;
         }
-        let info = &self.session.info;
+        let info = &self.client.caller.info;
         if let Some(buffers) = &self.buffers {
             info.set_pending(buffers.pending());
         }
@@ -551,7 +539,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Shows others how much output waits, and since when it has been more than the soft limit allows.
     fn note_waiting(&self) {
-        let info = &self.session.info;
+        let info = &self.client.caller.info;
         info.set_output_buffer(self.waiting());
         let limit = info.output_limit(&self.config);
         if limit.soft_bytes != 0 {
@@ -566,7 +554,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes the replies that are left, and the messages that came before the client was told to go, and closes.
     async fn flush_and_close(&mut self) -> io::Result<()> {
-        let outbox = &self.session.info.outbox;
+        let outbox = &self.client.caller.info.outbox;
         if outbox.signals() & (PUSHED | OVERFLOW | EVICTED) == PUSHED {
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             outbox.take_into(&mut buffers.output, usize::MAX);
@@ -582,14 +570,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 impl<S> Connection<S> {
     fn unsubscribe(&mut self) {
-        self.namespace.hub.leave(&self.session.info, &mut self.session.subscriptions);
-        self.namespace.tracking.leave(&self.session.info, self.namespace.store.herald());
+        self.namespace.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
+        self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.herald());
     }
 
     fn unwatch(&mut self) {
         let store = &self.namespace.store;
-        if self.session.is_known_to_shards() {
-            self.session.stop_watching(&mut store.hold(1).view(0, &[], self.namespace.clock.now()), store);
+        if self.client.session.is_known_to_shards() {
+            let Client { caller, session } = &mut self.client;
+            session.stop_watching(caller, &mut store.hold(1).view(0, &[], self.namespace.clock.now()), store);
         }
     }
 }
@@ -598,16 +587,16 @@ impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.unsubscribe();
         self.unwatch();
-        self.namespace.observed.monitors.remove(self.session.info.id);
-        self.namespace.instance.clients.remove(self.session.info.id);
+        self.namespace.observed.monitors.remove(self.client.caller.info.id);
+        self.namespace.instance.clients.remove(self.client.caller.info.id);
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
-        self.namespace.instance.clients.set_held_up(&self.session.info, false);
+        self.namespace.instance.clients.set_held_up(&self.client.caller.info, false);
         self.namespace.instance.clients.report_backlog(self.reported, 0);
     }
 }
 
-fn limits(config: &Config, session: &Session) -> Limits {
-    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !session.access.needs_authentication() }
+fn limits(config: &Config, caller: &Caller) -> Limits {
+    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
 }
 
 /// Waits until a monotonic time; where time moves by hand, whoever moves it nudges the clients.

@@ -23,7 +23,7 @@ use tracing::{debug, info, warn};
 use crate::acl::Acl;
 use crate::client::outbox::END;
 use crate::client::registry::{Class, ClientInfo, Peer};
-use crate::client::session::Session;
+use crate::client::session::Client;
 use crate::command;
 use crate::config::{Config, LoadError, SetError, load};
 use crate::error::Error;
@@ -494,7 +494,7 @@ impl Shared {
                     return info.iter().for_each(|info| server.instance.clients.remove(info.id));
                 }
             };
-            match info.map(|info| Session::new(info, &server.instance.acl)) {
+            match info.map(|info| Client::new(info, &server.instance.acl)) {
                 Some(session) => Connection::new(stream, server, session, pool).run().await,
                 None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }

@@ -38,6 +38,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::observe::stats::ScriptUsage;
 use crate::resp::{Protocol, Request, RequestBuffer};
+use crate::spec::CommandSpec;
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
@@ -84,11 +85,6 @@ const SOON: Duration = Duration::from_millis(5);
 /// From how many bytes on it pays to free an interpreter on a thread of its own.
 const FREE_ASIDE_MIN: usize = 4 << 20;
 
-/// Returns the flags in a script's first line; `None` where that is wrong.
-pub(crate) fn flags_of(script: &[u8]) -> Option<Flags> {
-    shebang::of_script(script).ok().map(|(flags, _)| flags)
-}
-
 /// Holds all about scripts that one namespace owns.
 pub struct Scripts {
     /// The running script.
@@ -112,7 +108,7 @@ pub struct Engines {
     /// Functions by name.
     pub libraries: Libraries,
     /// Working memory that one script leaves to the next.
-    pub scratch: ConnBuffers,
+    pub buffers: CallBuffers,
 }
 
 /// Lends the interpreters. When they are given back, what they take is counted.
@@ -123,7 +119,7 @@ pub struct Lent<'s> {
 
 /// Holds buffers for the commands of a script.
 #[derive(Default)]
-pub struct ConnBuffers {
+pub struct CallBuffers {
     /// The words of a call.
     pub words: RequestBuffer,
     /// Its reply.
@@ -163,6 +159,20 @@ impl Scripts {
                 lent => return lent,
             }
         }
+    }
+
+    /// Returns what the script or function that a request runs declares of itself; `None` where it declares nothing, where
+    /// there is none, and while another one keeps the interpreters for long.
+    #[cold]
+    pub fn declared_flags(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
+        let subject = (request.len() > 1).then(|| request.arg(1))?;
+        let flags = match &command.name[..] {
+            "eval" | "eval_ro" => shebang::of_script(subject).ok().map(|(flags, _)| flags)?,
+            "evalsha" | "evalsha_ro" => self.engines_soon(busy_flag)?.cache.find(subject)?.flags,
+            "fcall" | "fcall_ro" => self.engines_soon(busy_flag)?.libraries.function(subject)?.flags,
+            _ => return None,
+        };
+        (flags & COMPATIBLE == 0).then_some(flags)
     }
 
     /// Counts what the interpreters keep; all of it is used memory.

@@ -69,6 +69,11 @@ pub(crate) const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
 pub(crate) const NO_QUEUE: Flags = 1 << 21;
 
+/// Derived, see [`CommandSpec::flags`]: every command has it. In a mask of what the gate has to look at it stands for all.
+pub(crate) const EVERY: Flags = 1 << 31;
+/// Derived, see [`CommandSpec::flags`]: is not a plain command on data, so that after it the gate may stand differently.
+pub(crate) const CONTROL: Flags = 1 << 30;
+
 /// The names under which `COMMAND` lists the flags, in Redis' order.
 pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),
@@ -142,6 +147,22 @@ pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 
 /// Finds all keys of a request some of which stand at no fixed places, and what it does with each.
 pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
+
+/// Replaces the secrets among a call's arguments, the command's name included, by [`REDACTED`].
+pub(crate) type Redact = fn(&mut [&[u8]]);
+
+/// Stands for what nobody may see.
+pub(crate) const REDACTED: &[u8] = b"(redacted)";
+
+/// Redacts all arguments but the name of the command.
+pub(crate) fn redact_all(args: &mut [&[u8]]) {
+    args[1..].fill(REDACTED);
+}
+
+/// Redacts all arguments but the names of the command and its subcommand.
+pub(crate) fn redact_all_of_subcommand(args: &mut [&[u8]]) {
+    args[2..].fill(REDACTED);
+}
 
 /// Reads the value.
 pub(crate) const RO: KeyFlags = 1;
@@ -374,6 +395,8 @@ pub struct Declaration {
     pub key_use: Option<KeyUse>,
     /// Finds the keys where some stand at no fixed places.
     pub key_search: Option<KeySearch>,
+    /// Hides the secrets among the arguments of a call that is shown to others.
+    pub redact: Option<Redact>,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
     /// The Redis version that introduced the `HELP` among the subcommands.

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ADMIN, Arg, BLOCKING, Declaration, EXCLUSIVE, FAST, Group, INCOMPLETE, KeyFlags, Kind, NOT_KEY, PUBSUB, READ, Row,
-    WRITE,
+    ADMIN, Arg, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags, Kind,
+    NOT_KEY, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
@@ -20,6 +20,8 @@ pub struct CommandSpec {
     pub name: String,
     /// Whether it only holds subcommands and cannot be called alone.
     pub is_container: bool,
+    /// The row's flags and those that are derived.
+    pub flags: Flags,
     /// The number of words, or its negative where that is only the least.
     pub arity: i32,
     /// How many words name it: two for a subcommand.
@@ -123,6 +125,7 @@ impl CommandSpec {
         };
         CommandSpec {
             name,
+            flags: derived_flags(command.flags),
             is_container: row.handler.is_none(),
             arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
             name_words,
@@ -206,6 +209,12 @@ impl CommandSpec {
     pub fn subcommand(&self, word: &[u8]) -> Option<&CommandSpec> {
         self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
     }
+}
+
+/// Adds the flags that follow from a row's.
+fn derived_flags(flags: Flags) -> Flags {
+    let is_control = flags & (READ | WRITE) == 0 || flags & (EXCLUSIVE | ADMIN) != 0;
+    flags | EVERY | if is_control { CONTROL } else { 0 }
 }
 
 /// Finds the ACL categories that a row's flags, group and remarks put it in.

@@ -1,6 +1,6 @@
 //! A row of a family's table: the declaration of a command, what carries it out, and its subcommands.
 
-use crate::spec::{Arg, Declaration, Flags, Group, KeySearch, KeyUse};
+use crate::spec::{Arg, Declaration, Flags, Group, KeySearch, KeyUse, Redact};
 
 /// Declares one command together with its handler, an `H`.
 #[derive(Clone, Copy)]
@@ -39,6 +39,7 @@ impl<H: Copy + 'static> Row<H> {
             internal: false,
             key_use: None,
             key_search: None,
+            redact: None,
             arity: None,
             help_since: "5.0.0",
         };
@@ -86,6 +87,12 @@ impl<H: Copy + 'static> Row<H> {
     /// Tells what a request does with its keys where that depends on the options.
     pub const fn key_use(mut self, key_use: KeyUse) -> Self {
         self.declaration.key_use = Some(key_use);
+        self
+    }
+
+    /// Hides secrets among the arguments where a call is shown: in the slow log, in MONITOR, in the log.
+    pub const fn redact(mut self, redact: Redact) -> Self {
+        self.declaration.redact = Some(redact);
         self
     }
 

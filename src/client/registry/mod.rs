@@ -5,21 +5,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 use tracing::{debug, info};
 
-use blocked::state;
 mod blocked;
 mod line;
 
-pub(crate) use blocked::{Block, Blocked, Unblocked};
+pub(crate) use blocked::{Block, Unblocked};
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
 use crate::client::pending::Pending;
+use crate::client::ticket::Ticket;
 use crate::client::tracking::Mode;
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::resp::{Output, Protocol};
@@ -75,8 +75,8 @@ pub struct ClientInfo {
     names_len: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
-    /// Whether it is blocked, and by what: one of the states of [`Blocked`].
-    blocked: AtomicU8,
+    /// Whether it is blocked, see [`Clients::block`].
+    is_blocked: AtomicBool,
     is_exempt: AtomicBool,
     is_silent: AtomicBool,
     /// What [`Clients::account`] counts it with, in bytes.
@@ -357,24 +357,7 @@ impl ClientInfo {
 
     /// Returns whether the client waits for something other than requests.
     pub fn is_blocked(&self) -> bool {
-        self.blocked.load(Relaxed) != state::FREE
-    }
-
-    /// Ends the client's wait as if its time were over, or with an error; returns whether it waited.
-    pub fn unblock(&self, unblocked: Unblocked) -> bool {
-        self.let_go(state::WAITING, unblocked)
-    }
-
-    fn let_go(&self, from: u8, unblocked: Unblocked) -> bool {
-        let to = match unblocked {
-            Unblocked::InTime => state::LET_GO,
-            Unblocked::WithError => state::LET_GO_WITH_ERROR,
-        };
-        let is_let_go = self.blocked.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
-        if is_let_go {
-            self.outbox.signal(NUDGE);
-        }
-        is_let_go
+        self.is_blocked.load(Relaxed)
     }
 
     /// Returns the bytes that the client makes the server hold.
@@ -425,8 +408,8 @@ pub struct Clients {
     are_over: AtomicBool,
     last_id: AtomicU64,
     refused: AtomicU64,
-    /// How many are blocked, and how many of those not for ever.
-    blocked: AtomicUsize,
+    /// The clients that are blocked, and how many of them not for ever.
+    tickets: Mutex<BTreeMap<u64, Arc<Ticket<Block, Unblocked>>>>,
     timed: AtomicUsize,
     /// The bytes that clients take together, as far as they are counted: only while there is a limit.
     memory: Arc<AtomicUsize>,
@@ -473,7 +456,7 @@ impl Clients {
             arguments: AtomicUsize::new(0),
             is_held_up: AtomicBool::new(false),
             names_len: AtomicUsize::new(0),
-            blocked: AtomicU8::new(state::FREE),
+            is_blocked: AtomicBool::new(false),
             is_exempt: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),
@@ -558,23 +541,6 @@ impl Clients {
         client.outbox.signal(END);
     }
 
-    /// Blocks a client until a time, in monotonic milliseconds, or until it is let go.
-    pub fn block<'a>(&'a self, info: &'a ClientInfo, block: Block, until_ms: u64) -> Blocked<'a> {
-        let state = if block == Block::Pause { state::PAUSED } else { state::WAITING };
-        let is_timed = block == Block::Wait && until_ms != NEVER;
-        self.blocked.fetch_add(1, Relaxed);
-        self.timed.fetch_add(usize::from(is_timed), Relaxed);
-        info.blocked.store(state, Release);
-        Blocked { clients: self, info, until_ms, is_timed }
-    }
-
-    /// Lets go all that wait for the end of a pause.
-    pub fn end_pause(&self) {
-        for client in self.all() {
-            client.let_go(state::PAUSED, Unblocked::InTime);
-        }
-    }
-
     /// Takes note of what waits for a client, see `Backlog::report`, and has those that are held up look again.
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
@@ -588,21 +554,6 @@ impl Clients {
         if client.is_held_up.load(Relaxed) != is_held_up && client.is_held_up.swap(is_held_up, Relaxed) != is_held_up {
             self.backlog.note_held_up(is_held_up);
         }
-    }
-
-    /// Makes every client that is blocked look at the time: it was moved by hand.
-    pub fn nudge_blocked(&self) {
-        self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
-    }
-
-    /// Returns how many clients are blocked.
-    pub fn blocked(&self) -> usize {
-        self.blocked.load(Relaxed)
-    }
-
-    /// Returns how many clients wait for something with a time limit of their own.
-    pub fn timed(&self) -> usize {
-        self.timed.load(Relaxed)
     }
 
     /// Finds a client by its number.

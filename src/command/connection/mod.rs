@@ -7,15 +7,15 @@ use crate::acl::DEFAULT;
 use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
 use crate::command::keys::databases::read_database;
-use crate::command::server::acl;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
+use crate::dispatch::denials::record_failed_login;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, STALE, block,
-    integer, string,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, REDACTED, STALE,
+    block, integer, redact_all, string,
 };
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
@@ -24,13 +24,14 @@ const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
         .args(&[string("username").optional().since("6.0.0"), string("password")])
+        .redact(redact_all)
         .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Proves who the client is."),
     Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection).args(&[string("message")]).docs(
         "1.0.0",
         "O(1)",
         "Returns its argument.",
     ),
-    Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).docs(
+    Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).redact(redact_password).docs(
         "6.0.0",
         "O(1)",
         "Chooses the protocol version and introduces the client.",
@@ -67,7 +68,7 @@ const HELLO_ARGS: &[Arg] = &[block(
 .optional()];
 
 fn ping(call: &mut Call<'_>) -> Result<()> {
-    if call.session.only_listens() && call.args.left() <= 1 {
+    if call.caller.is_subscribed_in_resp2() && call.args.left() <= 1 {
         let message = call.args.next_word().unwrap_or_default();
         call.reply.array(2);
         call.reply.bulk(b"pong");
@@ -90,14 +91,14 @@ fn echo(call: &mut Call<'_>) -> Result<()> {
 
 fn quit(call: &mut Call<'_>) -> Result<()> {
     call.take_pushed();
-    call.session.closing = true;
+    call.caller.closing = true;
     call.reply.ok();
     Ok(())
 }
 
 fn select(call: &mut Call<'_>) -> Result<()> {
     let db = read_database(&mut call.args, call.config.databases)?;
-    call.session.select(db);
+    call.caller.select(db);
     call.reply.ok();
     Ok(())
 }
@@ -119,10 +120,10 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
 
 /// Lets the client in when user and password are right.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
-    if call.session.log_in(&call.namespace.instance.acl, user, password) {
+    if call.caller.log_in(&call.namespace.instance.acl, user, password) {
         return Ok(());
     }
-    acl::note_failed_login(call, user);
+    record_failed_login(call, user);
     Err(Error::WrongPass)
 }
 
@@ -149,23 +150,23 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     if let Some((user, password)) = login {
         authenticate(call, user, password)?;
     }
-    if !call.session.access.is_authenticated() {
+    if !call.caller.access.is_authenticated() {
         return Err(Error::NoAuthHello);
     }
     if let Some(name) = chosen_name {
         set_name(call, name);
     }
     if let Some(protocol) = protocol {
-        call.session.set_protocol(protocol, &mut call.reply);
-        call.end_turn(); // whoever listens to channels may do more or less in the new protocol
+        call.caller.set_protocol(protocol, &mut call.reply);
+        call.end_batch(); // whoever listens to channels may do more or less in the new protocol
     }
     introduce_server(call);
     Ok(())
 }
 
 fn introduce_server(call: &mut Call<'_>) {
-    let id = call.session.info.id as i64;
-    let version = if call.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let id = call.caller.info.id as i64;
+    let version = if call.caller.protocol == Protocol::Resp3 { 3 } else { 2 };
     let dialect = call.config.dialect();
     let reply = &mut call.reply;
     reply.map(7);
@@ -186,19 +187,36 @@ fn introduce_server(call: &mut Call<'_>) {
 }
 
 fn reset(call: &mut Call<'_>) -> Result<()> {
-    call.session.transaction = None;
-    call.session.info.set_queued(None);
-    call.session.stop_watching(&mut call.view, &call.namespace.store);
-    call.session.select(0);
-    call.namespace.tracking.leave(&call.session.info, call.namespace.store.herald());
-    call.namespace.hub.leave(&call.session.info, &mut call.session.subscriptions);
+    call.session()?.transaction = None;
+    call.caller.info.set_queued(None);
+    call.stop_watching()?;
+    call.caller.select(0);
+    call.namespace.tracking.leave(&call.caller.info, call.namespace.store.herald());
+    let namespace = call.namespace;
+    let (caller, session) = call.connection()?;
+    namespace.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
-    call.session.replies = Replies::On;
-    call.session.info.set_silent(false);
-    call.session.set_protocol(Protocol::Resp2, &mut call.reply);
-    call.session.log_out(&call.namespace.instance.acl);
+    call.session()?.replies = Replies::On;
+    call.caller.info.set_silent(false);
+    call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
+    call.caller.log_out(&call.namespace.instance.acl);
     set_name(call, String::new());
-    monitor::stop(call);
+    monitor::stop(call)?;
     call.reply.simple("RESET");
     Ok(())
+}
+
+/// Redacts what follows AUTH among the options of HELLO, which begin behind the version.
+fn redact_password(args: &mut [&[u8]]) {
+    let mut at = 2;
+    while at < args.len() {
+        at += match args[at] {
+            option if is_word(option, "AUTH") && at + 2 < args.len() => {
+                args[at + 1..at + 3].fill(REDACTED);
+                3
+            }
+            option if is_word(option, "SETNAME") => 2,
+            _ => return,
+        };
+    }
 }

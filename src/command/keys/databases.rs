@@ -44,7 +44,7 @@ pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize
 
 fn copy(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = (call.args.key()?, call.args.key()?);
-    let (db, mut target_db, mut replaces) = (call.session.db, call.session.db, false);
+    let (db, mut target_db, mut replaces) = (call.caller.db, call.caller.db, false);
     while let Some(word) = call.args.next_word() {
         if is_word(word, "REPLACE") {
             replaces = true;
@@ -74,7 +74,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
 fn move_key(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let target_db = read_database(&mut call.args, call.config.databases)?;
-    if target_db == call.session.db {
+    if target_db == call.caller.db {
         return Err(Error::SameObject);
     }
     let is_free = !call.view.whole_again(target_db).exists(key);

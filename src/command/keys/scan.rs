@@ -7,9 +7,9 @@
 
 use bytes::Bytes;
 
+use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Incremental;
-use crate::dispatch::{Args, Call, Command};
+use crate::dispatch::{Args, Call, Command, Continuation};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::{Output, Protocol, Reply};
@@ -76,15 +76,13 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn keys(call: &mut Call<'_>) -> Result<()> {
     let mut filter = Filter::default();
     filter.match_pattern(call.args.bytes()?);
-    call.run_sliced(Walk::over_all_keys(filter));
-    Ok(())
+    call.run_incrementally(Walk::over_all_keys(filter))
 }
 
 fn scan(call: &mut Call<'_>) -> Result<()> {
     let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
     let options = Options::read(&mut call.args)?;
-    call.run_sliced(Walk::some_way(cursor, options));
-    Ok(())
+    call.run_incrementally(Walk::some_way(cursor, options))
 }
 
 fn dbsize(call: &mut Call<'_>) -> Result<()> {
@@ -96,7 +94,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
     // No two calls are the same, so what the store's secret makes of them is as good as random.
     let calls = call.namespace.observed.meters.calls(call.command).count;
-    let dice = call.namespace.store.hash(&[call.session.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
+    let dice = call.namespace.store.hash(&[call.caller.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
         Some(key) => call.reply.bulk(&key),
         None => call.reply.null(),
@@ -258,17 +256,17 @@ impl Walk {
     }
 }
 
-impl Incremental for Walk {
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
+impl Continuation for Walk {
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         let mut effort = 0;
         while effort < SLICE_EFFORT {
             effort += self.visit_bucket(view);
             if self.is_finished() {
                 self.write(reply);
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 }
 

@@ -89,7 +89,7 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
 /// known yet, so patterns are for users who may read all keys.
 fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [u8]>> {
     let mut target = None;
-    let reads_all = call.session.access.reads_all_keys(call.command, call.args.request());
+    let reads_all = call.caller.access.reads_all_keys(call.command, call.args.request());
     while let Some(word) = call.args.next_word() {
         let left = call.args.left();
         if ["ASC", "DESC", "ALPHA"].iter().any(|option| is_word(word, option)) {

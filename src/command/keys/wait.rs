@@ -1,6 +1,5 @@
 //! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
 
-use crate::dispatch::call::Wait;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
@@ -51,11 +50,11 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {
-    match is_wanted {
-        true => call.wait(Wait { until_ms, reply }),
-        false => reply(&mut call.reply),
+    if !is_wanted {
+        reply(&mut call.reply);
+        return Ok(());
     }
-    Ok(())
+    call.wait_until(until_ms, reply)
 }
 
 /// Reads a timeout in milliseconds, 0 for none; returns when it is over, or [`NEVER`].

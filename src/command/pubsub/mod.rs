@@ -113,44 +113,49 @@ fn sunsubscribe(call: &mut Call<'_>) -> Result<()> {
 /// Subscribes to every channel named, and confirms each.
 fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
     while let Some(name) = call.args.next_word() {
-        call.namespace.hub.subscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+        let namespace = call.namespace;
+        let (caller, session) = call.connection()?;
+        namespace.hub.subscribe(&caller.info, &mut session.subscriptions, topic, name);
         confirm(call, word, topic, Some(name));
     }
-    call.end_turn();
+    call.end_batch();
     Ok(())
 }
 
 /// Gives up every channel named, or all, and confirms each; where there is none, that.
 fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<()> {
-    if call.config.dialect() == Dialect::Valkey && call.session.info.class() != Class::Subscriber {
+    if call.config.dialect() == Dialect::Valkey && call.caller.info.class() != Class::Subscriber {
         return Err(Error::NotSubscribed(word));
     }
     if call.args.left() == 0 {
-        let names = call.session.subscriptions.names(topic);
+        let names = call.session()?.subscriptions.names(topic);
         for name in &names {
-            leave(call, word, topic, name);
+            leave(call, word, topic, name)?;
         }
         if names.is_empty() {
             confirm(call, word, topic, None);
         }
     }
     while let Some(name) = call.args.next_word() {
-        leave(call, word, topic, name);
+        leave(call, word, topic, name)?;
     }
-    call.end_turn();
+    call.end_batch();
     Ok(())
 }
 
 /// Gives up one channel. Its messages so far are written before the confirmation, and none comes after it.
-fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) {
-    call.namespace.hub.unsubscribe(&call.session.info, &mut call.session.subscriptions, topic, name);
+fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) -> Result<()> {
+    let namespace = call.namespace;
+    let (caller, session) = call.connection()?;
+    namespace.hub.unsubscribe(&caller.info, &mut session.subscriptions, topic, name);
     call.take_pushed();
     confirm(call, word, topic, Some(name));
+    Ok(())
 }
 
 /// Tells what was done about a channel and how many subscriptions there are now; channels and patterns count together.
 fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u8]>) {
-    let info = &call.session.info;
+    let info = &call.caller.info;
     let count = match topic {
         ChannelKind::ShardChannel => info.subscriptions(topic),
         ChannelKind::Channel | ChannelKind::Pattern => {

@@ -92,10 +92,10 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let mut engines = scripts.engines();
     let entry = engines.libraries.function(name).cloned().ok_or(Error::other("Function not found"))?;
     let keys = key_count(call, Error::other("Bad number of keys provided"))?;
-    let scratch = std::mem::take(&mut engines.scratch);
+    let buffers = std::mem::take(&mut engines.buffers);
     let (vm, _) = engines.libraries(&scripts.control);
     let function = Run { name: &entry.name, number: entry.number, flags: entry.flags, keys, is_read_only };
-    engines.scratch = run(call, vm, function, scratch)?;
+    engines.buffers = run(call, vm, function, buffers)?;
     Ok(())
 }
 

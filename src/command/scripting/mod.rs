@@ -10,21 +10,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Buf;
 
-use crate::command::server::acl::note_denial_in_script;
 use crate::dispatch::args::is_word;
+use crate::dispatch::gate::ScriptLimits;
+use crate::dispatch::plan::find;
 use crate::dispatch::post_call::show_ahead;
-use crate::dispatch::turn::find;
 use crate::dispatch::{Call, Command, unknown};
-use crate::error::{Denial, Error, Result};
-use crate::namespace::Namespace;
+use crate::error::{Error, Result};
 use crate::resp::{Output, Protocol, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, ConnBuffers, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
+    ALLOW_OOM, COMPATIBLE, CallBuffers, Engines, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
 };
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, Arg, CommandSpec, DENY_OOM, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS,
-    NO_MANDATORY_KEYS, NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string,
-    token,
+    ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
+    NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string, token,
 };
 
 /// What commands that run scripts have in common.
@@ -141,25 +139,6 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     run_script(call, &mut engines, &script, keys, is_read_only)
 }
 
-/// Returns what the script or function that a request runs says of itself; `None` where it says nothing, where there is
-/// none, and while another one keeps the interpreters for long.
-#[cold]
-pub(crate) fn declared_flags(
-    namespace: &Namespace,
-    command: &CommandSpec,
-    request: Request<'_>,
-) -> Option<crate::script::Flags> {
-    let subject = (request.len() > 1).then(|| request.arg(1))?;
-    let scripts = &namespace.scripts;
-    let flags = match &command.name[..] {
-        "eval" | "eval_ro" => crate::script::flags_of(subject)?,
-        "evalsha" | "evalsha_ro" => scripts.engines_soon(namespace.store.busy_flag())?.cache.find(subject)?.flags,
-        "fcall" | "fcall_ro" => scripts.engines_soon(namespace.store.busy_flag())?.libraries.function(subject)?.flags,
-        _ => return None,
-    };
-    (flags & COMPATIBLE == 0).then_some(flags)
-}
-
 fn run_script(
     call: &mut Call<'_>,
     engines: &mut Engines,
@@ -167,9 +146,9 @@ fn run_script(
     keys: usize,
     is_read_only: bool,
 ) -> Result<()> {
-    let scratch = std::mem::take(&mut engines.scratch);
+    let buffers = std::mem::take(&mut engines.buffers);
     let subject = Run { name: &script.name, number: script.number, flags: script.flags, keys, is_read_only };
-    engines.scratch = run(call, engines.eval(&call.namespace.scripts.control), subject, scratch)?;
+    engines.buffers = run(call, engines.eval(&call.namespace.scripts.control), subject, buffers)?;
     Ok(())
 }
 
@@ -203,18 +182,18 @@ pub(crate) struct Run<'r> {
 }
 
 /// Runs a script or function for the caller and writes its reply. Gives the working memory back.
-pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: ConnBuffers) -> Result<ConnBuffers> {
+pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, buffers: CallBuffers) -> Result<CallBuffers> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
     }
-    let is_short = call.session.is_short_of_memory && call.namespace.store.memory_account().has_limit();
+    let is_short = call.caller.is_short_of_memory && call.namespace.store.memory_account().has_limit();
     if is_short && run.flags & (COMPATIBLE | NO_WRITES | ALLOW_OOM) == 0 {
         return Err(Error::Script(NO_MEMORY.into()));
     }
     let lacks_memory = is_short && run.flags & ALLOW_OOM == 0;
-    let (db, protocol) = (call.session.db, call.session.protocol);
-    call.session.protocol = Protocol::Resp2;
+    let (db, protocol) = (call.caller.db, call.caller.protocol);
+    call.caller.protocol = Protocol::Resp2;
     let invocation = Invocation {
         request: call.args.request(),
         keys: run.keys,
@@ -222,144 +201,100 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, scratch: ConnBuffe
         threshold_ms: call.config.busy_reply_threshold_ms,
     };
     let is_read_only = run.is_read_only || !may_write;
-    let mut caller = Caller { call, scratch, name: run.name, is_read_only, lacks_memory };
-    if caller.call.session.has_called(caller.call.command) {
-        caller.call.session.frozen_us = None;
+    let limits = ScriptLimits { is_read_only, lacks_memory };
+    let mut caller = ScriptCaller { call, buffers, name: run.name, limits };
+    if caller.call.caller.has_called(caller.call.command) {
+        caller.call.caller.frozen_us = None;
     }
-    caller.call.session.is_in_script = true;
+    caller.call.caller.is_in_script = true;
     let ended = vm.run(run.number, invocation, &mut caller);
-    let Caller { call, scratch, .. } = caller;
-    call.session.is_in_script = false;
-    let chosen = std::mem::replace(&mut call.session.protocol, protocol);
-    if call.session.db != db {
-        call.session.select(db);
+    let ScriptCaller { call, buffers, .. } = caller;
+    call.caller.is_in_script = false;
+    let chosen = std::mem::replace(&mut call.caller.protocol, protocol);
+    if call.caller.db != db {
+        call.caller.select(db);
     }
     match vm.finish(ended, run.name, chosen, &mut call.reply) {
-        Outcome::Replied => Ok(scratch),
+        Outcome::Replied => Ok(buffers),
         Outcome::ErrorReplied(line) => {
             line.iter().for_each(|line| call.namespace.observed.errors.count_made_up(line));
             call.timer.fail(call.command);
-            Ok(scratch)
+            Ok(buffers)
         }
         Outcome::Failed(line) => Err(Error::Script(line)),
     }
 }
 
 /// Lets a script call commands as the client that runs it.
-struct Caller<'c, 'a> {
+struct ScriptCaller<'c, 'a> {
     call: &'c mut Call<'a>,
-    scratch: ConnBuffers,
+    buffers: CallBuffers,
     name: &'c str,
-    is_read_only: bool,
-    /// Whether memory was short when the script began, and it has to mind that.
-    lacks_memory: bool,
+    limits: ScriptLimits,
 }
 
-/// Says to a script what its user may not do.
-fn refused_to_user(denial: Denial) -> &'static str {
-    match denial {
-        Denial::Command => "The user executing the script can't run this command or subcommand",
-        Denial::Key(_) => {
-            "The user executing the script can't access at least one of the keys mentioned in the command arguments"
-        }
-        Denial::Channel(_) => "The user executing the script can't publish to the channel mentioned in the command",
-    }
-}
-
-/// Returns whether scripts may call a command although it is not for them: DEBUG, when it has said so itself.
-fn may_debug(namespace: &Namespace, command: &CommandSpec) -> bool {
-    command.command.name == "DEBUG" && namespace.instance.may_scripts_debug.load(Relaxed)
-}
-
-impl Caller<'_, '_> {
-    /// Finds out whether the command whose words were filled in may be called from this script.
-    fn check(&mut self, command: Option<&'static CommandSpec>) -> std::result::Result<(), Cow<'static, str>> {
-        let (request, dialect) = (self.scratch.words.as_request(), self.call.config.dialect());
+impl ScriptCaller<'_, '_> {
+    /// Returns the command whose arguments were filled in, if it may be called from this script.
+    fn admit(&mut self) -> Result<&'static CommandSpec> {
+        let config = self.call.config;
+        let request = self.buffers.words.as_request();
+        let command = request.and_then(|request| find(request, self.call.names()));
         let (Some(command), Some(request)) = (command, request) else {
-            return Err(dialect
-                .choose("Unknown Redis command called from script", "Unknown command called from script")
-                .into());
+            let unknown = ("Unknown Redis command called from script", "Unknown command called from script");
+            return Err(Error::other(config.dialect().choose(unknown.0, unknown.1)));
         };
-        let flags = command.command.flags;
-        if !command.accepts(request.len()) {
-            return Err(dialect
-                .choose(
-                    "Wrong number of args calling Redis command from script",
-                    "Wrong number of args calling command from script",
-                )
-                .into());
-        }
-        if flags & NO_SCRIPT != 0 && !may_debug(self.call.namespace, command) {
-            return Err("This Redis command is not allowed from script".into());
-        }
-        if let Some(denial) = self.call.session.access.denial(command, request) {
-            note_denial_in_script(self.call, (command, request), denial);
-            return Err(refused_to_user(denial).into());
-        }
-        if self.is_read_only && flags & (WRITE | MAY_REPLICATE) != 0 {
-            return Err("Write commands are not allowed from read-only scripts.".into());
-        }
-        if flags & WRITE != 0 && self.call.namespace.lacks_replicas() {
-            return Err(format!("-{}", Error::NoReplicas).into());
-        }
-        if self.lacks_memory && flags & DENY_OOM != 0 {
-            return Err(format!("-{}", Error::OutOfMemory).into());
-        }
-        if flags & WRITE != 0 {
-            self.lacks_memory = false; // what has begun to write goes on
+        self.call.check_for_script(command, request, self.limits)?;
+        if command.flags & WRITE != 0 {
+            self.limits.lacks_memory = false; // what has begun to write goes on
             self.call.namespace.scripts.control.note_write();
         }
-        Ok(())
+        Ok(command)
     }
 
-    /// Counts an error that a script is told instead of calling a command.
+    /// Counts an error that a script gets instead of a reply; returns its text, with a dash where it has a code of its own.
     #[cold]
-    fn count_refusal(&self, command: Option<&'static CommandSpec>, refusal: &str) {
-        let observed = &self.call.namespace.observed;
-        observed.errors.count(refusal.strip_prefix('-').map_or(b"ERR", str::as_bytes));
-        match (command, self.scratch.words.as_request()) {
-            (Some(command), _) => observed.meters.reject(command),
-            (None, Some(request)) => {
-                let Call { namespace, config, session, .. } = &*self.call;
-                unknown::note(namespace, namespace.names(config), request, &session.info.addr);
+    fn refuse(&self, error: &Error) -> Cow<'static, str> {
+        let Call { namespace, config, caller, .. } = &*self.call;
+        let line = error.wire_text();
+        namespace.observed.errors.count(&line);
+        if let Some(request) = self.buffers.words.as_request() {
+            match find(request, namespace.names(config)) {
+                Some(command) => namespace.observed.meters.reject(command),
+                None => unknown::note(namespace, namespace.names(config), request, &caller.info.addr),
             }
-            (None, None) => {}
         }
+        let line = String::from_utf8_lossy(&line);
+        line.strip_prefix("ERR ").map_or_else(|| format!("-{line}"), str::to_owned).into()
     }
 }
 
-impl Host for Caller<'_, '_> {
+impl Host for ScriptCaller<'_, '_> {
     fn words(&mut self) -> &mut RequestBuffer {
-        &mut self.scratch.words
+        &mut self.buffers.words
     }
 
     fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
-        let names = self.call.names();
-        let command = self.scratch.words.as_request().and_then(|request| find(request, names));
-        if let Err(refusal) = self.check(command) {
-            self.count_refusal(command, &refusal);
-            return Err(refusal);
-        }
-        let ConnBuffers { words, output } = &mut self.scratch;
+        let command = self.admit().map_err(|error| self.refuse(&error))?;
+        let CallBuffers { words, output } = &mut self.buffers;
         output.advance(output.len());
-        if let (Some(command), Some(request)) = (command, words.as_request()) {
-            self.call.nested_into(command, request, output);
+        if let Some(request) = words.as_request() {
+            self.call.execute_for_script(command, request, output);
         }
         Ok(reply_bytes(output))
     }
 
     fn may_call(&mut self) -> Option<bool> {
-        let request = self.scratch.words.as_request()?;
+        let request = self.buffers.words.as_request()?;
         let command = find(request, self.call.names())?;
-        Some(self.call.session.access.denial(command, request).is_none())
+        Some(self.call.caller.access.denial(command, request).is_none())
     }
 
     fn protocol(&self) -> Protocol {
-        self.call.session.protocol
+        self.call.caller.protocol
     }
 
     fn set_protocol(&mut self, protocol: Protocol) {
-        self.call.session.protocol = protocol;
+        self.call.caller.protocol = protocol;
     }
 
     fn running(&self) -> (String, Request<'_>) {

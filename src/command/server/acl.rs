@@ -4,23 +4,21 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use tracing::{debug, warn};
+use tracing::warn;
 
-use crate::acl::{Context, DEFAULT, Entry, Reason, Shown, User, has_blanks, to_hex};
+use crate::acl::{DEFAULT, Entry, Shown, User, has_blanks, to_hex};
 use crate::client::outbox::END;
 use crate::client::registry::{ChannelKind, ClientInfo};
-use crate::client::session::Session;
-use crate::config::Config;
 use crate::dispatch::args::is_word;
-use crate::dispatch::turn::find;
+use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
 use crate::error::{Denial, Error, Result};
-use crate::namespace::Namespace;
-use crate::resp::{Reply, Request, parse_int};
-use crate::spec::registry::{CATEGORIES, CommandSpec};
-use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, string, token};
+use crate::resp::{Reply, parse_int};
+use crate::spec::registry::CATEGORIES;
+use crate::spec::{
+    ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, redact_all_of_subcommand, string, token,
+};
 use crate::text::until_nul;
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
@@ -49,6 +47,7 @@ const SUBCOMMANDS: &[Command] = &[
         .docs("6.0.0", CATEGORIES_COST, "Lists the categories of commands, or the commands in one."),
     Command::new("DELUSER", delete_users, ADMINISTRATION, Group::Server)
         .args(&[string("username").multiple()])
+        .redact(redact_all_of_subcommand)
         .docs("6.0.0", "O(1) amortized time considering the typical user.", "Removes users and disconnects them."),
     Command::new("DRYRUN", dry_run, ADMINISTRATION, Group::Server)
         .args(&[string("username"), string("command"), string("arg").optional().multiple()])
@@ -58,6 +57,7 @@ const SUBCOMMANDS: &[Command] = &[
         .docs("6.0.0", "O(1)", "Makes up a password that nobody can guess."),
     Command::new("GETUSER", get_user, ADMINISTRATION, Group::Server)
         .args(&[string("username")])
+        .redact(redact_all_of_subcommand)
         .docs("6.0.0", SHOW_COST, "Shows the rules of a user."),
     Command::new("LIST", list, ADMINISTRATION, Group::Server)
         .docs("6.0.0", PER_USER, "Lists the users as lines of a file of users."),
@@ -70,6 +70,7 @@ const SUBCOMMANDS: &[Command] = &[
         .docs("6.0.0", PER_USER, "Writes the users to the file."),
     Command::new("SETUSER", set_user, ADMINISTRATION, Group::Server)
         .args(&[string("username"), RULES])
+        .redact(redact_all_of_subcommand)
         .docs("6.0.0", RULES_COST, "Creates a user, or changes one."),
     Command::new("USERS", users, ADMINISTRATION, Group::Server)
         .docs("6.0.0", PER_USER, "Lists the names of the users."),
@@ -87,7 +88,7 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     let before = call.namespace.instance.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.namespace.instance.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
-    call.session.follow_users(&call.namespace.instance.acl);
+    call.caller.follow_users(&call.namespace.instance.acl);
     disconnect_listeners(call, &before.into_iter().zip(call.namespace.instance.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
     Ok(())
@@ -121,11 +122,11 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
 
 /// Ends the connections of users that are gone; this client, if it is one of them, still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
-    call.session.follow_users(&call.namespace.instance.acl);
+    call.caller.follow_users(&call.namespace.instance.acl);
     let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
     for client in call.namespace.instance.clients.all() {
         let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
-        if is_gone && client.id != call.session.info.id {
+        if is_gone && client.id != call.caller.info.id {
             client.outbox.signal(END);
         }
     }
@@ -182,7 +183,7 @@ fn users(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn who_am_i(call: &mut Call<'_>) -> Result<()> {
-    call.reply.bulk(&call.session.access.user().name);
+    call.reply.bulk(&call.caller.access.user().name);
     Ok(())
 }
 
@@ -317,68 +318,4 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let parts = [b"This user has no permissions to access the '", until_nul(what), end.as_bytes()];
     call.reply.bulk(&parts.concat());
     Ok(())
-}
-
-/// Notes that the gate has refused a request of a client.
-pub(crate) fn note_denial(
-    namespace: &Namespace,
-    config: &Config,
-    session: &Session,
-    refused: (&'static CommandSpec, Request<'_>),
-    denial: Denial,
-) {
-    let context = if session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
-    session.info.set_last_command(refused.0);
-    note_request(namespace, config, session, refused, denial, context);
-}
-
-/// Notes that EXEC has refused a command that was queued.
-pub(crate) fn note_denial_in_multi(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
-    call.session.show_command();
-    note_request(call.namespace, call.config, call.session, refused, denial, Context::Multi);
-}
-
-/// Notes that a script may not call a command.
-#[cfg(feature = "lua")]
-pub(crate) fn note_denial_in_script(call: &Call<'_>, refused: (&'static CommandSpec, Request<'_>), denial: Denial) {
-    call.session.show_command();
-    note_request(call.namespace, call.config, call.session, refused, denial, Context::Lua);
-}
-
-fn note_request(
-    namespace: &Namespace,
-    config: &Config,
-    session: &Session,
-    (command, request): (&'static CommandSpec, Request<'_>),
-    denial: Denial,
-    context: Context,
-) {
-    let (reason, object) = match denial {
-        Denial::Command => (Reason::Command, command.name.as_bytes()),
-        Denial::Key(at) => (Reason::Key, request.arg(at)),
-        Denial::Channel(at) => (Reason::Channel, request.arg(at)),
-    };
-    note(namespace, config, session, (reason, context), object, &session.access.user().name);
-}
-
-/// Notes that AUTH or HELLO has refused a name or a password.
-pub(crate) fn note_failed_login(call: &Call<'_>, user: &[u8]) {
-    call.session.show_command();
-    let context = if call.is_inside_exec() { Context::Multi } else { Context::TopLevel };
-    let object = call.args.request().name();
-    debug!("Authentication failed for a client at {}", call.session.info.addr);
-    note(call.namespace, call.config, call.session, (Reason::Auth, context), object, user);
-}
-
-fn note(namespace: &Namespace, config: &Config, session: &Session, why: (Reason, Context), object: &[u8], user: &[u8]) {
-    let counter = match why.0 {
-        Reason::Command => &namespace.stats.acl_denied_command,
-        Reason::Key => &namespace.stats.acl_denied_key,
-        Reason::Channel => &namespace.stats.acl_denied_channel,
-        Reason::Auth => &namespace.stats.acl_denied_auth,
-    };
-    counter.fetch_add(1, Relaxed);
-    let now = namespace.clock.now();
-    let entry = Entry::new(why, object, user, now.wall_ms(), session.info.line(now, 0));
-    namespace.instance.acl.log.lock().note(entry, config.acllog_max_len);
 }

@@ -1,14 +1,15 @@
 //! COMMAND and its subcommands, all computed from the declarations.
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::turn::find;
+use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::Reply;
-use crate::spec::registry::{CATEGORIES, CommandSpec, KeySpec};
+use crate::spec::registry::{CATEGORIES, KeySpec};
 use crate::spec::{
-    Arg, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of, pattern, string,
+    Arg, CommandSpec, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of,
+    pattern, string,
 };
 
 const PLAIN: Flags = LOADING | STALE;

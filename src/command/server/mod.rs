@@ -15,15 +15,14 @@ pub(crate) mod slowlog;
 use tracing::{Level, debug, enabled, warn};
 
 use crate::command::server::shutdown::shut_down;
-use crate::config::{ShutdownOptions, rewrite_file};
+use crate::config::{Setting, ShutdownOptions, rewrite_file};
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Wait;
-use crate::dispatch::turn::busy;
+use crate::dispatch::gate::busy;
 use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::spec::{
-    ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE, WRITE, block, one_of,
-    string, token,
+    ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, REDACTED, STALE, WRITE, block,
+    one_of, string, token,
 };
 use crate::store::{NEVER, Totals};
 use crate::text::{quote, system_text};
@@ -58,6 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
+                .redact(redact_settings)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                 .docs(
                     "2.0.0",
@@ -108,7 +108,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn time(call: &mut Call<'_>) -> Result<()> {
     let now_us = call.namespace.clock.wall_us();
     let us = match call.is_nested() {
-        true => *call.session.frozen_us.get_or_insert(now_us),
+        true => *call.caller.frozen_us.get_or_insert(now_us),
         false => now_us,
     };
     call.reply.array(2);
@@ -147,7 +147,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
     // Nothing that came with it is carried out any more, and the connection ends when the ports are closed.
-    call.wait(Wait { until_ms: NEVER, reply: |_| {} });
+    call.wait_until(NEVER, |_| {})?;
     Ok(())
 }
 
@@ -230,7 +230,7 @@ fn log_change(call: &Call<'_>) {
         let words = post_call::visible(call.command, call.args.request());
         let pairs = words[2..].chunks_exact(2);
         let shown: Vec<_> = pairs.map(|pair| format!("{} {}", pair[0].escape_ascii(), quote(pair[1]))).collect();
-        debug!("CONFIG SET by {}: {}", call.session.info.addr, shown.join(", "));
+        debug!("CONFIG SET by {}: {}", call.caller.info.addr, shown.join(", "));
     }
 }
 
@@ -240,14 +240,23 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let is_local = call.session.info.is_local();
+    let is_local = call.caller.info.is_local();
     let changed = call.namespace.instance.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
     call.namespace.apply_settings();
     call.namespace.instance.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
-    call.session.follow_users(&call.namespace.instance.acl);
+    call.caller.follow_users(&call.namespace.instance.acl);
     call.note_interest();
     call.reply.ok();
     Ok(())
+}
+
+/// Redacts the values of settings that are secrets.
+fn redact_settings(args: &mut [&[u8]]) {
+    for pair in args[2..].chunks_exact_mut(2) {
+        if Setting::find(pair[0]).is_some_and(|(_, setting)| setting.secret) {
+            pair[1] = REDACTED;
+        }
+    }
 }

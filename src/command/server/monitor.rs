@@ -20,23 +20,24 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     if call.is_nested() {
         return Err(Error::other("MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    let client = &call.session.info;
+    let client = &call.caller.info;
     if call.namespace.observed.monitors.has(client.id) {
         return Ok(()); // Redis does not even reply
     }
     call.namespace.observed.monitors.add(client.clone());
     client.set_monitoring(true);
-    call.session.barred |= BARRED;
+    call.session()?.barred |= BARRED;
     call.note_interest();
     call.reply.ok();
     Ok(())
 }
 
 /// Ends what MONITOR began, if it did.
-pub(crate) fn stop(call: &mut Call<'_>) {
-    let client = &call.session.info;
+pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
+    let client = &call.caller.info;
     call.namespace.observed.monitors.remove(client.id);
     client.set_monitoring(false);
-    call.session.barred &= !BARRED;
+    call.session()?.barred &= !BARRED;
     call.note_interest();
+    Ok(())
 }

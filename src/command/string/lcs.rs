@@ -9,9 +9,9 @@
 
 use bytes::Bytes;
 
-use crate::dispatch::Call;
+use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::Incremental;
+use crate::dispatch::{Call, Continuation};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::View;
@@ -47,8 +47,7 @@ pub(crate) fn lcs(call: &mut Call<'_>) -> Result<()> {
     let b = call.view.read(key_b).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
     let options = Options::read(call)?;
     check_size(a.len(), b.len(), call.bulk_len_max())?;
-    call.run_sliced(Comparison::new(a, b, options)?);
-    Ok(())
+    call.run_incrementally(Comparison::new(a, b, options)?)
 }
 
 impl Options {
@@ -120,8 +119,8 @@ struct Comparison {
     shorten_a: Vec<u64>,
 }
 
-impl Incremental for Comparison {
-    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
+impl Continuation for Comparison {
+    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         let rows = (SLICE_CELLS / self.row.len()).max(1);
         let slice_end = self.a.len().min(self.rows_filled + rows);
         (self.rows_filled..slice_end).for_each(|i| self.fill_row(i));
@@ -130,7 +129,7 @@ impl Incremental for Comparison {
         if finished {
             self.reply(reply);
         }
-        finished
+        Ok(finished)
     }
 }
 

@@ -7,9 +7,7 @@ use smallvec::SmallVec;
 
 use crate::client::session::Transaction;
 use crate::command::condition::Condition;
-use crate::command::server::acl;
 use crate::dispatch::args::is_word;
-use crate::dispatch::turn::refuse;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Request;
@@ -71,11 +69,11 @@ const PRECONDITIONS: Arg = one_of(
 const FLAGS: crate::spec::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
 
 fn multi(call: &mut Call<'_>) -> Result<()> {
-    if call.session.transaction.is_some() {
+    if call.session()?.transaction.is_some() {
         return Err(not_in_multi(call, Error::NestedMulti));
     }
-    call.session.transaction = Some(Transaction::default());
-    call.session.info.set_queued(Some(0));
+    call.session()?.transaction = Some(Transaction::default());
+    call.caller.info.set_queued(Some(0));
     call.reply.ok();
     Ok(())
 }
@@ -86,23 +84,25 @@ fn not_in_multi(call: &mut Call<'_>, error: Error) -> Error {
     match call.config.dialect() {
         Dialect::Redis => error,
         Dialect::Valkey => {
-            call.session.fail_transaction();
+            if let Ok(session) = call.session() {
+                session.fail_transaction();
+            }
             Error::NotInMulti
         }
     }
 }
 
 fn exec(call: &mut Call<'_>) -> Result<()> {
-    let transaction = call.session.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
-    call.session.frozen_us = None;
+    let transaction = call.session()?.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
+    call.caller.frozen_us = None;
     let result = carry_out(call, &transaction);
-    call.session.info.set_queued(None); // so far it was seen to be inside
+    call.caller.info.set_queued(None); // so far it was seen to be inside
     result
 }
 
 fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
-    let untouched = watched_keys_are_untouched(call);
-    call.session.stop_watching(&mut call.view, &call.namespace.store);
+    let untouched = watched_keys_are_untouched(call)?;
+    call.stop_watching()?;
     let preconditions = read_preconditions(&mut call.args)?;
     if transaction.failed {
         return Err(Error::ExecAborted);
@@ -116,15 +116,8 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     for (command, request) in &transaction.queue {
         let request = request.as_request();
         // Whoever has deleted the own user is told nothing any more, as in Redis.
-        let silenced = call.session.closing.then(|| call.reply.mark());
-        // The user may have changed since the command was queued, even by a command of this very transaction.
-        match call.session.access.denial(command, request) {
-            None => call.nested(command, request),
-            Some(denial) => {
-                acl::note_denial_in_multi(call, (command, request), denial);
-                refuse(call.namespace, &mut call.reply, &Error::NoPermAtExec(denial));
-            }
-        }
+        let silenced = call.caller.closing.then(|| call.reply.mark());
+        call.execute_queued(command, request);
         if let Some(mark) = silenced {
             call.reply.rollback(mark);
         }
@@ -193,41 +186,46 @@ fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> 
 }
 
 fn discard(call: &mut Call<'_>) -> Result<()> {
-    call.session.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
-    call.session.info.set_queued(None);
-    call.session.stop_watching(&mut call.view, &call.namespace.store);
+    call.session()?.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
+    call.caller.info.set_queued(None);
+    call.stop_watching()?;
     call.reply.ok();
     Ok(())
 }
 
 fn watch(call: &mut Call<'_>) -> Result<()> {
-    if call.session.transaction.is_some() {
+    if call.session()?.transaction.is_some() {
         return Err(not_in_multi(call, Error::WatchInsideMulti));
     }
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        let watch = &mut call.session.watch;
-        let watched = (call.session.db, Box::from(key.bytes));
+        let watched = (call.caller.db, Box::from(key.bytes));
+        let watch = &mut call.session()?.watch;
         if watch.keys.insert(watched) {
-            call.view.watch(key, &watch.flag);
-            call.session.info.add_names_len(key.bytes.len() as isize);
+            let flag = watch.flag.clone();
+            call.view.watch(key, &flag);
+            call.caller.info.add_names_len(key.bytes.len() as isize);
         }
     }
-    call.session.info.set_watched(call.session.watch.keys.len());
+    let watched = call.session()?.watch.keys.len();
+    call.caller.info.set_watched(watched);
     call.reply.ok();
     Ok(())
 }
 
 fn unwatch(call: &mut Call<'_>) -> Result<()> {
-    call.session.stop_watching(&mut call.view, &call.namespace.store);
+    call.stop_watching()?;
     call.reply.ok();
     Ok(())
 }
 
 /// Looks at the flag, after the keys that have ended by now were given the chance to raise it.
-fn watched_keys_are_untouched(call: &mut Call<'_>) -> bool {
-    for (db, key) in &call.session.watch.keys {
+fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
+    let watch = std::mem::take(&mut call.session()?.watch);
+    for (db, key) in &watch.keys {
         call.view.whole_again(*db).exists(call.namespace.store.key(key));
     }
-    !call.session.watch.flag.is_raised()
+    let is_untouched = !watch.flag.is_raised();
+    call.session()?.watch = watch;
+    Ok(is_untouched)
 }

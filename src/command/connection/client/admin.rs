@@ -131,7 +131,7 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
 
 /// Closes the clients that fit, this one only after its reply; returns how many they are.
 fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
-    let (now, own) = (call.now(), call.session.info.id);
+    let (now, own) = (call.now(), call.caller.info.id);
     let mut killed = 0;
     for client in call.namespace.instance.clients.all() {
         if !filter.fits(&client, now) || (client.id == own && !filter.with_self) {
@@ -139,7 +139,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
         }
         killed += 1;
         match client.id == own {
-            true => call.session.closing = true,
+            true => call.caller.closing = true,
             false => call.namespace.instance.clients.kill(&client),
         }
     }
@@ -161,7 +161,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
     let until_ms = call.namespace.pause.begin(held, until_ms, now);
     call.namespace.store.freeze(until_ms);
-    call.end_turn();
+    call.end_batch();
     call.reply.ok();
     Ok(())
 }
@@ -185,8 +185,8 @@ pub(crate) fn unblock(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(form),
     };
     let id = call.args.int()?;
-    let client = call.namespace.instance.clients.find(id as u64);
-    call.reply.int(i64::from(client.is_some_and(|client| client.unblock(how))));
+    let is_unblocked = call.namespace.instance.clients.unblock(id as u64, how);
+    call.reply.int(i64::from(is_unblocked));
     Ok(())
 }
 

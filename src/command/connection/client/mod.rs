@@ -90,12 +90,12 @@ const LIST_ARGS: &[Arg] = &[
 ];
 
 fn id(call: &mut Call<'_>) -> Result<()> {
-    call.reply.int(call.session.info.id as i64);
+    call.reply.int(call.caller.info.id as i64);
     Ok(())
 }
 
 fn get_name(call: &mut Call<'_>) -> Result<()> {
-    match call.session.info.names().name {
+    match call.caller.info.names().name {
         name if name.is_empty() => call.reply.null(),
         name => call.reply.bulk(name.as_bytes()),
     }
@@ -113,10 +113,10 @@ fn set_info(call: &mut Call<'_>) -> Result<()> {
     let (attribute, value) = (call.args.bytes()?, call.args.bytes()?);
     if is_word(attribute, "LIB-NAME") {
         let value = printable(value).ok_or(Error::SetInfoValue("lib-name"))?;
-        call.session.info.update_names(|names| names.lib_name = value);
+        call.caller.info.update_names(|names| names.lib_name = value);
     } else if is_word(attribute, "LIB-VER") {
         let value = printable(value).ok_or(Error::SetInfoValue("lib-ver"))?;
-        call.session.info.update_names(|names| names.lib_ver = value);
+        call.caller.info.update_names(|names| names.lib_ver = value);
     } else {
         return Err(Error::SetInfoOption(attribute.to_vec()));
     }
@@ -125,7 +125,7 @@ fn set_info(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn info(call: &mut Call<'_>) -> Result<()> {
-    let client = call.session.info.clone();
+    let client = call.caller.info.clone();
     reply_lines(call, &[client]);
     Ok(())
 }
@@ -179,10 +179,10 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
 }
 
 fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
-    call.session.show_command();
-    call.session.info.set_commands(call.session.commands);
+    call.caller.show_command();
+    call.caller.info.set_commands(call.caller.commands);
     let now = call.now();
-    let own = call.session.info.id;
+    let own = call.caller.info.id;
     let argument_bytes = |client: &ClientInfo| if client.id == own { call.args.request().bytes_len() } else { 0 };
     let text: String = clients.iter().map(|client| client.line(now, argument_bytes(client)) + "\n").collect();
     call.reply.verbatim("txt", text.as_bytes());
@@ -199,15 +199,15 @@ fn switch(call: &mut Call<'_>) -> Result<bool> {
 
 fn no_evict(call: &mut Call<'_>) -> Result<()> {
     let is_exempt = switch(call)?;
-    call.session.info.set_exempt(is_exempt);
+    call.caller.info.set_exempt(is_exempt);
     call.reply.ok();
     Ok(())
 }
 
 fn no_touch(call: &mut Call<'_>) -> Result<()> {
     let is_silent = switch(call)?;
-    call.session.info.set_silent(is_silent);
-    call.end_turn();
+    call.caller.info.set_silent(is_silent);
+    call.end_batch();
     call.reply.ok();
     Ok(())
 }
@@ -215,16 +215,16 @@ fn no_touch(call: &mut Call<'_>) -> Result<()> {
 fn reply(call: &mut Call<'_>) -> Result<()> {
     let mode = call.args.bytes()?;
     if is_word(mode, "ON") {
-        call.session.replies = Replies::On;
+        call.session()?.replies = Replies::On;
         call.reply.ok();
     } else if is_word(mode, "OFF") {
-        call.session.replies = Replies::Off;
+        call.session()?.replies = Replies::Off;
     } else if !is_word(mode, "SKIP") {
         return Err(Error::Syntax);
-    } else if call.session.replies != Replies::Off {
-        call.session.replies = Replies::SkipNext;
+    } else if call.session()?.replies != Replies::Off {
+        call.session()?.replies = Replies::SkipNext;
     }
-    call.end_turn();
+    call.end_batch();
     Ok(())
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn client_name(name: &[u8]) -> Result<String> {
 
 /// Names the connection.
 pub(crate) fn set_name(call: &mut Call<'_>, name: String) {
-    call.session.info.update_names(|names| names.name = name);
+    call.caller.info.update_names(|names| names.name = name);
 }
 
 /// Returns the text if all its bytes can stand in a line of CLIENT LIST.

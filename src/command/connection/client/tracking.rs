@@ -91,7 +91,7 @@ impl<'a> Options<'a> {
 pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
     let status = call.args.bytes()?;
     let options = Options::read(call)?;
-    let (namespace, client) = (call.namespace, call.session.info.clone());
+    let (namespace, client) = (call.namespace, call.caller.info.clone());
     if is_word(status, "ON") {
         options.check(client.tracking.flags())?;
         let existing = namespace.tracking.prefixes_of(client.id);
@@ -104,7 +104,7 @@ pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
     } else {
         return Err(Error::Syntax);
     }
-    call.end_turn();
+    call.end_batch();
     call.note_interest();
     call.reply.ok();
     Ok(())
@@ -119,7 +119,7 @@ fn refusal(overlap: &Overlap<'_>) -> Error {
 }
 
 pub(crate) fn caching(call: &mut Call<'_>) -> Result<()> {
-    let (word, mode) = (call.args.bytes()?, &call.session.info.tracking);
+    let (word, mode) = (call.args.bytes()?, &call.caller.info.tracking);
     if !mode.is_on() {
         return Err(Error::other(
             "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
@@ -149,12 +149,12 @@ pub(crate) fn get_redir(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn redirection(call: &Call<'_>) -> i64 {
-    let mode = &call.session.info.tracking;
+    let mode = &call.caller.info.tracking;
     if mode.is_on() { mode.redirect() as i64 } else { NO_REDIRECTION }
 }
 
 pub(crate) fn tracking_info(call: &mut Call<'_>) -> Result<()> {
-    let mode = &call.session.info.tracking;
+    let mode = &call.caller.info.tracking;
     let told = [
         (ON, "on"),
         (BROADCAST, "bcast"),
@@ -171,7 +171,7 @@ pub(crate) fn tracking_info(call: &mut Call<'_>) -> Result<()> {
         words.push("off");
     }
     let redirection = redirection(call);
-    let prefixes = call.namespace.tracking.prefixes_of(call.session.info.id);
+    let prefixes = call.namespace.tracking.prefixes_of(call.caller.info.id);
     let reply = &mut call.reply;
     reply.map(3);
     reply.bulk(b"flags");

@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::rdb;
 use crate::resp::{Output, Protocol, Reply};
 use crate::text::until_nul;
-use crate::time::clock::Clock;
 
 /// How much of a line is looked at; the rest is taken for another one, as in Redis.
 const LINE_MAX: usize = 1023;
@@ -26,15 +25,15 @@ const PORTION: usize = 64 * 1024;
 impl Migration {
     /// Takes the keys to the target and notes what it says. Dropped on the way, it has noted what was said until then, and
     /// that it did not arrive.
-    pub async fn travel(&mut self, clock: &Clock) {
+    pub(crate) async fn travel(&mut self) {
         self.failure = Some(READING);
-        self.failure = self.deliver(clock).await.err();
+        self.failure = self.deliver().await.err();
     }
 
-    async fn deliver(&mut self, clock: &Clock) -> Result<(), Error> {
+    async fn deliver(&mut self) -> Result<(), Error> {
         let mut target = Target::connect(&self.host, &self.port, self.timeout).await?;
         target.greet(&self.login, self.target_db).await?;
-        let Migration { parcels, accepted, replaces, compresses, .. } = self;
+        let Migration { parcels, accepted, replaces, compresses, clock, .. } = self;
         let has_ended = |index: &usize| parcels[*index].deadline.is_some_and(|deadline| deadline.is_due(clock.now()));
         let sent: Vec<usize> = (0..parcels.len()).filter(|index| !has_ended(index)).collect();
         let (mut to_send, mut to_hear) = (sent.iter(), sent.iter());

@@ -2,7 +2,7 @@
 //!
 //! A handler must not wait for another server while it holds shards. So it only takes the values, which costs no copy of
 //! long ones, and watches their keys; the connection then does the talking ([`Migration::travel`]), while others are
-//! served; and a last step ([`Incremental`]) removes the keys that the target has accepted.
+//! served; and a last step ([`Continuation`]) removes the keys that the target has accepted.
 //!
 //! Invariant: a key is removed only if the target has said that it has the value and nobody has changed the key since
 //! that value was taken.
@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::call::{Incremental, Later};
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
-use crate::spec::{ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, RW, WRITE};
-use crate::spec::{block, integer, key, one_of, string, token};
+use crate::spec::{
+    ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, REDACTED, RW, WRITE, block, integer, key, one_of, string, token,
+};
 use crate::store::{Key, Str, View, WatchFlag};
-use crate::time::clock::Deadline;
+use crate::time::clock::{Clock, Deadline};
 
 mod exchange;
 
@@ -49,6 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             key("key", MOVED).token("KEYS").optional().multiple().since("3.0.6"),
         ])
         .key_search(moved_keys)
+        .redact(redact_passwords)
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output"])
         .docs("2.6.0", COST, "Moves keys to another server."),
@@ -79,8 +81,8 @@ fn secret_words(option: &[u8]) -> usize {
     if is_word(option, "AUTH") { 1 } else { 2 * usize::from(is_word(option, "AUTH2")) }
 }
 
-/// Hides the secrets of a call from those who look at calls.
-pub(crate) fn hide_secrets<'r>(words: &mut [&'r [u8]], hidden: &'r [u8]) {
+/// Redacts the passwords behind AUTH and AUTH2.
+fn redact_passwords(words: &mut [&[u8]]) {
     let mut at = OPTIONS_AT;
     while at < words.len() {
         let secrets = secret_words(words[at]);
@@ -88,7 +90,7 @@ pub(crate) fn hide_secrets<'r>(words: &mut [&'r [u8]], hidden: &'r [u8]) {
         if !is_plain && secrets == 0 || at + secrets >= words.len() {
             return;
         }
-        words[at + 1..=at + secrets].fill(hidden);
+        words[at + 1..=at + secrets].fill(REDACTED);
         at += 1 + secrets;
     }
 }
@@ -146,7 +148,7 @@ const NESTED: &str = "MIGRATE waits for another server, which neither EXEC nor a
 const TIMEOUT_MS: u64 = 1000;
 
 /// Holds keys on their way to another server.
-pub struct Migration {
+pub(crate) struct Migration {
     /// A name or an address.
     host: Bytes,
     /// As the caller wrote it.
@@ -156,6 +158,9 @@ pub struct Migration {
     target_db: i64,
     copies: bool,
     replaces: bool,
+    clock: Clock,
+    /// Whether it was tried to deliver the keys.
+    has_travelled: bool,
     /// Whether values are compressed.
     compresses: bool,
     parcels: Vec<Parcel>,
@@ -215,17 +220,25 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
         target_db,
         copies: options.copies,
         replaces: options.replaces,
+        clock: call.namespace.clock.clone(),
+        has_travelled: false,
         compresses: call.config.rdbcompression,
         accepted: Vec::new(),
         failure: None,
     };
-    call.leave(Later::Move(Box::new(migration)));
-    Ok(())
+    call.continue_with(migration)
 }
 
-/// Ends a migration, however it went. All at once: a key takes less than its way to the target did.
-impl Incremental for Migration {
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>) -> bool {
+/// Talks to the target, and then ends the migration, however it went. All at once: a key takes less than its way to the target did.
+impl Continuation for Migration {
+    fn wait(&mut self) -> Wait<'_> {
+        match std::mem::replace(&mut self.has_travelled, true) {
+            false => Wait::Work(Box::pin(self.travel())),
+            true => Wait::Turn,
+        }
+    }
+
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         for &index in self.accepted.iter().filter(|_| !self.copies) {
             let parcel = &self.parcels[index];
             view.remove_unchanged(parcel.key(), &parcel.changed);
@@ -233,13 +246,12 @@ impl Incremental for Migration {
         for parcel in &self.parcels {
             view.forget(parcel.key(), &parcel.changed);
         }
-        if self.failure.is_none() {
-            reply.ok();
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => {
+                reply.ok();
+                Ok(true)
+            }
         }
-        true
-    }
-
-    fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::{error, warn};
 
 use crate::client::registry::ClientInfo;
-use crate::client::session::Session;
+use crate::client::session::Client;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -303,7 +303,7 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
     let sizes = [
         ("bits", usize::BITS as usize),
         ("client", size_of::<ClientInfo>()),
-        ("session", size_of::<Session>()),
+        ("session", size_of::<Client>()),
         ("shard", size_of::<Shard>()),
         ("deadline", size_of::<Deadline>()),
         ("command", size_of::<CommandSpec>()),

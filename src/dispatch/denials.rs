@@ -1,0 +1,47 @@
+//! Records what permissions and passwords have refused: in ACL LOG, in the statistics, and in the log.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracing::debug;
+
+use crate::acl::{Context, Entry, Reason};
+use crate::client::caller::Caller;
+use crate::config::Config;
+use crate::dispatch::Call;
+use crate::dispatch::gate::Admission;
+use crate::error::Denial;
+use crate::namespace::Namespace;
+
+/// Records that a call was refused because its user lacks a permission.
+pub(super) fn record_denial(refused: &Admission<'_>, denial: Denial, context: Context) {
+    let (command, request) = (refused.command, refused.request);
+    let (reason, object) = match denial {
+        Denial::Command => (Reason::Command, command.name.as_bytes()),
+        Denial::Key(at) => (Reason::Key, request.arg(at)),
+        Denial::Channel(at) => (Reason::Channel, request.arg(at)),
+    };
+    let user = &refused.caller.access.user().name;
+    record(refused.namespace, refused.config, refused.caller, (reason, context), object, user);
+}
+
+/// Records that AUTH or HELLO has refused a name or a password.
+pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
+    call.caller.show_command();
+    let context = if call.is_nested() { Context::Multi } else { Context::TopLevel };
+    let object = call.args.request().name();
+    debug!("Authentication failed for a client at {}", call.caller.info.addr);
+    record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
+}
+
+fn record(namespace: &Namespace, config: &Config, caller: &Caller, why: (Reason, Context), object: &[u8], user: &[u8]) {
+    let counter = match why.0 {
+        Reason::Command => &namespace.stats.acl_denied_command,
+        Reason::Key => &namespace.stats.acl_denied_key,
+        Reason::Channel => &namespace.stats.acl_denied_channel,
+        Reason::Auth => &namespace.stats.acl_denied_auth,
+    };
+    counter.fetch_add(1, Relaxed);
+    let now = namespace.clock.now();
+    let entry = Entry::new(why, object, user, now.wall_ms(), caller.info.line(now, 0));
+    namespace.instance.acl.log.lock().note(entry, config.acllog_max_len);
+}

@@ -1,0 +1,244 @@
+//! The gate: every reason for which a call may be refused, in one list for each kind of caller.
+//!
+//! A request of a client passes without a look when its command has none of the flags in the batch's mask of what is closed,
+//! see [`BatchRun`](super::batch::BatchRun). All others, and so all that could be refused, meet [`CHECKS`] in Redis' order.
+//! What scripts call meets [`SCRIPT_CHECKS`], and what EXEC executes meets [`EXEC_CHECKS`].
+//!
+//! Invariant: a call that a list refuses would have met the list: no check without a bit in the mask.
+
+use crate::client::caller::Caller;
+use crate::client::pause::Held;
+use crate::client::session::Session;
+use crate::config::Config;
+use crate::error::{Denial, Error};
+use crate::namespace::Namespace;
+use crate::resp::Request;
+use crate::spec::{
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_SCRIPT, WRITE,
+};
+use crate::text::Dialect;
+use crate::time::clock::Now;
+
+/// A call that asks to be admitted.
+pub(crate) struct Admission<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) config: &'a Config,
+    pub(crate) caller: &'a Caller,
+    /// `None` for a caller without a connection.
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) command: &'static CommandSpec,
+    pub(crate) request: Request<'a>,
+    pub(crate) now: Now,
+    /// What the calling script may do, if a script calls.
+    pub(crate) script: Option<ScriptLimits>,
+}
+
+/// What a script may do.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptLimits {
+    /// It may not write: it was called by EVAL_RO or its kin, or says `no-writes` of itself.
+    pub(crate) is_read_only: bool,
+    /// Memory was short when it began, and it has not written yet.
+    pub(crate) lacks_memory: bool,
+}
+
+/// What stands in the way of a call.
+pub(crate) enum Obstacle {
+    /// It is refused; the user's missing permission, if that is why, goes to the ACL log.
+    Refused(Error, Option<Denial>),
+    /// It has to wait until CLIENT PAUSE is over.
+    Paused,
+}
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Self {
+        Obstacle::Refused(error, None)
+    }
+}
+
+/// One reason for which a call may be refused.
+type Check = fn(&Admission<'_>) -> Option<Obstacle>;
+
+/// The checks of a client's request, in Redis' order: the first that objects tells the client why.
+pub(crate) const CHECKS: [Check; 10] =
+    [arity, login, no_multi, permission, memory, replicas, subscribed, script_runs, monitor, pause];
+
+/// The checks of a command that EXEC executes; those of [`CHECKS`] it met when it was queued.
+pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
+
+/// The checks of a command that a script calls.
+pub(crate) const SCRIPT_CHECKS: [Check; 6] =
+    [arity_in_script, not_for_scripts, permission_in_script, read_only_script, replicas_in_script, memory_in_script];
+
+impl Admission<'_> {
+    /// Returns what stands in the way, by the first of the checks that objects.
+    pub(crate) fn obstacle(&self, checks: &[Check]) -> Option<Obstacle> {
+        checks.iter().find_map(|check| check(self))
+    }
+
+    fn has(&self, flags: crate::spec::Flags) -> bool {
+        self.command.flags & flags != 0
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.session.is_some_and(|session| session.transaction.is_some())
+    }
+
+    /// Returns the commands that the call executes: those queued for EXEC, or its own.
+    fn executes(&self, test: impl Fn(&'static CommandSpec, Request<'_>) -> bool) -> bool {
+        match self.session.and_then(|session| session.transaction.as_ref()) {
+            Some(transaction) if self.command.name == "exec" => {
+                transaction.queue.iter().any(|(queued, request)| test(queued, request.as_request()))
+            }
+            _ => test(self.command, self.request),
+        }
+    }
+}
+
+fn arity(call: &Admission<'_>) -> Option<Obstacle> {
+    (!call.command.accepts(call.request.len())).then(|| Error::WrongArity(call.command.name.clone().into()).into())
+}
+
+fn login(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.caller.access.needs_authentication() && !call.has(NO_AUTH)).then(|| Error::NoAuth.into())
+}
+
+fn no_multi(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.is_in_transaction() && call.has(NO_MULTI)).then(|| Error::NotInMulti.into())
+}
+
+fn permission(call: &Admission<'_>) -> Option<Obstacle> {
+    let denial = denial(call)?;
+    Some(Obstacle::Refused(Error::NoPerm(denial, &call.command.name), Some(denial)))
+}
+
+/// Looks at the memory that the batch has found short just before. Queueing takes memory, and EXEC as much as what it
+/// executes.
+fn memory(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_short = call.caller.is_short_of_memory;
+    let is_queued = || call.is_in_transaction() && call.command.name != "exec";
+    let needs_memory = || match is_queued() {
+        true => !matches!(&call.command.name[..], "discard" | "quit" | "reset"),
+        false => call.executes(|command, _| command.flags & DENY_OOM != 0),
+    };
+    (is_short && needs_memory()).then(|| Error::OutOfMemory.into())
+}
+
+fn replicas(call: &Admission<'_>) -> Option<Obstacle> {
+    let writes =
+        |command: &'static CommandSpec, request: Request<'_>| declares_writes(call.namespace, command, request, WRITE);
+    (call.namespace.lacks_replicas() && call.executes(writes)).then(|| Error::NoReplicas.into())
+}
+
+fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_refused = call.caller.is_subscribed_in_resp2() && !call.has(ALLOW_SUBSCRIBED);
+    is_refused.then(|| Error::NotWhileListening(call.command.name.clone()).into())
+}
+
+fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_refused = call.namespace.store.busy_flag().is_occupied() && !call.has(ALLOW_BUSY);
+    is_refused.then(|| busy(call.namespace).into())
+}
+
+/// Redis takes a monitor for a kind of replica.
+fn monitor(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_barred = call.session.is_some_and(|session| call.has(session.barred));
+    is_barred.then(|| Error::other("Replica can't interact with the keyspace").into())
+}
+
+fn pause(call: &Admission<'_>) -> Option<Obstacle> {
+    let may_write = |command: &'static CommandSpec, request: Request<'_>| {
+        declares_writes(call.namespace, command, request, WRITE | MAY_REPLICATE)
+    };
+    let is_held = match call.namespace.pause.in_force(call.now)?.0 {
+        Held::Everything => true,
+        Held::Writes => call.executes(may_write),
+    };
+    is_held.then_some(Obstacle::Paused)
+}
+
+fn permission_at_exec(call: &Admission<'_>) -> Option<Obstacle> {
+    let denial = denial(call)?;
+    Some(Obstacle::Refused(Error::NoPermAtExec(denial), Some(denial)))
+}
+
+fn arity_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    (!call.command.accepts(call.request.len())).then(|| {
+        said_by(
+            call.config.dialect(),
+            "Wrong number of args calling Redis command from script",
+            "Wrong number of args calling command from script",
+        )
+    })
+}
+
+/// Says what differs between Redis and Valkey.
+fn said_by(dialect: Dialect, redis: &'static str, valkey: &'static str) -> Obstacle {
+    Error::other(dialect.choose(redis, valkey)).into()
+}
+
+/// Scripts may call DEBUG when it has said so itself.
+fn not_for_scripts(call: &Admission<'_>) -> Option<Obstacle> {
+    let may_debug = call.namespace.instance.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
+    let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.name == "debug");
+    is_refused.then(|| Error::other("This Redis command is not allowed from script").into())
+}
+
+fn permission_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    const COMMAND: &str = "The user executing the script can't run this command or subcommand";
+    const KEY: &str =
+        "The user executing the script can't access at least one of the keys mentioned in the command arguments";
+    const CHANNEL: &str = "The user executing the script can't publish to the channel mentioned in the command";
+    let denial = denial(call)?;
+    let text = match denial {
+        Denial::Command => COMMAND,
+        Denial::Key(_) => KEY,
+        Denial::Channel(_) => CHANNEL,
+    };
+    Some(Obstacle::Refused(Error::other(text), Some(denial)))
+}
+
+fn read_only_script(call: &Admission<'_>) -> Option<Obstacle> {
+    let is_refused = call.script?.is_read_only && call.has(WRITE | MAY_REPLICATE);
+    is_refused.then(|| Error::other("Write commands are not allowed from read-only scripts.").into())
+}
+
+fn replicas_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.has(WRITE) && call.namespace.lacks_replicas()).then(|| Error::NoReplicas.into())
+}
+
+fn memory_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.script?.lacks_memory && call.has(DENY_OOM)).then(|| Error::OutOfMemory.into())
+}
+
+fn denial(call: &Admission<'_>) -> Option<Denial> {
+    call.caller.access.denial(call.command, call.request)
+}
+
+/// Returns whether a request may write: by what the script that it runs declares, or by the command's flags.
+#[cold]
+fn declares_writes(
+    namespace: &Namespace,
+    command: &'static CommandSpec,
+    request: Request<'_>,
+    flags: crate::spec::Flags,
+) -> bool {
+    #[cfg(feature = "lua")]
+    if let Some(declared) = namespace.scripts.declared_flags(command, request, namespace.store.busy_flag()) {
+        return declared & crate::script::NO_WRITES == 0;
+    }
+    let _ = (namespace, request);
+    command.flags & flags != 0
+}
+
+/// Says that a script runs for too long.
+#[cold]
+pub(crate) fn busy(namespace: &Namespace) -> Error {
+    #[cfg(feature = "lua")]
+    return namespace.scripts.control.busy_error();
+    #[cfg(not(feature = "lua"))]
+    return {
+        let _ = namespace;
+        Error::Busy(Default::default(), "SCRIPT")
+    };
+}

@@ -1,0 +1,79 @@
+//! What can be found out about the requests of a batch before the first of them is executed.
+
+use crate::resp::{Batch, Request};
+use crate::spec::{CommandSpec, Names};
+use crate::store::Store;
+
+/// Holds the commands and the hashed keys of the requests of a batch.
+#[derive(Default)]
+pub struct Plan {
+    steps: Vec<Step>,
+    /// The hashes of all keys, request after request.
+    hashes: Vec<u64>,
+}
+
+struct Step {
+    /// `None` for a name that no command has.
+    command: Option<&'static CommandSpec>,
+    /// Where this request's hashes end among the plan's; they begin where those of the request before end.
+    hashes_end: usize,
+}
+
+impl Plan {
+    /// Returns how many requests there are.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Returns the hashes of all keys.
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Returns the command of a request.
+    #[inline]
+    pub(super) fn command(&self, index: usize) -> Option<&'static CommandSpec> {
+        self.steps[index].command
+    }
+
+    /// Returns the hashes of a request's keys.
+    #[inline]
+    pub(super) fn hashes_of(&self, index: usize) -> &[u64] {
+        let start = index.checked_sub(1).map_or(0, |before| self.steps[before].hashes_end);
+        &self.hashes[start..self.steps[index].hashes_end]
+    }
+
+    /// Looks up the commands of a batch from request `first` on and hashes their keys.
+    #[inline]
+    pub(super) fn make(&mut self, batch: &Batch, first: usize, names: Names<'_>, store: &Store) {
+        self.steps.clear();
+        self.hashes.clear();
+        // Pipelines mostly repeat a command, in the same spelling.
+        let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
+        for request in batch.iter_from(first) {
+            let name = request.name();
+            let command = match before.1.is_some() && name == before.0 {
+                true => before.1,
+                false => find(request, names),
+            };
+            // A container's name alone does not tell what is called.
+            before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
+            if let Some(command) = command
+                && command.accepts(request.len())
+            {
+                command.hash_keys(request, store, &mut self.hashes);
+            }
+            self.steps.push(Step { command, hashes_end: self.hashes.len() });
+        }
+    }
+}
+
+/// Finds the command, or the subcommand, that a request is for.
+#[inline]
+pub(crate) fn find(request: Request<'_>, names: Names<'_>) -> Option<&'static CommandSpec> {
+    let command = names.find(request.name())?;
+    match command.subcommands.is_empty() || request.len() == 1 {
+        true => Some(command),
+        false => command.subcommand(request.arg(1)),
+    }
+}
