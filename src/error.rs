@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::store::WrongType;
 use crate::text::{Dialect, until_nul};
 
 /// Names the result of a command handler.
@@ -189,6 +190,13 @@ context";
 
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either \
 wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
+
+impl From<WrongType> for Error {
+    #[cold]
+    fn from(_: WrongType) -> Self {
+        Error::WrongType
+    }
+}
 
 impl Error {
     /// Returns an error with the prefix `ERR` and a text of its own.

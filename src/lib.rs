@@ -20,8 +20,8 @@
 //!   or allocates beyond its limits.
 //! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth of a
 //!   millisecond old when a call begins.
-//! - **Architecture Invariant:** a key changes only through a `store::View`, and every change passes
-//!   `Shard::changed`.
+//! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard (`edit`,
+//!   `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`, also inside EXEC: there is no second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, swept or not. Relative times to live follow the monotonic
 //!   clock, absolute ones the wall clock.

@@ -22,7 +22,7 @@ use crate::push::tracking::Tracking;
 use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
-use crate::store::{Eviction, GateGuard, Herald, MemoryAccount, NEVER, Store, SweepTimer};
+use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer};
 use crate::time::clock::{Clock, Now};
 
 /// Holds one tenant.
@@ -115,8 +115,13 @@ impl Namespace {
         let clients = Arc::new(Clients::new(memory_account.clone()));
         let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
-        let store =
-            Store::new(config.databases as usize, threads, sweep_timer, memory_account, Herald::new(notifier.clone()));
+        let store = Store::new(
+            config.databases as usize,
+            threads,
+            sweep_timer,
+            memory_account,
+            EventSink::new(notifier.clone()),
+        );
         let namespace = Namespace {
             #[cfg(feature = "lua")]
             scripts: crate::script::Scripts::new(
@@ -156,7 +161,7 @@ impl Namespace {
         self.lacks_replicas.store(config.lacks_replicas(), Relaxed);
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
-        self.store.herald().set_wanted(self.notifier.follow(config.clone()));
+        self.store.events().set_classes(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
         self.note_shortage(self.clock.now());
         if let Some(most) = config.client_memory_max() {
@@ -184,12 +189,13 @@ impl Namespace {
     }
 
     /// Removes some keys if more memory is used than may be. When there is more to do, the sweeper goes on with it.
-    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, now: Now) -> Eviction {
+    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
+        let now = cx.now;
         let tenacity = self.instance.settings.current().maxmemory_eviction_tenacity;
         let begun = self.clock.ticks();
         let _evicting = self.store.memory_account().evicting();
         let (memory_account, before) = (self.store.memory_account(), self.store.memory_account().held());
-        let mut relief = self.store.evict_to_fit(hold, now, evicted_keys(tenacity));
+        let mut relief = self.store.evict_to_fit(hold, cx, evicted_keys(tenacity));
         let evicted = usize::try_from(before - memory_account.held()).unwrap_or(0);
         self.resident.note_evicted(evicted, memory_account, self.instance.allocator);
         self.resident.compact(memory_account, || self.store.compact(hold));
@@ -226,7 +232,7 @@ impl Namespace {
             return NEVER;
         }
         let begun = self.clock.ticks();
-        let due_ms = self.store.sweep(now);
+        let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry));
         self.broadcast(now);
         self.observed.meters.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);

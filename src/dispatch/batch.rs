@@ -15,10 +15,9 @@ use crate::dispatch::{Args, Continuation, Handlers, Next, denials, post_call, un
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
-use crate::push::tracking::Acting;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, NO_QUEUE};
-use crate::store::{Eviction, GateGuard, Store};
+use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
 use crate::time::clock::Now;
 
 /// For how long calls share one reading of the time, in nanoseconds. A key may be found for so long after its deadline.
@@ -43,13 +42,13 @@ pub(crate) struct BatchRun<'n> {
     closed: Flags,
     /// Whether there is a limit for memory, which is then looked at before each command.
     has_limit: bool,
-    /// Whether the client's calls do not count as uses of keys.
-    is_silent: bool,
+    /// The client.
+    origin: Origin,
+    /// What its look-ups may do.
+    lookup: Lookup,
     /// Whether what was pushed to the client stands between its replies, and other care is taken of each call.
     is_attended: bool,
     timer: CallTimer<'n>,
-    /// For a client that tracks keys: tells who makes the calls.
-    _acting: Option<Acting<'n>>,
 }
 
 impl<'n> BatchRun<'n> {
@@ -77,10 +76,10 @@ impl<'n> BatchRun<'n> {
             stale_at,
             closed: 0,
             has_limit: namespace.store.memory_account().has_limit(),
-            is_silent: false,
+            origin: Origin::Client(client.caller.info.id),
+            lookup: Lookup::ALL,
             is_attended: client.needs_attention(),
             timer,
-            _acting: None,
         };
         if batch.has_limit {
             namespace.note_shortage(now);
@@ -100,13 +99,18 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Prepares for what few clients need: that calls do not count as uses of keys, and, where it tracks keys, that every
-    /// call is recorded with its author.
+    /// call is recorded.
     #[cold]
     fn attend(&mut self, client: &Client) {
-        self.is_silent = client.caller.info.is_silent();
+        self.lookup = Lookup::allowed(!client.caller.info.is_silent());
         let notable_ns = post_call::notable_ns(self.namespace, &client.caller, self.config);
         self.timer.set_interest(notable_ns, self.config.latency_tracking);
-        self._acting = self.namespace.tracking.act_for(&client.caller.info);
+    }
+
+    /// Returns what the store is told about the calls of this batch.
+    #[inline]
+    fn cx(&self) -> Cx {
+        Cx { now: self.now, origin: self.origin, lookup: self.lookup }
     }
 
     /// Reads the time again: others were waited for, or calls took long.
@@ -237,8 +241,9 @@ impl<'n> BatchRun<'n> {
     }
 
     fn evict_to_fit(&mut self) -> Eviction {
+        let cx = self.cx();
         let guard = self.guard.get_or_insert_with(|| self.namespace.store.hold(1));
-        self.namespace.evict_to_fit(guard, self.now)
+        self.namespace.evict_to_fit(guard, cx)
     }
 
     /// Lets a request pass the gate, or says what stands in its way; and records that.
@@ -292,8 +297,9 @@ impl<'n> BatchRun<'n> {
         }
         session.transaction = None;
         caller.info.set_queued(None);
+        let cx = self.cx();
         let guard = self.guard.get_or_insert_with(|| namespace.store.hold(1));
-        session.stop_watching(caller, &mut guard.view(caller.db, &[], self.now), &namespace.store);
+        session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
         let text = error.wire_text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         refuse(namespace, &mut Reply::new(out, caller.protocol), &Error::ExecRefused(reason.to_vec()));
@@ -315,7 +321,7 @@ impl<'n> BatchRun<'n> {
         if matches!(guard, GateGuard::Refused) {
             return false;
         }
-        let mut view = guard.view(caller.db, &[], self.now);
+        let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
         let result = rest.step(&mut view, &mut reply, woken);
         let command = caller.called;
@@ -345,7 +351,7 @@ impl<'n> BatchRun<'n> {
             self.take_gate(Store::lock_exclusive);
         }
         self.take_gate(|store| store.hold(1));
-        let mut next = Next::Done;
+        let (cx, mut next) = (self.cx(), Next::Done);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
         // Few commands are served while a script runs for too long, and none that touches a key.
@@ -358,7 +364,7 @@ impl<'n> BatchRun<'n> {
             // Built and dropped where it stays: a view is long, and to move it costs as much as a look-up.
             let mut call = Call {
                 args: Args::new(request, command.name_words, hashes),
-                view: guard.view(client.caller.db, hashes, self.now),
+                view: guard.view(client.caller.db, hashes, cx),
                 reply: Reply::new(out, client.caller.protocol),
                 caller: &mut client.caller,
                 session: Some(&mut client.session),
@@ -371,9 +377,6 @@ impl<'n> BatchRun<'n> {
                 // An exclusive call is nested in nothing, and yet must not leave anything to do: others are held up.
                 next: (command.flags & EXCLUSIVE == 0).then_some(&mut next),
             };
-            if self.is_silent {
-                call.view.set_silent();
-            }
             // A shard may have been waited for; where one thread executes everything, or holds the gate alone, it was not.
             if is_shared && namespace.clock.ticks() >= self.stale_at {
                 (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());

@@ -14,7 +14,7 @@ use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, Names};
-use crate::store::View;
+use crate::store::{Cx, Lookup, View};
 use crate::time::clock::Now;
 
 /// Gives a handler all it may use.
@@ -317,10 +317,10 @@ fn nested(
     let (db, protocol) = (caller.db, caller.protocol);
     let mut hashes = Hashes::new();
     command.hash_keys(request, &namespace.store, &mut hashes);
-    let is_silent = caller.info.is_silent();
+    let cx = Cx { lookup: Lookup::allowed(!caller.info.is_silent()), ..view.cx() };
     let mut call = Call {
         args: Args::new(request, command.name_words, &hashes),
-        view: view.whole_again(db),
+        view: view.nested(db, cx),
         reply: Reply::new(out, protocol),
         caller,
         session,
@@ -332,8 +332,5 @@ fn nested(
         read_at: 0, // a nested call asks the clock
         next: None,
     };
-    if is_silent {
-        call.view.set_silent();
-    }
     run(&mut call);
 }

@@ -30,7 +30,7 @@ use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
-use crate::store::NEVER;
+use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::Clock;
 
 /// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
@@ -571,14 +571,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 impl<S> Connection<S> {
     fn unsubscribe(&mut self) {
         self.namespace.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
-        self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.herald());
+        self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.events());
     }
 
     fn unwatch(&mut self) {
         let store = &self.namespace.store;
         if self.client.session.is_known_to_shards() {
             let Client { caller, session } = &mut self.client;
-            session.stop_watching(caller, &mut store.hold(1).view(0, &[], self.namespace.clock.now()), store);
+            let cx = Cx::new(self.namespace.clock.now(), Origin::Client(caller.info.id));
+            session.stop_watching(caller, &mut store.hold(1).view(0, &[], cx), store);
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::net::tls_disabled::Acceptor;
 use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::Site;
 use crate::runtime::worker;
-use crate::store::{Eviction, NEVER};
+use crate::store::{Cx, Eviction, NEVER, Origin};
 use crate::time::clock::Clock;
 use crate::time::timer::Timer;
 
@@ -277,7 +277,7 @@ impl Server {
     /// Removes every key of every database.
     pub fn flush(&self) {
         let store = &self.namespace().store;
-        store.exclusive().view(0, self.namespace().clock.now()).clear(true);
+        store.exclusive().view(0, Cx::new(self.namespace().clock.now(), Origin::HOST)).clear(true);
     }
 
     /// Returns everything the server owns, for inspection.
@@ -514,7 +514,8 @@ impl Shared {
             let now = clock.now();
             let due_ms = self.namespace.sweep(now);
             let is_short = store.memory_account().is_over()
-                && self.namespace.evict_to_fit(&mut store.hold(1), now) == Eviction::Unfinished;
+                && self.namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction))
+                    == Eviction::Unfinished;
             if (is_short || due_ms <= now.mono_ms()) && !self.namespace.instance.stop.is_cancelled() {
                 tokio::task::yield_now().await;
                 continue;

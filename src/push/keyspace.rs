@@ -1,8 +1,7 @@
-//! What happens to keys is told to clients: events are published to channels that are named after the key and the event, and
-//! changes to those who track keys.
+//! Publishes keyspace notifications, and has the clients invalidated that track a key that changes.
 //!
-//! The store tells it while the key's shard is locked (see [`store::event`](crate::store::event)), and it goes to the
-//! mailboxes of all concerned right then: so the events of a key come in the order of its changes. Nothing here looks at a
+//! The store emits events while the key's shard is locked (see [`store::event`](crate::store::event)), and they go into the
+//! outboxes of the subscribers right then: so the events of a key come in the order of its changes. Nothing here reads a
 //! key or waits for a client.
 //!
 //! Lock order: a shard, then the settings kept here, then what publishing and tracking take.
@@ -14,10 +13,10 @@ use parking_lot::RwLock;
 use crate::config::Config;
 use crate::push::hub::{Hub, Message};
 use crate::push::tracking::Tracking;
-use crate::store::{Classes, Witness};
+use crate::store::{Classes, KeyspaceObserver, Origin};
 use crate::time::clock::Clock;
 
-/// Tells clients. It keeps the settings by itself, because whoever changes them may take long.
+/// Observes the store for the clients. It keeps the settings by itself, because changing them may take long.
 pub struct Notifier {
     hub: Arc<Hub>,
     tracking: Arc<Tracking>,
@@ -26,7 +25,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Creates one that tells those who listen at this hub, and those who track.
+    /// Creates one for the subscribers of this hub, and for the clients that track keys.
     pub fn new(hub: Arc<Hub>, tracking: Arc<Tracking>, clock: Clock, config: Arc<Config>) -> Self {
         Notifier { hub, tracking, clock, config: RwLock::new(config) }
     }
@@ -43,8 +42,8 @@ impl Notifier {
     }
 }
 
-impl Witness for Arc<Notifier> {
-    fn hear(&self, db: usize, key: &[u8], event: &'static str) {
+impl KeyspaceObserver for Arc<Notifier> {
+    fn on_event(&self, db: usize, key: &[u8], event: &'static str) {
         if !self.hub.has_listeners() {
             return;
         }
@@ -59,12 +58,12 @@ impl Witness for Arc<Notifier> {
         }
     }
 
-    fn see_change(&self, key: &[u8], is_doing: bool) {
+    fn on_change(&self, key: &[u8], origin: Origin, caller: Origin) {
         let config = self.config.read().clone();
-        self.tracking.invalidate(key, is_doing, (&config, self.clock.now()));
+        self.tracking.invalidate(key, origin, caller, (&config, self.clock.now()));
     }
 
-    fn see_all_removed(&self) {
+    fn on_flush(&self) {
         let config = self.config.read().clone();
         self.tracking.invalidate_all((&config, self.clock.now()));
     }

@@ -1,6 +1,6 @@
 //! Moving entries together, where evicting has left pages of the allocator partly empty.
 //!
-//! The allocator fills its oldest pages first. So an entry that is allocated anew usually moves to a fuller page, and what
+//! The allocator fills its oldest pages first. So an entry that is allocated again usually moves to a fuller page, and what
 //! it leaves behind becomes empty in the end. Old places are freed many at a time: the allocator hands out first what a
 //! thread has freed last, and a single entry would only change places with the one before.
 
@@ -88,7 +88,7 @@ mod tests {
         for number in 0..3000 {
             let entry = table.find(hasher.hash_one(&key(number)[..]), &key(number)).expect("still there");
             let more = if number.is_multiple_of(5) { &b"more"[..] } else { b"" };
-            assert!(entry.as_text().expect("a string").as_slice() == [&value(number), more].concat());
+            assert!(entry.string().as_slice() == [&value(number), more].concat());
             assert_eq!((entry.usage(), entry.deadline()), (number as u32, deadline(number)));
         }
     }

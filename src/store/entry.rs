@@ -11,6 +11,9 @@
 //! A key of 256 bytes or more has its length in a field of its own. The usage, 24 bits that the shard makes something of
 //! (`usage.rs`), is noted through `&Entry` while others may read: it shares an atomic word with the key's short length.
 //!
+//! The kind has the data type of the value in its upper three bits, and in two more how the value is encoded; for strings
+//! that is the [`StringHint`].
+//!
 //! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`]
 //! whose pointer lies there. Slack is what rounding and growth left over: a new value that fits is
 //! written in place.
@@ -35,19 +38,23 @@ const HEADER: usize = 8;
 const DEADLINE: usize = TIMED as usize;
 const POINTER: usize = size_of::<*mut Value>();
 const ALIGN: usize = 8;
-/// What the one-byte slack field can express; a larger remainder means the entry is allocated anew.
+/// What the one-byte slack field can express; with a larger remainder the entry is allocated again.
 const SLACK_MAX: usize = u8::MAX as usize;
 
 /// The value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
-/// The string's form is [`StringHint::NotInt`].
-const TEXT: u8 = 1 << 1;
-/// The string's form is [`StringHint::Raw`].
-const EDITED: u8 = 1 << 2;
+/// The bits that tell how the value is encoded; none of them is set of a string with [`StringHint::Plain`].
+const ENCODING: u8 = NOT_INT | RAW;
+/// The encoding of a string with [`StringHint::NotInt`].
+const NOT_INT: u8 = 1 << 1;
+/// The encoding of a string with [`StringHint::Raw`].
+const RAW: u8 = 1 << 2;
 /// A deadline lies between header and key. The bit is worth as much as the deadline is long.
 const TIMED: u8 = 1 << 3;
 /// The key's length lies before the key.
 const LONG_KEY: u8 = 1 << 4;
+/// From this bit on the kind is the number of the data type.
+const TYPE_SHIFT: u32 = 5;
 
 /// How many bits of the header's last word are the key's length; the rest are the usage.
 const KEY_LEN_BITS: u32 = 8;
@@ -83,8 +90,9 @@ impl Entry {
 
     /// Creates an entry whose value lives in a box of its own.
     pub fn boxed(key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
+        let kind = BOXED | (value.kind() as u8) << TYPE_SHIFT;
         let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
-        Self::build(key, &pointer, deadline, BOXED, 0)
+        Self::build(key, &pointer, deadline, kind, 0)
     }
 
     /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
@@ -151,19 +159,30 @@ impl Entry {
     }
 
     /// Returns the data type of the value.
+    #[inline]
     pub fn kind(&self) -> Type {
-        self.value().map_or(Type::String, Value::kind)
-    }
-
-    /// Returns the string, or `None` when the value is of another type.
-    pub fn as_text(&self) -> Option<Str<'_>> {
-        match self.value() {
-            None => Some(Str::Inline(self.area(self.value_at(), self.header().value_len as usize))),
-            Some(Value::Text(text)) => Some(Str::Shared(text.bytes())),
+        match self.header().kind >> TYPE_SHIFT {
+            0 => Type::String,
+            _ => unreachable!("an entry is built with the number of a type"),
         }
     }
 
-    /// Returns when the key ends.
+    /// Returns whether the value is of a data type.
+    #[inline]
+    pub fn is_of(&self, kind: Type) -> bool {
+        self.header().kind >> TYPE_SHIFT == kind as u8
+    }
+
+    /// Returns the string that an entry of this type holds.
+    #[inline]
+    pub fn string(&self) -> Str<'_> {
+        match self.value() {
+            None => Str::Inline(self.area(self.value_at(), self.header().value_len as usize)),
+            Some(Value::Text(text)) => Str::Shared(text.bytes()),
+        }
+    }
+
+    /// Returns when the key expires.
     pub fn deadline(&self) -> Option<Deadline> {
         if self.header().kind & TIMED == 0 {
             return None;
@@ -186,23 +205,23 @@ impl Entry {
         }
     }
 
-    /// Replaces the value by a string, and the deadline; in place when it fits. Returns how many bytes more the entry takes
-    /// then.
-    #[inline]
-    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>) -> isize {
+    /// Replaces the value by a string, and the deadline; in place when it fits. Otherwise the old entry is handed to `free`.
+    /// Returns how many bytes more the entry takes then.
+    #[inline(always)] // the call would be a fiftieth of a SET
+    pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
         let fits = value.len() < SHARED_MIN
             && self.header().kind & BOXED == 0
             && self.deadline().is_some() == deadline.is_some()
             && (value.len()..=value.len() + SLACK_MAX).contains(&self.room());
         if !fits {
-            return self.replace(value, deadline);
+            return self.replace(value, deadline, free);
         }
         let (value_at, slack) = (self.value_at(), (self.room() - value.len()) as u8);
         if let Some(deadline) = deadline {
             self.set_deadline(Some(deadline));
         }
         let header = self.header_mut();
-        header.kind &= !(TEXT | EDITED);
+        header.kind &= !ENCODING;
         header.slack = slack;
         header.value_len = value.len() as u16;
         // SAFETY: `room` bytes from `value_at` belong to the allocation and value.len() <= room; `value`
@@ -213,24 +232,26 @@ impl Entry {
 
     /// Replaces the entry by another one with the same key and usage; returns how many bytes more it takes.
     #[inline(never)] // keeps short what is done where the value fits
-    fn replace(&mut self, value: &[u8], deadline: Option<Deadline>) -> isize {
-        let old = self.memory();
-        *self = Self::text(self.key(), value, deadline).used_as(self.usage());
-        self.memory() as isize - old as isize
+    fn replace(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
+        let new = Self::text(self.key(), value, deadline).used_as(self.usage());
+        let old = std::mem::replace(self, new);
+        let growth = self.memory() as isize - old.memory() as isize;
+        free(old);
+        growth
     }
 
     /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
     ///
     /// The caller has made sure that the value is a string.
     pub fn write_range(&mut self, offset: usize, patch: &[u8]) {
-        let old_len = self.as_text().map_or(0, |text| text.as_slice().len());
+        let old_len = self.string().len();
         let new_len = old_len.max(offset + patch.len());
         if self.header().kind & BOXED == 0 && new_len < SHARED_MIN {
             self.write_range_short(offset, patch, old_len, new_len);
         } else {
             self.write_range_long(offset, patch, new_len);
         }
-        self.set_form(StringHint::Raw);
+        self.set_hint(StringHint::Raw);
     }
 
     fn write_range_short(&mut self, offset: usize, patch: &[u8], old_len: usize, new_len: usize) {
@@ -269,37 +290,23 @@ impl Entry {
     }
 
     /// Returns how the string came to be.
-    pub fn form(&self) -> StringHint {
+    pub fn hint(&self) -> StringHint {
         match self.header().kind {
-            kind if kind & EDITED != 0 => StringHint::Raw,
-            kind if kind & TEXT != 0 => StringHint::NotInt,
+            kind if kind & RAW != 0 => StringHint::Raw,
+            kind if kind & NOT_INT != 0 => StringHint::NotInt,
             _ => StringHint::Plain,
         }
     }
 
-    /// Notes how the string came to be.
-    pub fn set_form(&mut self, form: StringHint) {
+    /// Sets how the string came to be.
+    pub fn set_hint(&mut self, hint: StringHint) {
         let header = self.header_mut();
-        header.kind &= !(TEXT | EDITED);
-        header.kind |= match form {
+        header.kind &= !ENCODING;
+        header.kind |= match hint {
             StringHint::Plain => 0,
-            StringHint::NotInt => TEXT,
-            StringHint::Raw => EDITED,
+            StringHint::NotInt => NOT_INT,
+            StringHint::Raw => RAW,
         };
-    }
-
-    /// Returns a copy of value and deadline under another key, as yet unused. It shares nothing, so that the memory of each
-    /// is its own.
-    pub fn copy(&self, key: &[u8]) -> Self {
-        let mut copy = match self.value() {
-            Some(Value::Text(text)) => Self::text(key, text.bytes(), self.deadline()),
-            None => {
-                let value = self.area(self.value_at(), self.header().value_len as usize);
-                Self::build(key, value, self.deadline(), 0, 0)
-            }
-        };
-        copy.set_form(self.form());
-        copy
     }
 
     /// Returns the same value, deadline and usage under another key.
@@ -321,8 +328,14 @@ impl Entry {
 
     /// Returns the bytes this entry takes from the allocator, boxed value included.
     pub fn memory(&self) -> usize {
-        let boxed = |Value::Text(text): &Value| allocation_len(size_of::<Value>()) + text.memory();
+        let boxed = |value: &Value| allocation_len(size_of::<Value>()) + value.memory();
         allocation_len(self.size()) + self.value().map_or(0, boxed)
+    }
+
+    /// Returns how much work it is to free the entry, in units of one allocation.
+    #[inline]
+    pub fn effort(&self) -> usize {
+        self.value().map_or(1, Value::effort)
     }
 
     /// Returns the bytes of the allocation with the key.
@@ -431,7 +444,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(value) = self.value_pointer() {
-            // SAFETY: the pointer came from Box::into_raw, and nobody uses it after the entry (invariant 3).
+            // SAFETY: the pointer came from Box::into_raw, and is not used after the entry (invariant 3).
             drop(unsafe { Box::from_raw(value) });
         }
         let layout = Self::layout(self.size());
@@ -446,7 +459,7 @@ mod tests {
     use crate::time::clock::Deadline;
 
     fn text(entry: &Entry) -> &[u8] {
-        entry.as_text().expect("a string").as_slice()
+        entry.string().as_slice()
     }
 
     #[test]
@@ -468,7 +481,7 @@ mod tests {
         for (round, len) in [1, 5, 3, 400, 2, 100, SHARED_MIN, 40, SHARED_MIN * 2, 0].into_iter().enumerate() {
             let value = vec![round as u8; len];
             let deadline = (round % 3 == 0).then(|| Deadline::at_wall_ms(round as i64));
-            entry.set_text(&value, deadline);
+            entry.set_text(&value, deadline, drop);
             assert_eq!((entry.key(), text(&entry), entry.deadline()), (&b"key"[..], &value[..], deadline));
         }
     }
@@ -499,24 +512,24 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_a_string_lasts_until_it_is_stored_anew() {
+    fn the_hint_of_a_string_lasts_until_it_is_overwritten() {
         let mut entry = Entry::text(b"a", b"12", None);
-        assert_eq!(entry.form(), StringHint::Plain);
-        entry.set_form(StringHint::NotInt);
+        assert_eq!(entry.hint(), StringHint::Plain);
+        entry.set_hint(StringHint::NotInt);
         entry.set_deadline(Some(Deadline::at_wall_ms(1)));
-        assert_eq!(entry.form(), StringHint::NotInt);
+        assert_eq!(entry.hint(), StringHint::NotInt);
         for len in [1, 300, SHARED_MIN] {
             entry.write_range(len, b"x");
-            assert_eq!((entry.form(), entry.deadline()), (StringHint::Raw, Some(Deadline::at_wall_ms(1))));
-            assert_eq!(entry.copy(b"b").form(), StringHint::Raw);
+            assert_eq!((entry.hint(), entry.deadline()), (StringHint::Raw, Some(Deadline::at_wall_ms(1))));
+            assert_eq!(entry.copy(b"b").hint(), StringHint::Raw);
         }
         entry = entry.with_key(b"another");
-        assert_eq!(entry.form(), StringHint::Raw);
-        entry.set_text(b"3", None);
-        assert_eq!(entry.form(), StringHint::Plain);
+        assert_eq!(entry.hint(), StringHint::Raw);
+        entry.set_text(b"3", None, drop);
+        assert_eq!(entry.hint(), StringHint::Plain);
         entry.write_range(1, b"4");
-        entry.set_text(b"56", None);
-        assert_eq!((entry.form(), text(&entry)), (StringHint::Plain, &b"56"[..]));
+        entry.set_text(b"56", None, drop);
+        assert_eq!((entry.hint(), text(&entry)), (StringHint::Plain, &b"56"[..]));
     }
 
     #[test]
@@ -536,7 +549,7 @@ mod tests {
     #[test]
     fn editing_a_long_value_leaves_a_reply_that_shares_it_alone() {
         let mut entry = Entry::text(b"a", &vec![1; SHARED_MIN], None);
-        let reply = entry.as_text().expect("a string").to_bytes();
+        let reply = entry.string().to_bytes();
         entry.write_range(0, &[2]);
         assert_eq!((reply[0], text(&entry)[0]), (1, 2));
     }

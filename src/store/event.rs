@@ -1,12 +1,14 @@
-//! What happens to keys, by the names that Redis gives it, and who is told.
+//! Keyspace events: what a change is called, and the sink that hands it on.
 //!
-//! Whoever changes a key says which event that is, and `Shard::changed` tells it; what happens without a command (a key is
-//! new, was not found, has ended, was removed for want of memory) the shard tells by itself. All of it is told while the
-//! shard is locked, so that events come in the order of the changes.
+//! An event is data, declared beside the rows of the commands that cause it; the store knows by itself only those that no
+//! command causes: a key is new, was missed, has expired, was evicted. Every change of a key passes `Shard::changed`, which
+//! emits its event while the shard is locked, so that events come in the order of the changes.
 //!
-//! Invariant: while nobody wants to know, an event costs one look at a word of the [`Herald`].
+//! Invariant: without a subscriber, an event costs one look at a word of the [`EventSink`].
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::store::cx::{Cx, Origin};
 
 /// A set of classes of events, and of the two kinds of channels that they are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,13 +19,13 @@ impl Classes {
     pub const LETTERS: &'static [u8] = b"g$lshzxetdnKEm";
     /// How many of the classes the letter `A` stands for: the first.
     pub const ALL_COUNT: usize = 10;
-    /// What happens to keys of any type.
+    /// Changes of keys of any type.
     pub const GENERIC: Classes = Classes(1);
-    /// What happens to strings.
+    /// Changes of strings.
     pub const STRING: Classes = Classes(1 << 1);
-    /// Keys that have ended.
+    /// Keys that have expired.
     pub const EXPIRED: Classes = Classes(1 << 6);
-    /// Keys that were removed for want of memory.
+    /// Keys that were evicted.
     pub const EVICTED: Classes = Classes(1 << 7);
     /// Keys that were not there before.
     pub const NEW: Classes = Classes(1 << 10);
@@ -31,7 +33,7 @@ impl Classes {
     pub const KEYSPACE: Classes = Classes(1 << 11);
     /// Not a class: events are published to channels named after the event.
     pub const KEYEVENT: Classes = Classes(1 << 12);
-    /// Keys that were to be read and are not there.
+    /// Keys that a client wanted to read and that do not exist.
     pub const MISSED: Classes = Classes(1 << 13);
 
     /// Reads letters, all of which are known; `A` stands for the first ten classes.
@@ -60,167 +62,135 @@ impl Classes {
     }
 }
 
-/// Names what a change is to those who are told of it: one event, none, or two in a row.
+/// Names what a change is called: one event, two in a row, or none. Declared as a constant and passed by reference, so that
+/// it costs a change nothing where there is no subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Nothing that anybody is told of: a part of a change, or one that Redis does not tell.
-    Untold,
-    /// A key was set to a string.
-    Set,
-    /// A key was set to a string that ends.
-    SetToExpire,
-    /// A string became longer.
-    Append,
-    /// A part of a string was overwritten.
-    SetRange,
-    /// An integer was added.
-    IncrBy,
-    /// A number with a fraction was added.
-    IncrByFloat,
-    /// Bits of a string were written.
-    SetBit,
-    /// Elements were added to a HyperLogLog.
-    PfAdd,
-    /// A key was removed.
-    Del,
-    /// A key got a time to live.
-    Expire,
-    /// A key lost its time to live.
-    Persist,
-    /// A key was renamed: its old name.
-    RenameFrom,
-    /// A key was renamed: its new name.
-    RenameTo,
-    /// A key was moved to another database: where it was.
-    MoveFrom,
-    /// A key was moved to another database: where it is now.
-    MoveTo,
-    /// A key was copied: the copy.
-    CopyTo,
-    /// A key was made from a dump.
-    Restore,
-    /// A key was not there before; told ahead of what made it.
-    New,
-    /// A key was to be read and is not there.
-    Missed,
-    /// A key has ended.
-    Expired,
-    /// A key was removed for want of memory.
-    Evicted,
+pub struct Event {
+    /// The names, each with its class; of no class where there are fewer.
+    names: [(Classes, &'static str); 2],
 }
 
+/// Stands where an event has no name.
+const UNNAMED: (Classes, &str) = (Classes(0), "");
+
+/// A key did not exist before; emitted ahead of what created it.
+pub(super) const NEW: &Event = &Event::one(Classes::NEW, "new");
+/// A client wanted to read a key that does not exist.
+pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
+/// A key has expired.
+pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired");
+/// A key was evicted.
+pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted");
+
 impl Event {
-    /// Returns the names under which it is told, each with its class.
-    fn names(self) -> &'static [(Classes, &'static str)] {
-        match self {
-            Event::Untold => &[],
-            Event::Set => &[(Classes::STRING, "set")],
-            Event::SetToExpire => &[(Classes::STRING, "set"), (Classes::GENERIC, "expire")],
-            Event::Append => &[(Classes::STRING, "append")],
-            Event::SetRange => &[(Classes::STRING, "setrange")],
-            Event::IncrBy => &[(Classes::STRING, "incrby")],
-            Event::IncrByFloat => &[(Classes::STRING, "incrbyfloat")],
-            Event::SetBit => &[(Classes::STRING, "setbit")],
-            Event::PfAdd => &[(Classes::STRING, "pfadd")],
-            Event::Del => &[(Classes::GENERIC, "del")],
-            Event::Expire => &[(Classes::GENERIC, "expire")],
-            Event::Persist => &[(Classes::GENERIC, "persist")],
-            Event::RenameFrom => &[(Classes::GENERIC, "rename_from")],
-            Event::RenameTo => &[(Classes::GENERIC, "rename_to")],
-            Event::MoveFrom => &[(Classes::GENERIC, "move_from")],
-            Event::MoveTo => &[(Classes::GENERIC, "move_to")],
-            Event::CopyTo => &[(Classes::GENERIC, "copy_to")],
-            Event::Restore => &[(Classes::GENERIC, "restore")],
-            Event::New => &[(Classes::NEW, "new")],
-            Event::Missed => &[(Classes::MISSED, "keymiss")],
-            Event::Expired => &[(Classes::EXPIRED, "expired")],
-            Event::Evicted => &[(Classes::EVICTED, "evicted")],
+    /// A change without a name: part of a larger one, or one that Redis does not publish.
+    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2] };
+    /// A key was removed: by a command, or because its value has become empty.
+    pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
+
+    /// Creates an event with one name.
+    pub const fn one(class: Classes, name: &'static str) -> Self {
+        Event { names: [(class, name), UNNAMED] }
+    }
+
+    /// Adds a second name, which is published behind the first.
+    pub const fn then(self, class: Classes, name: &'static str) -> Self {
+        Event { names: [self.names[0], (class, name)] }
+    }
+
+    /// Returns what causes a change of this name in a call of `caller`: keys expire and are evicted by themselves.
+    fn origin(&self, caller: Origin) -> Origin {
+        match self.names[0].0 {
+            Classes::EXPIRED => Origin::Expiry,
+            Classes::EVICTED => Origin::Eviction,
+            _ => caller,
         }
     }
 }
 
-/// Is told what happens to keys, while their shards are locked: so it looks at no key and waits for nobody.
-pub trait Witness: Send + Sync {
-    /// Hears of an event that is wanted: the number of the database, the key, and the event's name.
-    fn hear(&self, db: usize, key: &[u8], event: &'static str);
+/// Follows what happens to keys. It is called while their shards are locked, so it reads no key and does not block.
+pub trait KeyspaceObserver: Send + Sync {
+    /// Publishes an event of a class that has subscribers: the number of the database, the key, and the event's name.
+    fn on_event(&self, db: usize, key: &[u8], event: &'static str);
 
-    /// Learns that a key has changed, by what a client does or by itself.
-    fn see_change(&self, key: &[u8], is_doing: bool);
+    /// Takes note of a change of a key, by its origin, during a call of `caller`.
+    fn on_change(&self, key: &[u8], origin: Origin, caller: Origin);
 
-    /// Learns that all keys of a database, or of all, have been removed.
-    fn see_all_removed(&self);
+    /// Takes note that all keys of a database, or of all, have been removed.
+    fn on_flush(&self);
 }
 
-/// Is not a class: stands for the wish to know of every change.
+/// Is not a class: the observer follows every change.
 const CHANGES: u32 = 1 << 31;
 
-/// Knows what the witness wants to know. Shared by a store and its shards.
-pub struct Herald {
-    wanted: AtomicU32,
-    witness: Box<dyn Witness>,
+/// Hands the events of the subscribed classes on to the observer. Shared by a store and its shards.
+pub struct EventSink {
+    subscribed: AtomicU32,
+    observer: Box<dyn KeyspaceObserver>,
 }
 
-impl Herald {
-    /// Creates a herald of a witness who wants to know nothing at first.
-    pub fn new(witness: impl Witness + 'static) -> Self {
-        Herald { wanted: AtomicU32::new(0), witness: Box::new(witness) }
+impl EventSink {
+    /// Creates a sink whose observer has subscribed to nothing.
+    pub fn new(observer: impl KeyspaceObserver + 'static) -> Self {
+        EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer) }
     }
 
-    /// Chooses the classes of events that are told.
-    pub fn set_wanted(&self, classes: Classes) {
+    /// Subscribes to the events of these classes and no others.
+    pub fn set_classes(&self, classes: Classes) {
         // Never fails: the closure always gives a value.
-        let _ = self.wanted.fetch_update(Relaxed, Relaxed, |wanted| Some(wanted & CHANGES | classes.0));
+        let _ = self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & CHANGES | classes.0));
     }
 
-    /// Chooses whether every change is told, whatever its event.
+    /// Chooses whether the observer follows every change, whatever its event.
     pub fn set_tracked(&self, is_tracked: bool) {
         match is_tracked {
-            true => self.wanted.fetch_or(CHANGES, Relaxed),
-            false => self.wanted.fetch_and(!CHANGES, Relaxed),
+            true => self.subscribed.fetch_or(CHANGES, Relaxed),
+            false => self.subscribed.fetch_and(!CHANGES, Relaxed),
         };
     }
 
-    /// Returns whether anything is wanted.
+    /// Returns whether the observer has subscribed to anything.
     #[inline]
-    pub(super) fn is_asked(&self) -> bool {
-        self.wanted.load(Relaxed) != 0
+    pub(super) fn is_observed(&self) -> bool {
+        self.subscribed.load(Relaxed) != 0
     }
 
-    /// Tells a change of a key, and the event that it is, as far as they are wanted.
-    pub(super) fn tell_change(&self, db: usize, key: &[u8], event: Event) {
-        self.tell_wanted(db, key, event, true);
+    /// Emits a change of a key, and its event.
+    #[cold]
+    pub(super) fn emit_change(&self, db: usize, key: &[u8], event: &'static Event, cx: &Cx) {
+        if self.subscribed.load(Relaxed) & CHANGES != 0 {
+            self.observer.on_change(key, event.origin(cx.origin), cx.origin);
+        }
+        self.emit_names(db, key, event);
     }
 
-    /// Tells an event of a key that is no change if it is wanted.
+    /// Emits an event that is no change by itself.
     #[inline]
-    pub(super) fn tell(&self, db: usize, key: &[u8], event: Event) {
-        if self.is_asked() {
-            self.tell_wanted(db, key, event, false);
+    pub(super) fn emit(&self, db: usize, key: &[u8], event: &'static Event) {
+        if self.is_observed() {
+            self.emit_names(db, key, event);
         }
     }
 
-    /// Tells that all keys of a database, or of all, have been removed.
-    pub(super) fn tell_all_removed(&self) {
-        if self.wanted.load(Relaxed) & CHANGES != 0 {
-            self.witness.see_all_removed();
+    /// Emits the removal of all keys of a database, or of all.
+    pub(super) fn emit_flush(&self) {
+        if self.subscribed.load(Relaxed) & CHANGES != 0 {
+            self.observer.on_flush();
         }
     }
 
     #[cold]
-    fn tell_wanted(&self, db: usize, key: &[u8], event: Event, is_change: bool) {
-        let wanted = Classes(self.wanted.load(Relaxed));
-        if is_change && wanted.0 & CHANGES != 0 {
-            self.witness.see_change(key, !matches!(event, Event::Expired | Event::Evicted));
-        }
-        for (_, name) in event.names().iter().filter(|(class, _)| wanted.has_any(*class)) {
-            self.witness.hear(db, key, name);
+    fn emit_names(&self, db: usize, key: &[u8], event: &'static Event) {
+        let subscribed = Classes(self.subscribed.load(Relaxed));
+        for (_, name) in event.names.iter().filter(|(class, _)| subscribed.has_any(*class)) {
+            self.observer.on_event(db, key, name);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Classes;
+    use super::*;
 
     #[test]
     fn letters_are_printed_in_a_fixed_order_and_all_of_them_as_one() {
@@ -231,8 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_printed_is_wanted_all_the_same() {
+    fn a_class_that_is_not_printed_is_subscribed_to_all_the_same() {
         assert!(Classes::from_letters(b"AnKE").has_any(Classes::NEW));
         assert!(!Classes::from_letters(b"AKE").has_any(Classes::NEW));
+    }
+
+    #[test]
+    fn only_what_a_client_does_has_the_client_for_its_origin() {
+        let caller = Origin::Client(7);
+        assert_eq!(Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire").origin(caller), caller);
+        assert_eq!((EXPIRED.origin(caller), EVICTED.origin(caller)), (Origin::Expiry, Origin::Eviction));
+        assert_eq!(Event::NONE.origin(Origin::Replay), Origin::Replay);
     }
 }

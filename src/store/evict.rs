@@ -1,14 +1,15 @@
 //! Which keys go when memory runs out.
 //!
 //! LRU and LFU are approximated as in Redis: a few keys are looked at, the best candidates of many such looks are kept
-//! in a pool, and the best of these goes. Two things are better than there. Candidates are judged anew every time,
-//! and one that was used since it came into the pool is passed over. Who ends first is not approximated: the index of
+//! in a pool, and the best of these goes. Two things are better than there. Candidates are scored again every time,
+//! and one that was used since it came into the pool is passed over. The nearest deadline is not approximated: the index of
 //! deadlines knows.
 //!
 //! Invariant: a step removes no more keys than it was allowed to, and gives up when no key can be removed.
 
 use std::sync::Arc;
 
+use crate::store::cx::Cx;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::shard::Key;
 use crate::store::table::Hasher;
@@ -18,7 +19,7 @@ use crate::time::clock::Now;
 
 /// How many candidates are kept.
 const POOL_MAX: usize = 16;
-/// How often candidates are sought anew because all of them have been used or removed meanwhile by other threads.
+/// How often new candidates are sampled because other threads have used or removed all of them.
 const ATTEMPTS_MAX: usize = 100;
 
 /// Chooses the keys to remove.
@@ -30,7 +31,7 @@ pub enum Policy {
     VolatileLfu,
     /// Any of those with a time to live.
     VolatileRandom,
-    /// The one that ends first.
+    /// The one with the nearest deadline.
     VolatileTtl,
     /// The least recently used.
     AllkeysLru,
@@ -127,23 +128,23 @@ impl Store {
         let mut evictor = self.evictor.lock();
         evictor.pool.clear();
         (evictor.policy, evictor.samples) = (policy, samples);
-        self.memory_account.set_rule(rule);
+        self.memory_account().set_rule(rule);
     }
 
     /// Removes keys, but no more than `most`, until no more memory is used than may be.
-    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, now: Now, most: usize) -> Eviction {
+    pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx, most: usize) -> Eviction {
         // Keys have to make up for what is too much now, and not for what the messages about their going take.
-        let Some(goal) = self.memory_account.relief_goal() else { return Eviction::Enough };
+        let Some(goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
         let mut evictor = self.evictor.lock();
         for _ in 0..most {
-            if self.memory_account.held() <= goal {
+            if self.memory_account().held() <= goal {
                 return Eviction::Enough;
             }
-            if !evictor.evict_one(hold, &self.memory_account, now) {
+            if !evictor.evict_one(hold, self.memory_account(), &cx) {
                 return Eviction::None;
             }
         }
-        if self.memory_account.held() > goal { Eviction::Unfinished } else { Eviction::Enough }
+        if self.memory_account().held() > goal { Eviction::Unfinished } else { Eviction::Enough }
     }
 }
 
@@ -155,29 +156,29 @@ impl Evictor {
     }
 
     /// Removes one key; returns whether there was one to remove.
-    fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, now: Now) -> bool {
+    fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, cx: &Cx) -> bool {
         match self.policy {
             Policy::Noeviction => false,
-            Policy::VolatileTtl => self.evict_first_to_end(hold, now),
-            Policy::VolatileRandom | Policy::AllkeysRandom => self.evict_any(hold),
-            _ => self.evict_least_used(hold, memory_account.rule(), now),
+            Policy::VolatileTtl => self.evict_nearest_ttl(hold, cx),
+            Policy::VolatileRandom | Policy::AllkeysRandom => self.evict_any(hold, cx),
+            _ => self.evict_least_used(hold, memory_account.rule(), cx),
         }
     }
 
-    fn evict_least_used(&mut self, hold: &mut GateGuard<'_>, rule: UsageRule, now: Now) -> bool {
+    fn evict_least_used(&mut self, hold: &mut GateGuard<'_>, rule: UsageRule, cx: &Cx) -> bool {
         for _ in 0..ATTEMPTS_MAX {
             let mut looked_at = 0;
             for db in 0..hold.databases() {
-                looked_at += self.look_around(hold, db, rule, now);
+                looked_at += self.look_around(hold, db, rule, cx.now);
             }
             if looked_at == 0 {
                 self.pool.clear();
                 return false;
             }
-            while let Some(candidate) = self.best_candidate(rule, now) {
+            while let Some(candidate) = self.best_candidate(rule, cx.now) {
                 let Candidate { db, hash, key, usage } = candidate;
                 let key = Key { bytes: &key, hash };
-                if hold.with_shard(db, crate::store::view::shard_of(hash), |shard| shard.evict(key, Some(usage)))
+                if hold.with_shard(db, crate::store::view::shard_of(hash), |shard| shard.evict(key, Some(usage), cx))
                     == Some(true)
                 {
                     return true;
@@ -226,7 +227,7 @@ impl Evictor {
     }
 
     /// Removes any key, of each database as likely as it has keys to remove in a random shard.
-    fn evict_any(&mut self, hold: &mut GateGuard<'_>) -> bool {
+    fn evict_any(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         let databases = hold.databases();
         let (volatile, first_db, first_shard) =
             (self.policy.is_volatile(), self.dice.below(databases), self.dice.below(SHARDS));
@@ -239,33 +240,35 @@ impl Evictor {
             }
             let bytes = keys.swap_remove(self.dice.below(keys.len()));
             let key = Key { bytes: &bytes, hash: self.hasher.hash_one(&bytes[..]) };
-            if hold.with_shard(db, index, |shard| shard.evict(key, None)) == Some(true) {
+            if hold.with_shard(db, index, |shard| shard.evict(key, None, cx)) == Some(true) {
                 return true;
             }
         }
         false
     }
 
-    /// Removes the key that ends before all others.
-    fn evict_first_to_end(&mut self, hold: &mut GateGuard<'_>, now: Now) -> bool {
+    /// Evicts the key that would expire before all others.
+    fn evict_nearest_ttl(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         loop {
             let mut first = (NEVER, 0, 0);
             for db in 0..hold.databases() {
                 for index in 0..SHARDS {
-                    match hold.with_shard(db, index, |shard| shard.earliest(now)) {
-                        Some(end_ms) => first = first.min((end_ms, db, index)),
+                    match hold.with_shard(db, index, |shard| shard.earliest(cx.now)) {
+                        Some(at_ms) => first = first.min((at_ms, db, index)),
                         None => break,
                     }
                 }
             }
-            let (end_ms, db, index) = first;
-            if end_ms == NEVER {
+            let (at_ms, db, index) = first;
+            if at_ms == NEVER {
                 return false;
             }
             let hasher = &self.hasher;
             let evicted = hold.with_shard(db, index, |shard| {
-                let found = shard.nearest_ttl(now);
-                found.is_some_and(|bytes| shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None))
+                let found = shard.nearest_ttl(cx.now);
+                found.is_some_and(|bytes| {
+                    shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None, cx)
+                })
             });
             // A bound that was too early has been corrected, so there is no end to be without.
             if evicted == Some(true) {

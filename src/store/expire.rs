@@ -147,10 +147,10 @@ impl DeadlineTree {
     }
 }
 
-/// Tells whoever sweeps that something falls due earlier than it expects.
+/// Wakes the sweeper when a deadline is set that is earlier than the one that it waits for.
 pub struct SweepTimer {
     due_ms: AtomicU64,
-    /// Until when keys that have ended stay where they are, unseen, in monotonic milliseconds.
+    /// Until when expired keys are kept, invisible, in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -161,12 +161,12 @@ impl SweepTimer {
         SweepTimer { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
     }
 
-    /// Keeps keys that have ended from being removed until then; they are not seen all the same.
+    /// Keeps expired keys from being removed until then; they are invisible all the same.
     pub fn freeze(&self, until_ms: u64) {
         self.frozen_until_ms.store(until_ms, Ordering::Release);
     }
 
-    /// Returns until when keys that have ended are not to be removed, if that is so at `now_ms`.
+    /// Returns until when expired keys are not to be removed, if that is so at `now_ms`.
     pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
         let until_ms = self.frozen_until_ms.load(Ordering::Acquire);
         (now_ms < until_ms).then_some(until_ms)
@@ -179,13 +179,13 @@ impl SweepTimer {
         }
     }
 
-    /// Wakes whoever sweeps, whatever the time.
+    /// Wakes the sweeper, whatever the time.
     pub fn wake(&self) {
         (self.wake)();
     }
 
     /// Forgets the time set so far, calls `sweep` and notes the next time it found; returns that, or an earlier one that
-    /// was set meanwhile. Wakes nobody: the caller is who would be woken, and would sweep again without end.
+    /// was set meanwhile. Wakes no one: the caller is the sweeper, which would sweep again without end.
     ///
     /// The order keeps deadlines from being lost. Who sets one holds the shard's lock, and so does so either before the
     /// sweep comes there and finds it, or after the time was forgotten, so that [`SweepTimer::lower`] brings it forward.

@@ -70,7 +70,7 @@ impl MemoryAccount {
         self.loss.store(0, Relaxed);
     }
 
-    /// Returns whether the shards have to report anew because of a new limit; says so once.
+    /// Returns whether the shards have to report again because of a new limit; true once for each.
     pub fn take_coarse(&self) -> bool {
         self.is_coarse.load(Relaxed) && self.is_coarse.swap(false, Relaxed)
     }
@@ -133,7 +133,7 @@ impl MemoryAccount {
         Some(self.held().saturating_sub_unsigned(too_many))
     }
 
-    /// Returns how many bytes the shards hold, as far as they have reported.
+    /// Returns how many bytes the shards hold by their last reports.
     pub fn held(&self) -> isize {
         self.held.load(Relaxed) as isize
     }

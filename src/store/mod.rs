@@ -6,46 +6,51 @@
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
 //!   ([`Store::exclusive`]); every shard is then plain `&mut` and none is locked. Where one thread executes all
 //!   commands, a long batch does so too ([`Store::hold`]).
-//! - Who frees memory ([`Store::evict_to_fit`]) takes the evictor between the gate and a shard, and who moves entries
+//! - Eviction ([`Store::evict_to_fit`]) takes the evictor between the gate and a shard, and compaction
 //!   ([`Store::compact`]) the cursor.
 //! - Nothing else takes two locks, and nothing awaits while it holds one.
 //!
-//! Invariant: a key is read and changed only through a [`View`].
+//! Invariant: a key is read and changed only through a [`View`], and changes only in the funnel of its [`Shard`].
 
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::time::clock::Now;
-
 mod compact;
+pub(crate) mod cx;
 pub(crate) mod entry;
 pub(crate) mod event;
 pub(crate) mod evict;
 pub(crate) mod expire;
 mod gate;
 pub(crate) mod memory_account;
+pub(crate) mod reclaim;
 pub(crate) mod resident;
 pub(crate) mod shard;
+mod sweep;
 mod sync;
 pub(crate) mod table;
 pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;
+mod watch;
 
-pub(crate) use event::{Classes, Event, Herald, Witness};
+pub(crate) use cx::{Cx, Lookup, Origin};
+pub(crate) use event::{Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, Policy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
 pub(crate) use memory_account::{MemoryAccount, Share};
-pub(crate) use shard::{Key, Shard, Totals, WatchFlag};
-pub(crate) use value::{Str, StringHint};
+pub(crate) use shard::{Key, Shard, Totals};
+pub(crate) use value::{Str, StringHint, Visitor, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
+pub(crate) use watch::WatchFlag;
 
 use evict::Evictor;
 use gate::Gate;
-use table::{Hasher, Table};
+use reclaim::Reclaimer;
+use table::Hasher;
 
 /// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.
 pub(crate) const SHARDS: usize = 64;
@@ -56,23 +61,17 @@ const EXCLUSIVE_CALLS_MIN: usize = 4;
 /// How many cursors a scan of a database has: one for every position of every shard's table.
 pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
 
-/// How many ended keys one sweep removes, all shards together: half a millisecond's work. It goes round the shards, a
-/// few keys each, so that nobody waits for the same one again and again.
+/// How many expired keys one sweep removes, all shards together: half a millisecond's work. It goes round the shards, a
+/// few keys each, so that no client waits for the same one again and again.
 const SWEEP_KEYS: usize = 512;
 
 /// How long the sweeper waits when a script holds the gate for long, in milliseconds.
 const SWEEP_RETRY_MS: u64 = 20;
 
-/// From how many keys on a dropped table is freed on a thread of its own.
-const FREE_ASIDE_MIN: usize = 10_000;
-
 /// Holds all databases of one namespace.
 pub struct Store {
     gate: Gate<Databases>,
-    hasher: Hasher,
-    sweep_timer: Arc<SweepTimer>,
-    memory_account: Arc<MemoryAccount>,
-    herald: Arc<Herald>,
+    services: Services,
     evictor: Mutex<Evictor>,
     /// Where the entries are that move next.
     compacting: Mutex<compact::Cursor>,
@@ -89,10 +88,17 @@ type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 struct Database {
     number: usize,
     shards: OnceLock<Shards>,
+    services: Services,
+}
+
+/// Holds what all shards of a store share.
+#[derive(Clone)]
+pub(crate) struct Services {
     hasher: Hasher,
     sweep_timer: Arc<SweepTimer>,
     memory_account: Arc<MemoryAccount>,
-    herald: Arc<Herald>,
+    events: Arc<EventSink>,
+    reclaimer: Arc<Reclaimer>,
 }
 
 impl Database {
@@ -104,15 +110,12 @@ impl Database {
     #[cold]
     fn make_shards(&self) -> &Shards {
         let shards = self.shards.get_or_init(|| {
-            let (hasher, sweep_timer, memory_account, herald) =
-                (&self.hasher, &self.sweep_timer, &self.memory_account, &self.herald);
-            let shard =
-                || Shard::new(self.number, hasher.clone(), sweep_timer.clone(), memory_account.clone(), herald.clone());
+            let shard = || Shard::new(self.number, &self.services);
             std::iter::repeat_with(|| CachePadded::new(Mutex::new(shard()))).take(SHARDS).collect()
         });
         // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
         // thread that the sweep_timer was reset: the first deadline could be taken for one later than the sweeper expects.
-        self.sweep_timer.wake();
+        self.services.sweep_timer.wake();
         shards
     }
 
@@ -132,38 +135,41 @@ impl Database {
 
 impl Store {
     /// Creates `databases` empty databases, for `threads` that execute commands; `sweep_timer` is told when something falls
-    /// due earlier than expected, `memory_account` counts the memory, and `herald` has told what happens to keys.
+    /// due earlier than expected, `memory_account` counts the memory, and `events` hands on what happens to keys.
     pub fn new(
         databases: usize,
         threads: usize,
         sweep_timer: Arc<SweepTimer>,
         memory_account: Arc<MemoryAccount>,
-        herald: Herald,
+        events: EventSink,
     ) -> Self {
-        let (hasher, herald) = (Hasher::new(), Arc::new(herald));
-        let database = |number| Database {
-            number,
-            shards: OnceLock::new(),
-            hasher: hasher.clone(),
-            sweep_timer: sweep_timer.clone(),
-            memory_account: memory_account.clone(),
-            herald: herald.clone(),
+        let services = Services {
+            hasher: Hasher::new(),
+            sweep_timer,
+            memory_account,
+            events: Arc::new(events),
+            reclaimer: Arc::default(),
         };
+        let database = |number| Database { number, shards: OnceLock::new(), services: services.clone() };
         let databases = Databases((0..databases).map(database).collect());
-        let evictor = Mutex::new(Evictor::new(hasher.clone()));
-        let compacting = Mutex::default();
-        Store { gate: Gate::new(databases), hasher, sweep_timer, memory_account, herald, evictor, compacting, threads }
+        let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
+        Store { gate: Gate::new(databases), services, evictor, compacting: Mutex::default(), threads }
     }
 
-    /// Returns who has it told what happens to keys.
-    pub fn herald(&self) -> &Herald {
-        &self.herald
+    /// Returns where events go.
+    pub fn events(&self) -> &EventSink {
+        &self.services.events
+    }
+
+    /// Returns what frees large values.
+    pub fn reclaimer(&self) -> &Reclaimer {
+        &self.services.reclaimer
     }
 
     /// Returns how much memory is used and may be.
     #[inline]
     pub fn memory_account(&self) -> &Arc<MemoryAccount> {
-        &self.memory_account
+        &self.services.memory_account
     }
 
     /// Returns a key together with its hash.
@@ -175,10 +181,10 @@ impl Store {
     /// Hashes a key.
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> u64 {
-        self.hasher.hash_one(bytes)
+        self.services.hasher.hash_one(bytes)
     }
 
-    /// Takes the gate for a batch of so many calls. Where one thread executes everything, a long batch takes it
+    /// Takes the gate for a batch of `calls`. Where one thread executes everything, a long batch takes it
     /// exclusively: that costs as much as the locks of a few calls and spares those of all.
     pub fn hold(&self, calls: usize) -> GateGuard<'_> {
         match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
@@ -212,22 +218,23 @@ impl Store {
         self.gate.busy_flag()
     }
 
-    /// Keeps keys that have ended from being removed, swept or met, until a monotonic time in milliseconds; nobody sees
-    /// them all the same. A time that has passed ends that, and wakes the sweeper.
+    /// Keeps keys that have expired from being removed, swept or met, until a monotonic time in milliseconds; they
+    /// are invisible all the same. A time that has passed ends that, and wakes the sweeper.
     pub fn freeze(&self, until_ms: u64) {
-        self.sweep_timer.freeze(until_ms);
-        self.sweep_timer.wake();
+        self.services.sweep_timer.freeze(until_ms);
+        self.services.sweep_timer.wake();
     }
 
-    /// Removes keys that have ended, a few in every shard, and returns the monotonic time, in milliseconds, of the next
+    /// Removes keys that have expired, a few in every shard, and returns the monotonic time, in milliseconds, of the next
     /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
-    pub fn sweep(&self, now: Now) -> u64 {
-        if let Some(until_ms) = self.sweep_timer.frozen_until_ms(now.mono_ms()) {
+    pub fn sweep(&self, cx: Cx) -> u64 {
+        let now = cx.now;
+        if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
         // While a script holds the gate for long, nothing can be swept; a little later it may be possible.
         let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
-        self.sweep_timer.rearm(|| {
+        self.services.sweep_timer.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
             let used: Vec<usize> =
                 (0..databases.value.0.len()).filter(|&db| databases.value.0[db].shards.get().is_some()).collect();
@@ -235,7 +242,7 @@ impl Store {
             let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
             let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
             let due = shards.map(|(db, index)| match self.gate.share() {
-                Some(databases) => databases.value.0[db].shards()[index].lock().sweep(now, most),
+                Some(databases) => databases.value.0[db].shards()[index].lock().sweep(&cx, most),
                 None => later,
             });
             due.min().unwrap_or(NEVER)
@@ -272,11 +279,11 @@ impl GateGuard<'_> {
 
     /// Opens one database: the shards of keys with these hashes, or all of it if the gate is held exclusively.
     #[inline]
-    pub fn view(&mut self, db: usize, hashes: &[u64], now: Now) -> View<'_> {
+    pub fn view(&mut self, db: usize, hashes: &[u64], cx: Cx) -> View<'_> {
         match self {
-            GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, now),
-            GateGuard::Exclusive(exclusive) => exclusive.view(db, now),
-            GateGuard::Refused => View::closed(now),
+            GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, cx),
+            GateGuard::Exclusive(exclusive) => exclusive.view(db, cx),
+            GateGuard::Refused => View::closed(cx),
         }
     }
 
@@ -332,16 +339,7 @@ impl GateGuard<'_> {
 
 impl Exclusive<'_> {
     /// Opens one database as a whole.
-    pub fn view(&mut self, db: usize, now: Now) -> View<'_> {
-        View::whole(&mut self.0.value, db, now)
+    pub fn view(&mut self, db: usize, cx: Cx) -> View<'_> {
+        View::whole(&mut self.0.value, db, cx)
     }
-}
-
-/// Frees a table where it holds nobody up: a large one on a thread of its own.
-fn free_aside(tables: Vec<Table>) {
-    if tables.iter().map(Table::count).sum::<usize>() < FREE_ASIDE_MIN {
-        return;
-    }
-    // When no thread can be had, the closure and with it the tables are dropped right here.
-    let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop(tables));
 }

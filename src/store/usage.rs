@@ -77,7 +77,7 @@ impl UsageRule {
     fn counted(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
         let count = self.count(usage, now);
         let factor = self.0 >> Self::HALF & ((1 << Self::HALF) - 1);
-        // With the chance of one in so many the counter rises.
+        // The counter rises with the probability of one in `chance`.
         let chance = u64::from(count.saturating_sub(FIRST_COUNT)) * factor + 1;
         let rises = count < COUNT_MAX && dice.roll() < (1 << 32) / chance;
         minutes(now) << COUNT_BITS | (count + u32::from(rises))
@@ -113,7 +113,7 @@ pub(crate) fn second(usage: u32) -> u64 {
     u64::from(usage) * TICK_MS / 1000
 }
 
-/// Returns the usage of a key that has not been used for so many seconds; of very many, the most that can be told.
+/// Returns the usage of a key that has been idle for `idle_s` seconds; at most what 24 bits can express.
 pub(crate) fn idle_for(idle_s: u64, now: Now) -> u32 {
     let idle_ticks = idle_s.saturating_mul(1000).div_ceil(TICK_MS).min(u64::from(MASK));
     ticks(now).wrapping_sub(idle_ticks as u32) & MASK

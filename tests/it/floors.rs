@@ -25,7 +25,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("config", &["acl", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "resp", "spec", "text"]),
     ("spec", &["resp", "store"]),
-    ("error", &["text"]),
+    ("error", &["store", "text"]),
     ("rdb", &["resp"]),
     ("store", &["memory", "time"]),
     ("resp", &["memory"]),
@@ -37,7 +37,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 ];
 
 /// Arrows that go up, or that the table does not allow, and are still to be cut. One that is gone must go from here too.
-const STILL_TO_BE_CUT: &[(&str, &str)] = &[("store", "error")];
+const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
 /// What lies at the root of the sources beside folders.
 const ROOT_FILES: [&str; 6] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "namespace.rs"];

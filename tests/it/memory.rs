@@ -140,3 +140,30 @@ fn clients_that_read_nothing_share_one_limit_and_go_on_when_others_leave() {
     drop(deaf.drain(..2));
     wait_until(|| waiting(&mut client, 2) > LIMIT / 2 - 8 * VALUE_LEN);
 }
+
+#[test]
+fn what_takes_long_to_free_is_freed_in_the_background_whatever_removes_it() {
+    const LARGE: &str = "SETRANGE large 41000000 x";
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let is_freed = |client: &mut Client, objects: usize| {
+        wait_until(|| client.info("lazyfreed_objects") == objects.to_string());
+        client.info("lazyfree_pending_objects") == "0"
+    };
+    client.expect(&[("SET small x", "+OK"), ("DEL small", ":1")]);
+    assert!(is_freed(&mut client, 0));
+    let removals = ["UNLINK large", "DEL large", "SET large small", "COPY small large REPLACE", "PEXPIRE large 10"];
+    for (before, removal) in removals.iter().enumerate() {
+        client.expect(&[("SET small x", "+OK"), (LARGE, ":41000001")]);
+        client.call(removal);
+        server.advance_ms(10);
+        wait_until(|| is_freed(&mut client, before + 1));
+    }
+    client.expect(&[
+        ("CONFIG RESETSTAT", "+OK"),
+        ("FLUSHALL", "+OK"),
+        ("DEBUG POPULATE 12000", "+OK"),
+        ("FLUSHALL", "+OK"),
+    ]);
+    wait_until(|| is_freed(&mut client, 12_000));
+}

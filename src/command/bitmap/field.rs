@@ -4,13 +4,13 @@
 
 use smallvec::SmallVec;
 
-use crate::command::bitmap::{bit_offset, checked_offset};
+use crate::command::bitmap::{SETBIT, bit_offset, checked_offset};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
-use crate::store::{Event, Key, Str, StringHint};
+use crate::store::{Key, Lookup, Str, StringHint};
 
 /// As many bytes as a field of 64 bits can touch, and more.
 const WINDOW: usize = size_of::<u128>();
@@ -49,20 +49,26 @@ pub(crate) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
 }
 
 fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()> {
-    let is_write = operations.iter().any(Operation::is_write);
-    let old = if is_write { call.view.string(key)? } else { call.view.read(key)? };
-    let old_len = old.map_or(0, |text| text.as_slice().len());
+    if !operations.iter().any(Operation::is_write) {
+        let text = call.view.get::<Str>(key, Lookup::READ)?.map_or(&b""[..], Str::as_slice);
+        call.reply.array(operations.len());
+        for Operation { field, .. } in operations {
+            call.reply.int(Window::over(text, *field).get(*field));
+        }
+        return Ok(());
+    }
+    let mut text = call.view.edit::<Str>(key, SETBIT)?;
+    let old_len = text.value().len();
     // The string grows up to the farthest field, even if in the end nothing is written there.
     let len = operations.iter().filter(|operation| operation.is_write()).map(|operation| operation.field.end()).max();
     let grows = len.is_some_and(|len| len > old_len);
-    if is_write && !grows {
-        call.view.set_form(key, StringHint::Raw);
+    if !grows && let Some(mut text) = text.annotate() {
+        text.set_hint(StringHint::Raw);
     }
-    let mut is_changed = grows;
     call.reply.array(operations.len());
     for operation in operations {
         let field = operation.field;
-        let window = Window::over(call.view.string(key)?.map_or(&b""[..], Str::as_slice), field);
+        let window = Window::over(text.value().as_slice(), field);
         let old = window.get(field);
         let (reply, new) = match operation.action {
             Action::Get => (Some(old), old),
@@ -78,21 +84,15 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
         // A string that grows counts as changed by every operation that writes, whatever that writes.
         if new != old || grows && operation.is_write() && reply.is_some() {
             let window = window.with(field, new);
-            call.view.write_range(key, field.first_byte(), window.bytes_of(field), Event::Untold);
-            is_changed = true;
+            text.change().write_range(field.first_byte(), window.bytes_of(field));
         }
         match reply {
             Some(value) => call.reply.int(value),
             None => call.reply.null(),
         }
     }
-    if let Some(len) = len.filter(|_| grows)
-        && call.view.string(key)?.is_none_or(|text| text.as_slice().len() < len)
-    {
-        call.view.write_range(key, len, b"", Event::Untold);
-    }
-    if is_changed {
-        call.view.tell(key, Event::SetBit);
+    if let Some(len) = len.filter(|len| text.value().len() < *len) {
+        text.change().write_range(len, b"");
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod field;
 
 use std::ops::Range;
 
+use crate::command::string::SET;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ use crate::spec::{
     ACCESS, Arg, DENY_OOM, FAST, Group, OW, READ, RO, RW, UPDATE, VARIABLE, WRITE, block, integer, key, one_of, string,
     token,
 };
-use crate::store::{Event, Str, StringHint, Ttl};
+use crate::store::{Classes, Event, Lookup, Str, StringHint, Ttl};
 use crate::text::Dialect;
 use combine::{Combination, Operator};
 
@@ -87,6 +88,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.2.0", "O(1)", "Sets or clears one bit of a string, which grows as needed."),
 ];
 
+/// Bits of a string were written.
+pub(crate) const SETBIT: &Event = &Event::one(Classes::STRING, "setbit");
+
 /// Reads the number of a bit, which must lie in a string of at most `len_max` bytes.
 fn bit_offset(word: &[u8], len_max: usize) -> Result<u64> {
     parse_int(word).and_then(|offset| checked_offset(offset, len_max)).ok_or(Error::BitOffset)
@@ -104,7 +108,7 @@ fn byte_and_mask(offset: u64) -> (usize, u8) {
 fn getbit(call: &mut Call<'_>) -> Result<()> {
     let (key, word) = (call.args.key()?, call.args.bytes()?);
     let (at, mask) = byte_and_mask(bit_offset(word, call.bulk_len_max())?);
-    let byte = call.view.read(key)?.and_then(|text| text.as_slice().get(at).copied());
+    let byte = call.view.get::<Str>(key, Lookup::READ)?.and_then(|text| text.as_slice().get(at).copied());
     call.reply.int(i64::from(byte.unwrap_or(0) & mask != 0));
     Ok(())
 }
@@ -116,15 +120,17 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
         Some(bit @ (0 | 1)) => bit == 1,
         _ => return Err(Error::BitValue),
     };
-    let old = call.view.string(key)?.and_then(|text| text.as_slice().get(at).copied());
+    let mut text = call.view.edit::<Str>(key, SETBIT)?;
+    let old = text.value().as_slice().get(at).copied();
     let byte = old.unwrap_or(0);
     let new = if is_set { byte | mask } else { byte & !mask };
     // A clear bit beyond the end is written as well: it makes the string longer.
-    if old == Some(new) {
-        call.view.set_form(key, StringHint::Raw);
-    } else {
-        call.view.write_range(key, at, &[new], Event::SetBit);
+    if old != Some(new) {
+        text.change().write_range(at, &[new]);
+    } else if let Some(mut text) = text.annotate() {
+        text.set_hint(StringHint::Raw);
     }
+    drop(text);
     call.reply.int(i64::from(byte & mask != 0));
     Ok(())
 }
@@ -141,7 +147,7 @@ fn bitcount(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(Error::Syntax),
     };
     // A missing key has no bits set, as an empty string has none.
-    let text = call.view.read(key)?.map_or(&b""[..], Str::as_slice);
+    let text = call.view.get::<Str>(key, Lookup::READ)?.map_or(&b""[..], Str::as_slice);
     let range = if stretch.is_reversed() { 0..0 } else { stretch.resolve(text.len()) };
     call.reply.int(bits::count(text, range) as i64);
     Ok(())
@@ -154,7 +160,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
     }
     let is_set = bit == 1;
     let stretch = Stretch::read(&mut call.args)?;
-    let Some(text) = call.view.read(key)?.map(Str::as_slice) else {
+    let Some(text) = call.view.get::<Str>(key, Lookup::READ)?.map(Str::as_slice) else {
         call.reply.int(if is_set { -1 } else { 0 });
         return Ok(());
     };
@@ -241,14 +247,14 @@ fn bitop(call: &mut Call<'_>) -> Result<()> {
     let mut combination = Combination::new(operator);
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        combination.add(call.view.read(key)?.map_or(&b""[..], Str::as_slice));
+        combination.add(call.view.get::<Str>(key, Lookup::READ)?.map_or(&b""[..], Str::as_slice));
     }
     let result = combination.finish();
     call.reply.int(result.len() as i64);
     if result.is_empty() {
         call.view.discard(target);
     } else {
-        call.view.set_bytes(target, result.into(), Ttl::Clear, Event::Set);
+        call.view.set_bytes(target, result.into(), Ttl::Clear, SET);
     }
     Ok(())
 }

@@ -191,7 +191,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.info.set_queued(None);
     call.stop_watching()?;
     call.caller.select(0);
-    call.namespace.tracking.leave(&call.caller.info, call.namespace.store.herald());
+    call.namespace.tracking.leave(&call.caller.info, call.namespace.store.events());
     let namespace = call.namespace;
     let (caller, session) = call.connection()?;
     namespace.hub.leave(&caller.info, &mut session.subscriptions);

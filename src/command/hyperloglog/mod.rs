@@ -13,7 +13,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{ACCESS, ADMIN, DENY_OOM, FAST, Group, INSERT, MAY_REPLICATE, READ, RO, RW, WRITE, key, string};
-use crate::store::{Event, Key, Str, StringHint, Ttl};
+use crate::store::{Classes, Event, Key, Lookup, Str, StringHint, Ttl};
 use bulk::Bulk;
 use sketch::{CARDINALITY_AT, Encoding, Registers, Sketch};
 
@@ -45,17 +45,20 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.8.9", "N/A", "Tests the registers and the estimates of HyperLogLogs."),
 ];
 
+/// Elements were added to a HyperLogLog.
+const PFADD: &Event = &Event::one(Classes::STRING, "pfadd");
+
 /// Returns the bytes of a HyperLogLog as [`lookup`] does, and notes that it is made ready for being edited.
 fn lookup_to_edit<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     if lookup(call, key)?.is_some() {
-        call.view.set_form(key, StringHint::Raw);
+        call.view.set_hint(key, StringHint::Raw);
     }
     lookup(call, key)
 }
 
 /// Returns the bytes of a HyperLogLog, unless there is no such key.
 fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
-    match call.view.string(key)?.map(Str::as_slice) {
+    match call.view.get::<Str>(key, Lookup::WRITE)?.map(Str::as_slice) {
         Some(bytes) => sketch::encoding(bytes).map(|_| Some(bytes)),
         None => Ok(None),
     }
@@ -83,7 +86,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     if is_changed {
         let mut sketch = sketch.finish();
         sketch.forget_cardinality();
-        call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
+        call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, PFADD);
     }
     call.reply.int(i64::from(is_changed));
     outcome
@@ -91,20 +94,17 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
 
 /// Adds elements where the registers lie: a dense sketch is long, and an element changes two bytes of it at most.
 fn pfadd_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
-    let mut is_changed = false;
+    let mut text = call.view.edit::<Str>(key, PFADD)?;
     while let Some(element) = call.args.next_word() {
-        let patch = lookup(call, key)?.and_then(|bytes| sketch::dense_patch(bytes, element));
-        if let Some((at, bytes)) = patch {
-            call.view.write_range(key, at, bytes.as_slice(), Event::Untold);
-            is_changed = true;
+        if let Some((at, bytes)) = sketch::dense_patch(text.value().as_slice(), element) {
+            text.change().write_range(at, bytes.as_slice());
         }
     }
-    if is_changed && let Some(mark) = lookup(call, key)?.and_then(sketch::forgetting_patch) {
-        call.view.write_range(key, mark.0, &[mark.1], Event::Untold);
+    let is_changed = text.is_changed();
+    if is_changed && let Some((at, byte)) = sketch::forgetting_patch(text.value().as_slice()) {
+        text.change().write_range(at, &[byte]);
     }
-    if is_changed {
-        call.view.tell(key, Event::PfAdd);
-    }
+    drop(text);
     call.reply.int(i64::from(is_changed));
     Ok(())
 }
@@ -116,8 +116,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     }
     let key = call.args.key()?;
-    let is_there = call.view.exists(key);
-    call.view.count(key, is_there);
+    call.view.lookup(key, Lookup::ABOUT);
     let Some(bytes) = lookup_to_edit(call, key)? else {
         call.reply.int(0);
         return Ok(());
@@ -126,7 +125,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
         Some(cardinality) => cardinality,
         None => {
             let cardinality = sketch::count(bytes)?;
-            call.view.write_range(key, CARDINALITY_AT, &cardinality.to_le_bytes(), Event::Untold);
+            call.view.edit::<Str>(key, Event::NONE)?.change().write_range(CARDINALITY_AT, &cardinality.to_le_bytes());
             cardinality
         }
     };
@@ -139,8 +138,7 @@ fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
     let (mut registers, mut any_dense) = (Registers::new(), false);
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        let is_there = call.view.exists(key);
-        call.view.count(key, is_there);
+        call.view.lookup(key, Lookup::ABOUT);
         if let Some(bytes) = lookup(call, key)? {
             any_dense |= sketch::encoding(bytes)? == Encoding::Dense;
             registers.merge(bytes)?;
@@ -161,7 +159,7 @@ fn pfmerge(call: &mut Call<'_>) -> Result<()> {
     bulk.raise_all(&registers);
     let mut sketch = bulk.finish();
     sketch.forget_cardinality();
-    call.view.set_bytes(target, sketch.into_bytes(), Ttl::Keep, Event::PfAdd);
+    call.view.set_bytes(target, sketch.into_bytes(), Ttl::Keep, PFADD);
     call.reply.ok();
     Ok(())
 }
@@ -199,6 +197,6 @@ fn make_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<bool> {
     }
     let mut sketch = Sketch::from(bytes);
     sketch.make_dense()?;
-    call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::Untold);
+    call.view.set_bytes(key, sketch.into_bytes(), Ttl::Keep, Event::NONE);
     Ok(true)
 }

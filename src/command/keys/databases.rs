@@ -7,7 +7,7 @@ use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
-use crate::store::Event;
+use crate::store::{Classes, Event, Lookup};
 
 const COPY_COST: &str = "\
     O(N) worst case for collections, where N is the number of nested items. O(1) for string values.";
@@ -33,6 +33,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("4.0.0", SWAP_COST, "Exchanges all keys of two databases."),
 ];
 
+/// A key was copied: the copy.
+const COPY_TO: &Event = &Event::one(Classes::GENERIC, "copy_to");
+/// A key was moved to another database: where it was.
+const MOVE_FROM: &Event = &Event::one(Classes::GENERIC, "move_from");
+/// A key was moved to another database: where it is now.
+const MOVE_TO: &Event = &Event::one(Classes::GENERIC, "move_to");
+
 /// Reads the number of a database.
 pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize> {
     let index = args.int()?;
@@ -57,12 +64,11 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
     if db == target_db && from.bytes == to.bytes {
         return Err(Error::SameObject);
     }
-    let copy = call.view.copy(from, to);
-    call.view.count(from, copy.is_some());
+    let copy = call.view.lookup(from, Lookup::READ).map(|entry| entry.copy(to.bytes));
     let mut target = call.view.whole_again(target_db);
     let copied = match copy {
         Some(entry) if replaces || !target.exists(to) => {
-            target.put(to, entry, Event::CopyTo);
+            target.put(to, entry, COPY_TO);
             true
         }
         _ => false,
@@ -78,12 +84,12 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let is_free = !call.view.whole_again(target_db).exists(key);
-    let entry = if is_free { call.view.take(key, Event::Untold) } else { None };
+    let entry = if is_free { call.view.take(key, Event::NONE) } else { None };
     call.reply.int(i64::from(entry.is_some()));
     if let Some(entry) = entry {
-        call.view.whole_again(target_db).put(key, entry, Event::Untold);
-        call.view.tell(key, Event::MoveFrom);
-        call.view.whole_again(target_db).tell(key, Event::MoveTo);
+        call.view.whole_again(target_db).put(key, entry, Event::NONE);
+        call.view.emit(key, MOVE_FROM);
+        call.view.whole_again(target_db).emit(key, MOVE_TO);
     }
     Ok(())
 }

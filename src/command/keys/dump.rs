@@ -12,7 +12,7 @@ use crate::rdb::LoadError;
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Event, Str, usage};
+use crate::store::{Classes, Event, Lookup, Str, StringHint, Visitor, usage};
 use crate::time::clock::{Deadline, Now};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -45,14 +45,47 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.6.0", RESTORE_COST, "Creates a key from the bytes that DUMP has returned."),
 ];
 
+/// A key was created from a dump.
+const RESTORE: &Event = &Event::one(Classes::GENERIC, "restore");
+
 fn dump(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let compresses = call.config.rdbcompression;
-    match call.view.read(key)?.map(Str::as_slice) {
-        Some(value) => call.reply.bulk_shared(Bytes::from(rdb::dump(value, compresses))),
+    match call.view.lookup(key, Lookup::READ) {
+        Some(entry) => {
+            let dump = Parcel::new(entry).dump(compresses);
+            call.reply.bulk_shared(dump);
+        }
         None => call.reply.null(),
     }
     Ok(())
+}
+
+/// A value on its way out: taken while its shard is locked, written as a dump when there is time. A long string is shared,
+/// not copied.
+#[derive(Default)]
+pub(crate) struct Parcel {
+    text: Bytes,
+}
+
+impl Parcel {
+    /// Takes the value of an entry.
+    pub(crate) fn new(entry: &Entry) -> Self {
+        let mut parcel = Parcel::default();
+        entry.visit(&mut parcel);
+        parcel
+    }
+
+    /// Returns the value as DUMP writes it.
+    pub(crate) fn dump(&self, compresses: bool) -> Bytes {
+        rdb::dump(&self.text, compresses).into()
+    }
+}
+
+impl Visitor for Parcel {
+    fn string(&mut self, text: Str<'_>, _: StringHint) {
+        self.text = text.to_bytes();
+    }
 }
 
 /// Holds the options of RESTORE.
@@ -114,7 +147,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
     match options.life(ttl_ms, call.present()) {
         None => drop(call.view.discard(key)),
-        Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), Event::Restore),
+        Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), RESTORE),
     }
     let (rule, now) = (call.namespace.store.memory_account().rule(), call.now());
     let usage = match options {

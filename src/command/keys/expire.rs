@@ -13,7 +13,8 @@ use crate::resp::{Request, parse_int};
 use crate::spec::{
     ACCESS, Arg, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
 };
-use crate::store::Key;
+use crate::store::entry::Entry;
+use crate::store::{Classes, Event, Key, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
 const ONE_MATCH: &str = "IFEQ, IFNE, IFDEQ and IFDNE options at the same time are not compatible";
@@ -67,6 +68,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(1)", "Returns how many seconds a key has left."),
 ];
 
+/// A key got a deadline.
+pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire");
+/// A key lost its deadline.
+pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist");
+
 fn expire(call: &mut Call<'_>) -> Result<()> {
     limit_life(call, Since::Now, SECOND)
 }
@@ -101,10 +107,10 @@ fn pexpiretime(call: &mut Call<'_>) -> Result<()> {
 
 fn persist(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    call.view.use_key(key);
+    call.view.lookup(key, Lookup::WRITE);
     let is_timed = matches!(call.view.deadline(key), Some(Some(_)));
     if is_timed {
-        call.view.set_deadline(key, None);
+        call.view.set_deadline(key, None, PERSIST);
     }
     call.reply.int(i64::from(is_timed));
     Ok(())
@@ -134,7 +140,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     };
     let (span_ms, end_ms) = span_and_end(number, unit_ms, since, now).ok_or(Error::InvalidExpire(call.name()))?;
 
-    call.view.use_key(key);
+    call.view.lookup(key, Lookup::WRITE);
     let allowed = match call.view.deadline(key) {
         None => false,
         Some(_) if !is_matched(call, key, condition.matching)? => false,
@@ -148,7 +154,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
                 Since::Now => Deadline::after(now, span_ms.unsigned_abs()),
                 Since::Epoch => Deadline::at_wall_ms(end_ms),
             };
-            call.view.set_deadline(key, Some(deadline));
+            call.view.set_deadline(key, Some(deadline), EXPIRE);
         }
     }
     call.reply.int(i64::from(allowed));
@@ -158,7 +164,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
 /// Returns whether a key that exists holds the string that it must hold.
 fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Condition<'_>>) -> Result<bool> {
     let Some(matching) = matching else { return Ok(true) };
-    call.view.peek(key)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))
+    call.view.get::<Str>(key, Lookup::PEEK)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))
 }
 
 /// Returns the time asked for in milliseconds, as given and since 1970; `None` when either leaves 64 bits.
@@ -174,8 +180,7 @@ fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i6
 /// Replies with a time of a key: -2 without key, -1 without time to live, else what `read` makes of its deadline.
 fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
-    let deadline = call.view.deadline(key);
-    call.view.count(key, deadline.is_some());
+    let deadline = call.view.lookup(key, Lookup::ABOUT).map(Entry::deadline);
     let time = match deadline {
         None => -2,
         Some(None) => -1,

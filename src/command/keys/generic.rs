@@ -5,8 +5,9 @@
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{ACCESS, Arg, DELETE, FAST, Group, INSERT, OW, READ, RM, RO, RW, UPDATE, WRITE, key};
-use crate::store::Key;
+use crate::store::entry::Entry;
 use crate::store::value::Type;
+use crate::store::{Classes, Event, Key, Lookup};
 
 const REMOVED_KEYS: &[Arg] = &[key("key", RM | DELETE).multiple()];
 
@@ -54,6 +55,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("4.0.0", UNLINK_COMPLEXITY, "Removes keys and frees their values aside."),
 ];
 
+/// The events of a key that is renamed: of its old name, and of its new one.
+const RENAMED: [&Event; 2] = [&Event::one(Classes::GENERIC, "rename_from"), &Event::one(Classes::GENERIC, "rename_to")];
+
 fn del(call: &mut Call<'_>) -> Result<()> {
     let mut removed = 0;
     while call.args.left() > 0 {
@@ -68,8 +72,7 @@ fn exists(call: &mut Call<'_>) -> Result<()> {
     let mut found = 0;
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        let is_there = call.view.exists(key);
-        found += i64::from(call.view.count(key, is_there));
+        found += i64::from(call.view.lookup(key, Lookup::ABOUT).is_some());
     }
     call.reply.int(found);
     Ok(())
@@ -79,8 +82,7 @@ fn touch(call: &mut Call<'_>) -> Result<()> {
     let mut found = 0;
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        let is_there = call.view.touch(key);
-        found += i64::from(call.view.count(key, is_there));
+        found += i64::from(call.view.lookup(key, Lookup::TOUCH).is_some());
     }
     call.reply.int(found);
     Ok(())
@@ -90,7 +92,7 @@ fn rename(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = source_and_target(call)?;
     // A key renamed to itself has not changed: a transaction that watches it goes on.
     if from.bytes != to.bytes {
-        call.view.rename(from, to);
+        call.view.rename((from, to), RENAMED);
     }
     call.reply.ok();
     Ok(())
@@ -98,15 +100,14 @@ fn rename(call: &mut Call<'_>) -> Result<()> {
 
 fn renamenx(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = source_and_target(call)?;
-    let renamed = !call.view.exists(to) && call.view.rename(from, to);
+    let renamed = !call.view.exists(to) && call.view.rename((from, to), RENAMED);
     call.reply.int(i64::from(renamed));
     Ok(())
 }
 
 fn kind(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let kind = call.view.kind(key);
-    call.view.count(key, kind.is_some());
+    let kind = call.view.lookup(key, Lookup::ABOUT).map(Entry::kind);
     call.reply.simple(kind.map_or("none", Type::name));
     Ok(())
 }
@@ -114,7 +115,7 @@ fn kind(call: &mut Call<'_>) -> Result<()> {
 /// Reads the two keys of a RENAME, of which the first must exist.
 fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
     let (from, to) = (call.args.key()?, call.args.key()?);
-    if !call.view.use_key(from) {
+    if call.view.lookup(from, Lookup::WRITE).is_none() {
         return Err(Error::NoSuchKey);
     }
     Ok((from, to))

@@ -7,7 +7,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{Arg, Group, READ, RO, key};
-use crate::store::{Key, StringHint, usage};
+use crate::store::entry::Entry;
+use crate::store::{Key, Lookup, Str, StringHint, usage};
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
@@ -73,8 +74,7 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
 
 fn idletime(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let usage = call.view.usage(key);
-    call.view.count_untold(usage.is_some());
+    let usage = call.view.lookup(key, Lookup::INSPECT).map(Entry::usage);
     match usage {
         Some(_) if call.namespace.store.memory_account().rule().counts() => return Err(Error::other(NO_IDLE_TIME)),
         Some(usage) => call.reply.int(usage::idle_s(usage, call.now()) as i64),
@@ -86,8 +86,7 @@ fn idletime(call: &mut Call<'_>) -> Result<()> {
 fn freq(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let rule = call.namespace.store.memory_account().rule();
-    let usage = call.view.usage(key);
-    call.view.count_untold(usage.is_some());
+    let usage = call.view.lookup(key, Lookup::INSPECT).map(Entry::usage);
     match usage {
         Some(_) if !rule.counts() => return Err(Error::other(NO_FREQUENCY)),
         Some(usage) => call.reply.int(i64::from(rule.count(usage, call.now()))),
@@ -105,19 +104,18 @@ enum Encoding {
 
 /// Returns the encoding, and counts the look-up.
 fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
-    let encoding = encoding_of(call, key)?;
-    call.view.count_untold(encoding.is_some());
-    Ok(encoding)
+    let Some(entry) = call.view.lookup(key, Lookup::INSPECT) else { return Ok(None) };
+    Ok(Some(encoded_as(entry.hint(), entry.get::<Str>()?.as_slice())))
 }
 
 /// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
-pub(crate) fn encoding_and_length(form: StringHint, text: &[u8]) -> (&'static str, usize) {
+pub(crate) fn encoding_and_length(hint: StringHint, text: &[u8]) -> (&'static str, usize) {
     let as_text = match text.len() {
         len @ ..64 => 1 + len,
         len @ 64..16_384 => 2 + len,
         len => 5 + len,
     };
-    match encoded_as(form, text) {
+    match encoded_as(hint, text) {
         Encoding::Integer(number) if i8::try_from(number).is_ok() => ("int", 2),
         Encoding::Integer(number) if i16::try_from(number).is_ok() => ("int", 3),
         Encoding::Integer(number) if i32::try_from(number).is_ok() => ("int", 5),
@@ -127,14 +125,8 @@ pub(crate) fn encoding_and_length(form: StringHint, text: &[u8]) -> (&'static st
     }
 }
 
-fn encoding_of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
-    let Some(form) = call.view.form(key) else { return Ok(None) };
-    let text = call.view.peek(key)?.map_or(&b""[..], |text| text.as_slice());
-    Ok(Some(encoded_as(form, text)))
-}
-
-fn encoded_as(form: StringHint, text: &[u8]) -> Encoding {
-    match (form, parse_int(text)) {
+fn encoded_as(hint: StringHint, text: &[u8]) -> Encoding {
+    match (hint, parse_int(text)) {
         (StringHint::Plain, Some(number)) => Encoding::Integer(number),
         (StringHint::Plain | StringHint::NotInt, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
         _ => Encoding::Raw,

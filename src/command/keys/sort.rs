@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{ACCESS, Arg, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE};
 use crate::spec::{block, integer, key, one_of, pattern, token};
+use crate::store::{Lookup, WrongType};
 
 const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
 returned elements. When the elements are not sorted, complexity is O(N).";
@@ -71,8 +72,8 @@ fn sort_ro(call: &mut Call<'_>) -> Result<()> {
 fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     let key = call.args.key()?;
     let target = read_options(call, may_store)?;
-    if call.view.read(key)?.is_some() {
-        return Err(Error::WrongType);
+    if call.view.lookup(key, Lookup::READ).is_some() {
+        return Err(WrongType.into());
     }
     match target {
         // An empty result is stored by removing what was there.

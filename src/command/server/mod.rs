@@ -185,6 +185,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
     namespace.stats.clear(&namespace.instance.clients, &totals);
     namespace.observed.clear(now.mono_ms());
+    namespace.store.reclaimer().reset_freed();
     call.reply.ok();
     Ok(())
 }

@@ -5,14 +5,15 @@
 
 use rustc_apfloat::Float;
 
+use crate::command::keys::expire::{EXPIRE, PERSIST};
 use crate::command::string::lifetime::Lifetime;
-use crate::command::string::{GETEX_EXPIRATION, UPDATE};
+use crate::command::string::{GETEX_EXPIRATION, INCRBY, INCRBYFLOAT, UPDATE};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, Arg, RW, double, integer, key, one_of, string, token};
-use crate::store::{Event, Key, StringHint, Ttl};
+use crate::store::{Event, Key, Lookup, Str, StringHint, Ttl};
 use crate::text::long_double::{self, LongDouble};
 
 pub(crate) const ARGS: &[Arg] = &[
@@ -108,13 +109,13 @@ fn add_int(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>) -> Result<(
     let increment = options.int.map_or(Ok(1), |text| read_int("Increment", text))?;
     let bounds = options.bounds(read_int, i64::MIN, i64::MAX)?;
     let ttl = options.ttl(call, key)?;
-    let old = match call.view.string(key)? {
+    let old = match call.view.get::<Str>(key, Lookup::WRITE)? {
         Some(text) => parse_int(text.as_slice()).ok_or(Error::NotInteger)?,
         None => 0,
     };
     let step = int_step(old, increment, bounds, options.saturates)?;
     if let Some((new, _)) = step {
-        store(call, key, itoa::Buffer::new().format(new).as_bytes(), ttl, (StringHint::Plain, Event::IncrBy));
+        store(call, key, itoa::Buffer::new().format(new).as_bytes(), ttl, (StringHint::Plain, INCRBY));
     }
     let (new, applied) = step.unwrap_or((old, 0));
     call.reply.array(2);
@@ -130,7 +131,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     }
     let bounds = options.bounds(read_float, -LongDouble::largest(), LongDouble::largest())?;
     let ttl = options.ttl(call, key)?;
-    let old = match call.view.string(key)? {
+    let old = match call.view.get::<Str>(key, Lookup::WRITE)? {
         Some(text) => long_double::parse(text.as_slice()).ok_or(Error::NotFloat)?,
         None => LongDouble::default(),
     };
@@ -139,7 +140,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     }
     let step = float_step(old, increment, bounds, options.saturates)?;
     if let Some((new, _)) = step {
-        store(call, key, &long_double::format(new), ttl, (StringHint::NotInt, Event::IncrByFloat));
+        store(call, key, &long_double::format(new), ttl, (StringHint::NotInt, INCRBYFLOAT));
     }
     let (new, applied) = step.unwrap_or((old, LongDouble::default()));
     call.reply.array(2);
@@ -149,7 +150,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
 }
 
 /// Sets a key to its new number, and says what that does to its time to live. What is past removes the key.
-fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, event): (StringHint, Event)) {
+fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (hint, event): (StringHint, &'static Event)) {
     if let Ttl::At(deadline) = ttl
         && deadline.is_due(call.now())
     {
@@ -158,12 +159,12 @@ fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (form, even
     }
     let had_deadline = matches!(call.view.deadline(key), Some(Some(_)));
     call.view.set(key, number, ttl, event);
-    if form != StringHint::Plain {
-        call.view.set_form(key, form);
+    if hint != StringHint::Plain {
+        call.view.set_hint(key, hint);
     }
     match ttl {
-        Ttl::At(_) => call.view.tell(key, Event::Expire),
-        Ttl::Clear if had_deadline => call.view.tell(key, Event::Persist),
+        Ttl::At(_) => call.view.emit(key, EXPIRE),
+        Ttl::Clear if had_deadline => call.view.emit(key, PERSIST),
         _ => {}
     }
 }

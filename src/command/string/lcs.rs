@@ -14,7 +14,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Continuation};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::View;
+use crate::store::{Lookup, Str, View};
 
 /// What Redis' table takes per pair of bytes.
 const CELL_BYTES: u64 = 4;
@@ -43,8 +43,10 @@ struct Range {
 pub(crate) fn lcs(call: &mut Call<'_>) -> Result<()> {
     let (key_a, key_b) = (call.args.key()?, call.args.key()?);
     let not_text = |_| Error::other("The specified keys must contain string values");
-    let a = call.view.read(key_a).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
-    let b = call.view.read(key_b).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
+    let a =
+        call.view.get::<Str>(key_a, Lookup::READ).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
+    let b =
+        call.view.get::<Str>(key_b, Lookup::READ).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
     let options = Options::read(call)?;
     check_size(a.len(), b.len(), call.bulk_len_max())?;
     call.run_incrementally(Comparison::new(a, b, options)?)

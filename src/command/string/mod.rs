@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use lifetime::{EX, Expiry, Lifetime, PX, Unit};
 
 use crate::command::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
+use crate::command::keys::expire::{EXPIRE, PERSIST};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
@@ -24,7 +25,7 @@ use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE, VARIABLE,
     WRITE, block, double, integer, key, one_of, string, token, unix_time,
 };
-use crate::store::{Event, Key, Str, StringHint, Ttl};
+use crate::store::{Classes, Event, Key, Lookup, Str, StringHint, Ttl};
 use crate::text::long_double;
 
 const DELEX_COST: &str = "O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.";
@@ -200,6 +201,19 @@ pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     }
 }
 
+/// A key was set to a string.
+pub(crate) const SET: &Event = &Event::one(Classes::STRING, "set");
+/// A key was set to a string with a deadline.
+pub(crate) const SET_EX: &Event = &Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire");
+/// A string became longer.
+const APPEND: &Event = &Event::one(Classes::STRING, "append");
+/// Part of a string was overwritten.
+const SETRANGE: &Event = &Event::one(Classes::STRING, "setrange");
+/// An integer was added.
+pub(crate) const INCRBY: &Event = &Event::one(Classes::STRING, "incrby");
+/// A floating-point number was added.
+pub(crate) const INCRBYFLOAT: &Event = &Event::one(Classes::STRING, "incrbyfloat");
+
 fn get(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     reply_value(call, key)
@@ -211,7 +225,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     if !matches!(call.args.left(), 0 | 2) {
         return Err(Error::WrongArity(call.name().into()));
     }
-    let is_met = match (call.args.next_word(), call.view.string(key)) {
+    let is_met = match (call.args.next_word(), call.view.get::<Str>(key, Lookup::WRITE)) {
         (None, _) => true,
         // Of a missing key, not even the condition is read.
         (Some(_), Ok(None)) => false,
@@ -233,7 +247,7 @@ fn delex_key_use(request: Request<'_>) -> KeyFlags {
 
 fn digest_command(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match call.view.read(key)? {
+    match call.view.get::<Str>(key, Lookup::READ)? {
         Some(text) => call.reply.bulk(&digest(text.as_slice())),
         None => call.reply.null(),
     }
@@ -243,7 +257,7 @@ fn digest_command(call: &mut Call<'_>) -> Result<()> {
 /// Compares and removes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
 fn delifeq(call: &mut Call<'_>) -> Result<()> {
     let (key, expected) = (call.args.key()?, call.args.bytes()?);
-    let is_equal = call.view.string(key)?.is_some_and(|text| text.as_slice() == expected);
+    let is_equal = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| text.as_slice() == expected);
     let removed = is_equal && call.view.remove(key);
     call.reply.int(i64::from(removed));
     Ok(())
@@ -259,7 +273,7 @@ fn getdel(call: &mut Call<'_>) -> Result<()> {
 fn getset(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     reply_value(call, key)?;
-    call.view.set(key, value, Ttl::Clear, Event::Set);
+    call.view.set(key, value, Ttl::Clear, SET);
     Ok(())
 }
 
@@ -279,9 +293,9 @@ fn getex(call: &mut Call<'_>) -> Result<()> {
         (None, _) => {}
         (Some(_), Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
             past if past.is_due(now) => drop(call.view.remove(key)),
-            deadline => call.view.set_deadline(key, Some(deadline)),
+            deadline => call.view.set_deadline(key, Some(deadline), EXPIRE),
         },
-        (Some(Some(_)), Lifetime::Persist) => call.view.set_deadline(key, None),
+        (Some(Some(_)), Lifetime::Persist) => call.view.set_deadline(key, None, PERSIST),
         (Some(_), _) => {}
     }
     Ok(())
@@ -291,7 +305,7 @@ fn mget(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(call.args.left());
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        match call.view.read(key) {
+        match call.view.get::<Str>(key, Lookup::READ) {
             Ok(Some(text)) => reply_text(&mut call.reply, text),
             // Of another type or missing: MGET makes no difference.
             _ => call.reply.null(),
@@ -302,14 +316,14 @@ fn mget(call: &mut Call<'_>) -> Result<()> {
 
 fn strlen(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let len = call.view.read(key)?.map_or(0, |text| text.as_slice().len());
+    let len = call.view.get::<Str>(key, Lookup::READ)?.map_or(0, |text| text.as_slice().len());
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn getrange(call: &mut Call<'_>) -> Result<()> {
     let (key, start, end) = (call.args.key()?, call.args.int()?, call.args.int()?);
-    let Some(text) = call.view.read(key)? else {
+    let Some(text) = call.view.get::<Str>(key, Lookup::READ)? else {
         call.reply.bulk(b"");
         return Ok(());
     };
@@ -331,7 +345,7 @@ fn resolve_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
 
 /// Replies with the string of a key, or null.
 fn reply_value(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
-    match call.view.read(key)? {
+    match call.view.get::<Str>(key, Lookup::READ)? {
         Some(text) => reply_text(&mut call.reply, text),
         None => call.reply.null(),
     }
@@ -352,13 +366,13 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     let met = match options.when {
         When::Always => true,
         When::Exists(expected) => call.view.exists(key) == expected,
-        When::Matches(condition) => match call.view.string(key)? {
+        When::Matches(condition) => match call.view.get::<Str>(key, Lookup::WRITE)? {
             Some(text) => condition.is_met_by(text.as_slice())?,
             None => condition.is_met_by_nothing(),
         },
     };
     if met {
-        let event = if matches!(ttl, Ttl::At(_)) { Event::SetToExpire } else { Event::Set };
+        let event = if matches!(ttl, Ttl::At(_)) { SET_EX } else { SET };
         call.view.set(key, value, ttl, event);
     }
     match (options.get, met) {
@@ -381,7 +395,7 @@ fn setnx(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let free = !call.view.exists(key);
     if free {
-        call.view.set(key, value, Ttl::Clear, Event::Set);
+        call.view.set(key, value, Ttl::Clear, SET);
     }
     call.reply.int(i64::from(free));
     Ok(())
@@ -398,7 +412,7 @@ fn psetex(call: &mut Call<'_>) -> Result<()> {
 fn set_for(call: &mut Call<'_>, unit: &'static Unit) -> Result<()> {
     let (key, amount, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
     let deadline = Expiry { unit, amount }.deadline(call.name(), call.present())?;
-    call.view.set(key, value, Ttl::At(deadline), Event::SetToExpire);
+    call.view.set(key, value, Ttl::At(deadline), SET_EX);
     call.reply.ok();
     Ok(())
 }
@@ -407,7 +421,7 @@ fn mset(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
     while call.args.left() > 0 {
         let (key, value) = (call.args.key()?, call.args.bytes()?);
-        call.view.set(key, value, Ttl::Clear, Event::Set);
+        call.view.set(key, value, Ttl::Clear, SET);
     }
     call.reply.ok();
     Ok(())
@@ -422,7 +436,7 @@ fn msetnx(call: &mut Call<'_>) -> Result<()> {
     let free = !pairs.iter().any(|(key, _)| call.view.exists(*key));
     if free {
         for (key, value) in pairs {
-            call.view.set(key, value, Ttl::Clear, Event::Set);
+            call.view.set(key, value, Ttl::Clear, SET);
         }
     }
     call.reply.int(i64::from(free));
@@ -439,16 +453,16 @@ fn check_pairs(call: &Call<'_>) -> Result<()> {
 fn append(call: &mut Call<'_>) -> Result<()> {
     let (key, value) = (call.args.key()?, call.args.bytes()?);
     let len_max = call.bulk_len_max();
-    let len = match call.view.string(key)?.map(|text| text.as_slice().len()) {
-        None => {
-            call.view.set(key, value, Ttl::Clear, Event::Append);
-            value.len()
-        }
-        Some(old_len) => {
-            let len = check_len(old_len, value.len(), len_max)?;
-            call.view.write_range(key, old_len, value, Event::Append);
-            len
-        }
+    let mut text = call.view.edit::<Str>(key, APPEND)?;
+    let len = if text.exists() {
+        let old_len = text.value().len();
+        let len = check_len(old_len, value.len(), len_max)?;
+        text.change().write_range(old_len, value);
+        len
+    } else {
+        drop(text);
+        call.view.set(key, value, Ttl::Clear, APPEND);
+        value.len()
     };
     call.reply.int(len as i64);
     Ok(())
@@ -457,13 +471,15 @@ fn append(call: &mut Call<'_>) -> Result<()> {
 fn setrange(call: &mut Call<'_>) -> Result<()> {
     let (key, offset, patch) = (call.args.key()?, call.args.int()?, call.args.bytes()?);
     let offset = usize::try_from(offset).map_err(|_| Error::OffsetOutOfRange)?;
-    let old_len = call.view.string(key)?.map_or(0, |text| text.as_slice().len());
-    let mut len = old_len;
+    let len_max = call.bulk_len_max();
+    let mut text = call.view.edit::<Str>(key, SETRANGE)?;
+    let mut len = text.value().len();
     // Nothing to write is no change, wherever it is to go: the key is not even created.
     if !patch.is_empty() {
-        len = old_len.max(check_len(offset, patch.len(), call.bulk_len_max())?);
-        call.view.write_range(key, offset, patch, Event::SetRange);
+        len = len.max(check_len(offset, patch.len(), len_max)?);
+        text.change().write_range(offset, patch);
     }
+    drop(text);
     call.reply.int(len as i64);
     Ok(())
 }
@@ -494,26 +510,26 @@ fn decrby(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn add_int(call: &mut Call<'_>, key: Key<'_>, increment: i64) -> Result<()> {
-    let old = match call.view.string(key)? {
+    let old = match call.view.get::<Str>(key, Lookup::WRITE)? {
         Some(text) => parse_int(text.as_slice()).ok_or(Error::NotInteger)?,
         None => 0,
     };
     let new = old.checked_add(increment).ok_or(Error::Overflow)?;
-    call.view.set(key, itoa::Buffer::new().format(new).as_bytes(), Ttl::Keep, Event::IncrBy);
+    call.view.set(key, itoa::Buffer::new().format(new).as_bytes(), Ttl::Keep, INCRBY);
     call.reply.int(new);
     Ok(())
 }
 
 fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let old = match call.view.string(key)? {
+    let old = match call.view.get::<Str>(key, Lookup::WRITE)? {
         Some(text) => long_double::parse(text.as_slice()).ok_or(Error::NotFloat)?,
         None => long_double::LongDouble::default(),
     };
     let increment = call.args.long_double()?;
     let new = long_double::format(long_double::add(old, increment).ok_or(Error::NotFinite)?);
-    call.view.set(key, &new, Ttl::Keep, Event::IncrByFloat);
-    call.view.set_form(key, StringHint::NotInt);
+    call.view.set(key, &new, Ttl::Keep, INCRBYFLOAT);
+    call.view.set_hint(key, StringHint::NotInt);
     call.reply.bulk(&new);
     Ok(())
 }

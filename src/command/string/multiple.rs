@@ -7,12 +7,13 @@
 use smallvec::SmallVec;
 
 use crate::command::string::lifetime::Lifetime;
+use crate::command::string::{SET, SET_EX};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{Arg, OW, UPDATE, block, integer, key, one_of, string, token, unix_time};
-use crate::store::{Event, Key, Ttl};
+use crate::store::{Key, Ttl};
 
 pub(crate) const PAIRS: Arg = block("data", &[key("key", OW | UPDATE), string("value")]).multiple();
 pub(crate) const CONDITION: Arg = one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional();
@@ -42,7 +43,7 @@ pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     };
     let met = exists.is_none_or(|expected| pairs.iter().all(|(key, _)| call.view.exists(*key) == expected));
     if met {
-        let event = if matches!(ttl, Ttl::At(_)) { Event::SetToExpire } else { Event::Set };
+        let event = if matches!(ttl, Ttl::At(_)) { SET_EX } else { SET };
         for (key, value) in pairs {
             call.view.set(key, value, ttl, event);
         }

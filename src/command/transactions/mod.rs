@@ -15,6 +15,7 @@ use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block, key,
     one_of, string,
 };
+use crate::store::{Lookup, Str};
 use crate::text::Dialect;
 
 /// Declares the commands of this file.
@@ -173,7 +174,7 @@ fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> 
         let key = call.namespace.store.key(call.args.request().arg(*position));
         let is_met = match precondition {
             Precondition::Exists(expected) => call.view.exists(key) == *expected,
-            Precondition::Matches(condition) => match call.view.string(key)? {
+            Precondition::Matches(condition) => match call.view.get::<Str>(key, Lookup::WRITE)? {
                 Some(text) => condition.is_met_by(text.as_slice())?,
                 None => condition.is_met_by_nothing(),
             },

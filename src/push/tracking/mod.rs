@@ -5,7 +5,7 @@
 //! gets lost between a read and its note. A client in broadcasting mode is not remembered for what it reads: it is told of
 //! every key that begins with one of its prefixes, of all keys of a batch at once.
 //!
-//! While nobody tracks, nothing comes here: the [`Herald`] of the store knows.
+//! While no client tracks keys, nothing comes here: the [`EventSink`] of the store knows.
 //!
 //! Lock order: a shard, then the state here, then the list of clients, then mailboxes.
 
@@ -15,7 +15,6 @@ mod table;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed};
-use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
@@ -26,7 +25,7 @@ use crate::client::registry::{Class, ClientInfo, Clients};
 use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};
-use crate::store::{Herald, MemoryAccount, Share};
+use crate::store::{EventSink, MemoryAccount, Origin, Share};
 use crate::time::clock::Now;
 use prefixes::Prefixes;
 use table::{Readers, Table};
@@ -50,24 +49,12 @@ struct State {
     prefixes: Prefixes,
     /// Reports what table and prefixes take.
     share: Share,
-    /// Who of those that are not to hear of their own changes executes commands right now, and on which thread: a command
-    /// runs on one thread from its beginning to its end, and so does all that it changes.
-    acting: Vec<(ThreadId, u64)>,
 }
 
 impl State {
     /// Counts what is remembered as used memory.
     fn count(&mut self) {
         self.share.set(self.table.memory() + self.prefixes.memory());
-    }
-
-    /// Returns who is executing a command on this thread, if that is known.
-    fn actor(&self) -> Option<u64> {
-        if self.acting.is_empty() {
-            return None;
-        }
-        let thread = thread::current().id();
-        self.acting.iter().find(|(other, _)| *other == thread).map(|(_, client)| *client)
     }
 }
 
@@ -121,7 +108,7 @@ impl Tracking {
     }
 
     /// Lets a client track in a mode, in which it may be already; prefixes are added to those it has.
-    pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], herald: &Herald) {
+    pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], events: &EventSink) {
         let mut state = self.state.lock();
         client.tracking.set(flags | ON | client.tracking.flags() & CACHING, redirect);
         state.trackers.insert(client.id, client.clone());
@@ -132,11 +119,11 @@ impl Tracking {
             }
             state.count();
         }
-        herald.set_tracked(true);
+        events.set_tracked(true);
     }
 
     /// Lets a client track no more. What is remembered of it stays until the keys change, as in Redis, or nobody tracks.
-    pub fn leave(&self, client: &ClientInfo, herald: &Herald) {
+    pub fn leave(&self, client: &ClientInfo, events: &EventSink) {
         if !client.tracking.is_on() {
             return;
         }
@@ -148,7 +135,7 @@ impl Tracking {
         state.trackers.remove(&client.id);
         if state.trackers.is_empty() {
             state.table = Table::default();
-            herald.set_tracked(false);
+            events.set_tracked(false);
         }
         state.count();
     }
@@ -201,27 +188,27 @@ impl Tracking {
         true
     }
 
-    /// Tells who has read a key that it has changed, and notes it for those who want to know of all that begin so; to be
-    /// called while its shard is locked. A change that was nobody's doing is told to everybody by broadcasts.
-    pub fn invalidate(&self, key: &[u8], is_doing: bool, (config, now): (&Config, Now)) {
+    /// Invalidates the copies of a key that has changed, and notes it for the clients that follow its prefix; to be called
+    /// while its shard is locked. With NOLOOP, as in Redis, a broadcast spares the client that is the origin of the change,
+    /// and the readers' invalidation the caller, even where the key has expired or was evicted by itself.
+    pub fn invalidate(&self, key: &[u8], origin: Origin, caller: Origin, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
-        let author = if is_doing { state.actor() } else { None };
-        if state.prefixes.note(key, author) {
+        if state.prefixes.note(key, client_of(origin)) {
             self.has_news.store(true, Relaxed);
         }
         if let Some(readers) = state.table.take(key) {
-            self.tell_readers(&state, key, &readers, state.actor(), (config, now));
+            self.tell_readers(&state, key, &readers, client_of(caller), (config, now));
             state.count();
         }
     }
 
-    /// Tells all who have read a key but the actor, if that does not want to hear of itself.
+    /// Invalidates the copies of all readers of a key, but for those of the caller if it has NOLOOP.
     fn tell_readers(
         &self,
         state: &State,
         key: &[u8],
         readers: &Readers,
-        actor: Option<u64>,
+        caller: Option<u64>,
         (config, now): (&Config, Now),
     ) {
         let news = News::Keys(&[key]);
@@ -229,7 +216,7 @@ impl Tracking {
         let mut letter = PushFrame::new(&write);
         for client in readers.iter().filter_map(|id| state.trackers.get(id)) {
             // A client that broadcasts may have been remembered before it did.
-            let is_silent = client.tracking.has(NO_LOOP) && actor == Some(client.id);
+            let is_silent = client.tracking.has(NO_LOOP) && caller == Some(client.id);
             if !client.tracking.has(BROADCAST) && !is_silent {
                 self.send(client, &mut letter, (config, now));
             }
@@ -319,27 +306,12 @@ impl Tracking {
             target.push(letter, config, now);
         }
     }
-
-    /// Takes note, until what is returned is dropped, that commands on this thread are those of a client, if it does not
-    /// want to hear of what it does itself.
-    pub fn act_for(&self, client: &ClientInfo) -> Option<Acting<'_>> {
-        if !client.tracking.has(NO_LOOP) {
-            return None;
-        }
-        let (thread, client) = (thread::current().id(), client.id);
-        self.state.lock().acting.push((thread, client));
-        Some(Acting { tracking: self, client })
-    }
 }
 
-/// Lasts as long as a client executes commands on a thread.
-pub struct Acting<'a> {
-    tracking: &'a Tracking,
-    client: u64,
-}
-
-impl Drop for Acting<'_> {
-    fn drop(&mut self) {
-        self.tracking.state.lock().acting.retain(|(_, client)| *client != self.client);
+/// Returns the client that an origin is, if it is one.
+fn client_of(origin: Origin) -> Option<u64> {
+    match origin {
+        Origin::Client(id) => Some(id),
+        _ => None,
     }
 }

@@ -98,9 +98,9 @@ pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
         if let Some(overlap) = find_overlap(&existing, &options.prefixes) {
             return Err(refusal(&overlap));
         }
-        namespace.tracking.join(&client, options.flags, options.redirect, &options.prefixes, namespace.store.herald());
+        namespace.tracking.join(&client, options.flags, options.redirect, &options.prefixes, namespace.store.events());
     } else if is_word(status, "OFF") {
-        namespace.tracking.leave(&client, namespace.store.herald());
+        namespace.tracking.leave(&client, namespace.store.events());
     } else {
         return Err(Error::Syntax);
     }

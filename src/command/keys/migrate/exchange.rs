@@ -13,7 +13,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::command::keys::migrate::Migration;
 use crate::error::Error;
-use crate::rdb;
 use crate::resp::{Output, Protocol, Reply};
 use crate::text::until_nul;
 
@@ -46,7 +45,7 @@ impl Migration {
             request.bulk(b"RESTORE");
             request.bulk(&parcel.key);
             request.bulk(itoa::Buffer::new().format(ttl_ms).as_bytes());
-            request.bulk_shared(Bytes::from(rdb::dump(&parcel.value, *compresses)));
+            request.bulk_shared(parcel.value.dump(*compresses));
             if *replaces {
                 request.bulk(b"REPLACE");
             }

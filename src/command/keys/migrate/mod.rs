@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::client::registry::Unblocked;
+use crate::command::keys::dump;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command, Continuation, Wait};
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ use crate::resp::{Reply, Request};
 use crate::spec::{
     ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, REDACTED, RW, WRITE, block, integer, key, one_of, string, token,
 };
-use crate::store::{Key, Str, View, WatchFlag};
+use crate::store::{Key, Lookup, View, WatchFlag};
 use crate::time::clock::{Clock, Deadline};
 
 mod exchange;
@@ -174,7 +175,7 @@ pub(crate) struct Migration {
 struct Parcel {
     key: Bytes,
     hash: u64,
-    value: Bytes,
+    value: dump::Parcel,
     deadline: Option<Deadline>,
     /// Raised when the key has changed since the value was taken.
     changed: WatchFlag,
@@ -195,8 +196,8 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     let positions = options.first_key..options.end_of_keys;
     let mut found = Vec::new();
     for key in positions.map(|position| call.namespace.store.key(request.arg(position))) {
-        if let Some(value) = call.view.read(key)?.map(Str::to_bytes) {
-            found.push((key, value, call.view.deadline(key).flatten()));
+        if let Some(entry) = call.view.lookup(key, Lookup::READ) {
+            found.push((key, dump::Parcel::new(entry), entry.deadline()));
         }
     }
     if found.is_empty() {

@@ -7,7 +7,8 @@ use sha1::{Digest as _, Sha1};
 
 use crate::dispatch::Call;
 use crate::error::Result;
-use crate::store::View;
+use crate::store::entry::Entry;
+use crate::store::{Lookup, Str, StringHint, View, Visitor};
 
 /// What Redis calls the type of strings.
 const STRING: [u8; 4] = 0u32.to_be_bytes();
@@ -25,17 +26,23 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Mixes a value, and notes whether it has a time to live.
-    fn value(&mut self, value: &[u8], is_timed: bool) {
-        self.mix(&STRING);
-        self.mix(value);
-        if is_timed {
+    /// Mixes a value, and notes whether it has a deadline.
+    fn entry(&mut self, entry: &Entry) {
+        entry.visit(self);
+        if entry.deadline().is_some() {
             self.add(b"!!expire!!");
         }
     }
 
     fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Visitor for Digest {
+    fn string(&mut self, text: Str<'_>, _: StringHint) {
+        self.mix(&STRING);
+        self.mix(text.as_slice());
     }
 }
 
@@ -59,7 +66,7 @@ fn add_keys(sum: &mut Digest, view: &mut View<'_>) {
         cursor = view.scan(cursor, |entry| {
             let mut digest = Digest::default();
             digest.mix(entry.key());
-            digest.value(entry.as_text().map_or(&b""[..], |text| text.as_slice()), entry.deadline().is_some());
+            digest.entry(entry);
             sum.add(&digest.0);
         });
         if cursor == 0 {
@@ -73,10 +80,9 @@ pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(call.args.left());
     while let Some(name) = call.args.next_word() {
         let key = call.namespace.store.key(name);
-        let is_timed = call.view.deadline(key).flatten().is_some();
         let mut digest = Digest::default();
-        if let Some(text) = call.view.string(key)? {
-            digest.value(text.as_slice(), is_timed);
+        if let Some(entry) = call.view.lookup(key, Lookup::WRITE) {
+            digest.entry(entry);
         }
         call.reply.simple(&digest.hex());
     }

@@ -12,13 +12,14 @@ use tracing::{error, warn};
 
 use crate::client::registry::ClientInfo;
 use crate::client::session::Client;
+use crate::command::keys::object::encoding_and_length;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::{Event, Shard, Ttl, usage};
+use crate::store::{Event, Shard, Str, Ttl, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
@@ -207,7 +208,7 @@ fn populate(call: &mut Call<'_>) -> Result<()> {
             if len > 0 {
                 value.resize(len, 0);
             }
-            call.view.set(key, &value, Ttl::Clear, Event::Untold);
+            call.view.set(key, &value, Ttl::Clear, Event::NONE);
         }
     }
     call.reply.ok();
@@ -318,11 +319,12 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
-    let (form, text, usage) = call.view.leftover(key)?.ok_or(Error::NoSuchKey)?;
+    let entry = call.view.leftover(key).ok_or(Error::NoSuchKey)?;
+    let (encoding, len) = encoding_and_length(entry.hint(), entry.get::<Str>()?.as_slice());
+    let usage = entry.usage();
     let idle_s =
         if call.namespace.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };
     let lru = usage::second(usage);
-    let (encoding, len) = crate::command::keys::object::encoding_and_length(form, &text);
     let line = format!(
         "Value at:{:#x} refcount:1 encoding:{encoding} serializedlength:{len} lru:{lru} lru_seconds_idle:{idle_s}",
         key.hash >> 16

@@ -117,8 +117,8 @@ pub(crate) fn memory(text: &mut String, call: &mut Call<'_>) {
     field(text, "mem_overhead_db_hashtable_rehashing", 0);
     field(text, "mem_allocator", &report.allocator);
     field(text, "active_defrag_running", 0);
-    field(text, "lazyfree_pending_objects", 0);
-    field(text, "lazyfreed_objects", 0);
+    field(text, "lazyfree_pending_objects", call.namespace.store.reclaimer().pending());
+    field(text, "lazyfreed_objects", call.namespace.store.reclaimer().freed());
 }
 
 fn scripts(text: &mut String, usage: &ScriptUsage) {

@@ -1,22 +1,16 @@
-//! What a key can hold.
-//!
-//! A short string lives inside its key's [`Entry`](crate::store::entry::Entry). Everything else is a
-//! [`Value`] behind one pointer: long strings now; hashes, lists, sets, sorted sets and streams get
-//! their variants here.
+//! Strings: short ones inside their entries, long ones as bytes that replies can share.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
+use crate::store::entry::Entry;
+use crate::store::value::{Kind, Type, Visitor};
 
 /// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
 pub(crate) const SHARED_MIN: usize = 16 * 1024;
 
-/// Holds what is too large, or too structured, to lie inside an entry.
-#[derive(Debug)]
-pub enum Value {
-    /// A string of at least [`SHARED_MIN`] bytes.
-    Text(LongText),
-}
+/// What the system gives and takes back in one piece, in bytes.
+const PAGE_LEN: usize = 4096;
 
 /// Holds a long string, and knows how much room it has, which shared bytes do not tell.
 #[derive(Debug)]
@@ -33,7 +27,7 @@ impl LongText {
     }
 
     /// Copies a string, with room to grow to `len` bytes.
-    pub(super) fn with_room(text: &[u8], len: usize) -> Self {
+    pub(in crate::store) fn with_room(text: &[u8], len: usize) -> Self {
         let mut own = BytesMut::with_capacity(allocation_len(len.max(text.len())));
         own.extend_from_slice(text);
         LongText { capacity: own.capacity(), bytes: own.freeze() }
@@ -42,6 +36,11 @@ impl LongText {
     /// Lends the bytes, which a reply may share.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// Returns how much work it is to free the string: its pages have to go back to the system one by one.
+    pub fn effort(&self) -> usize {
+        self.capacity.div_ceil(PAGE_LEN)
     }
 
     /// Returns the bytes taken from the allocator.
@@ -53,7 +52,7 @@ impl LongText {
     ///
     /// It grows to the end of a size class of the allocator, which sets that aside anyway. The classes are a fifth apart,
     /// so that appending bit by bit copies every byte a few times only.
-    pub(super) fn write_range(&mut self, offset: usize, patch: &[u8]) {
+    pub(in crate::store) fn write_range(&mut self, offset: usize, patch: &[u8]) {
         let end = offset + patch.len();
         let mut own = match std::mem::take(&mut self.bytes).try_into_mut() {
             Ok(own) if end <= own.capacity() => own,
@@ -94,31 +93,6 @@ fn grown(own: BytesMut, len: usize) -> BytesMut {
     BytesMut::from(Bytes::from(text))
 }
 
-/// Names the data types, as `TYPE` does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// A sequence of bytes.
-    String,
-}
-
-impl Type {
-    /// Returns the name that `TYPE` and `SCAN ... TYPE` use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-        }
-    }
-}
-
-impl Value {
-    /// Returns the data type.
-    pub fn kind(&self) -> Type {
-        match self {
-            Value::Text(_) => Type::String,
-        }
-    }
-}
-
 /// Says how a string came to be, which decides how Redis would keep it, as `OBJECT ENCODING` tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StringHint {
@@ -149,11 +123,62 @@ impl<'a> Str<'a> {
         }
     }
 
+    /// Returns the length in bytes.
+    pub fn len(self) -> usize {
+        self.as_slice().len()
+    }
+
     /// Returns the bytes as a value of their own; long ones are shared, short ones copied.
     pub fn to_bytes(self) -> Bytes {
         match self {
             Str::Inline(slice) => Bytes::copy_from_slice(slice),
             Str::Shared(bytes) => bytes.clone(),
         }
+    }
+}
+
+impl Kind for Str<'_> {
+    const TYPE: Type = Type::String;
+    type Ref<'e> = Str<'e>;
+    type Mut<'e> = StringMut<'e>;
+
+    #[inline]
+    fn read(entry: &Entry) -> Str<'_> {
+        entry.string()
+    }
+
+    fn write(entry: &mut Entry) -> StringMut<'_> {
+        StringMut(entry)
+    }
+
+    fn nothing<'e>() -> Str<'e> {
+        Str::Inline(b"")
+    }
+
+    fn create(key: &[u8]) -> Entry {
+        Entry::text(key, b"", None)
+    }
+
+    fn is_empty(_: Str<'_>) -> bool {
+        false
+    }
+
+    fn visit(entry: &Entry, visitor: &mut dyn Visitor) {
+        visitor.string(entry.string(), entry.hint());
+    }
+}
+
+/// Lends a string to be changed in place.
+pub struct StringMut<'e>(&'e mut Entry);
+
+impl StringMut<'_> {
+    /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
+    pub fn write_range(&mut self, offset: usize, patch: &[u8]) {
+        self.0.write_range(offset, patch);
+    }
+
+    /// Sets how the string came to be.
+    pub fn set_hint(&mut self, hint: StringHint) {
+        self.0.set_hint(hint);
     }
 }

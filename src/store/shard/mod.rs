@@ -1,0 +1,512 @@
+//! One shard: a table of keys, and the funnel through which alone they change.
+//!
+//! A key changes only in [`Shard::edit`], [`Shard::insert`], [`Shard::replace`] and [`Shard::remove`], in
+//! [`Shard::set_text`], which is the first two in one look-up, and by the guard [`Edit`], which is `edit` for handlers.
+//! Each of them settles what the shard counts (memory, deadlines) and ends in `Shard::changed`, the single choke point: it
+//! counts the change, raises the flags of those who watch the key, and emits the event; blocked clients and the log will
+//! hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin,
+//! [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
+//!
+//! The compiler guards this: the table is private to this module, which lends it only to be read ([`Shard::table`]).
+//! Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
+
+mod edit;
+
+use std::sync::Arc;
+
+use crate::store::Services;
+use crate::store::compact::Moved;
+use crate::store::cx::{Cx, Lookup};
+use crate::store::entry::Entry;
+use crate::store::event::{self, Event, EventSink};
+use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
+use crate::store::memory_account::MemoryAccount;
+use crate::store::reclaim::Reclaimer;
+use crate::store::table::{Hasher, Table};
+use crate::store::usage::Dice;
+use crate::store::value::StringHint;
+use crate::store::watch::{WatchFlag, Watchers};
+use crate::time::clock::{Deadline, Now};
+
+pub(crate) use edit::Edit;
+
+/// Borrows a key together with its hash, which is computed once per call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The key's bytes.
+    pub bytes: &'a [u8],
+    /// What the store's hasher makes of them.
+    pub hash: u64,
+}
+
+/// Holds part of a database's keys.
+pub(crate) struct Shard {
+    table: Table,
+    pub(super) deadlines: DeadlineTree,
+    /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
+    wall_offset_ms: i64,
+    watchers: Watchers,
+    sweep_timer: Arc<SweepTimer>,
+    memory_account: Arc<MemoryAccount>,
+    events: Arc<EventSink>,
+    reclaimer: Arc<Reclaimer>,
+    /// The number of the database, for events.
+    db: usize,
+    hasher: Hasher,
+    pub(super) dice: Dice,
+    /// Keys with a deadline.
+    pub(super) with_ttl: usize,
+    /// Bytes of entries.
+    memory: usize,
+    /// What `memory` was when it was last reported.
+    reported_memory: usize,
+    /// What was reported then: everything.
+    reported: usize,
+    changes: u64,
+    pub(super) expired: u64,
+    /// Those of `expired` that the sweeper found.
+    pub(super) swept: u64,
+    pub(super) evicted: u64,
+}
+
+/// Sums up a shard, or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Keys, swept or not.
+    pub keys: usize,
+    /// Keys that have a time to live.
+    pub with_ttl: usize,
+    /// Bytes taken by entries and buckets.
+    pub memory: usize,
+    /// Changes since the store was made.
+    pub changes: u64,
+    /// Keys that have expired since the store was made.
+    pub expired: u64,
+    /// Those of them that the sweeper removed, before anybody looked them up.
+    pub swept: u64,
+    /// Keys evicted since the store was made.
+    pub evicted: u64,
+    /// Keys that are watched, there or not.
+    pub watched: usize,
+}
+
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.keys += other.keys;
+        self.with_ttl += other.with_ttl;
+        self.memory += other.memory;
+        self.changes += other.changes;
+        self.expired += other.expired;
+        self.swept += other.swept;
+        self.evicted += other.evicted;
+        self.watched += other.watched;
+    }
+}
+
+impl Shard {
+    /// Creates an empty shard of a database, which allocates nothing until it is used.
+    pub(crate) fn new(db: usize, services: &Services) -> Self {
+        let Services { hasher, sweep_timer, memory_account, events, reclaimer } = services.clone();
+        Shard {
+            watchers: Watchers::new(memory_account.clone()),
+            memory_account,
+            events,
+            reclaimer,
+            db,
+            dice: Dice::new(hasher.hash_one("dice")),
+            table: Table::new(hasher.clone()),
+            deadlines: DeadlineTree::default(),
+            wall_offset_ms: i64::MIN,
+            sweep_timer,
+            hasher,
+            with_ttl: 0,
+            memory: 0,
+            reported_memory: 0,
+            reported: 0,
+            changes: 0,
+            expired: 0,
+            swept: 0,
+            evicted: 0,
+        }
+    }
+
+    /// Lends the table, to be read.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Returns a key with its hash.
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.hasher.hash_one(bytes) }
+    }
+
+    /// Sums up this shard.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            keys: self.table.count(),
+            with_ttl: self.with_ttl,
+            memory: self.memory + self.overhead(),
+            changes: self.changes,
+            expired: self.expired,
+            swept: self.swept,
+            evicted: self.evicted,
+            watched: self.watchers.len(),
+        }
+    }
+
+    /// Returns the bytes of everything but the entries.
+    pub(crate) fn overhead(&self) -> usize {
+        self.table.memory() + self.deadlines.memory()
+    }
+
+    /// Returns the entry of a key that has not expired; one that has is removed on the way.
+    #[inline(always)] // see View::lookup
+    pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
+        if is_expired(entry, cx.now) {
+            return self.delete_expired(key, cx);
+        }
+        self.table.at(place)
+    }
+
+    /// Returns the entry of a key like [`Shard::peek`], and does what else belongs to a look-up, but for counting it.
+    #[inline(always)] // see View::lookup
+    pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
+        let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
+            if how.reports_miss() {
+                self.emit(key, event::MISSED);
+            }
+            return None;
+        };
+        if is_expired(entry, cx.now) {
+            self.delete_expired(key, cx);
+            if how.reports_miss() {
+                self.emit(key, event::MISSED);
+            }
+            return None;
+        }
+        if how.is_use(cx.lookup) {
+            note_use(entry, &self.memory_account, &mut self.dice, cx.now);
+        }
+        self.table.at(place)
+    }
+
+    /// Returns how a key was used, where uses are counted and so outlive its value.
+    #[cold]
+    pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
+        let counts = self.memory_account.rule().counts();
+        self.peek(key, cx).filter(|_| counts).map(Entry::usage)
+    }
+
+    /// Removes a key that has expired, unless all such are to stay for now; either way there is no entry to see.
+    #[cold]
+    fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_none() {
+            self.expire(key, cx);
+        }
+        None
+    }
+
+    /// Returns the entry of a key, even one that has expired and was not removed yet.
+    pub(crate) fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
+        self.table.find(key.hash, key.bytes)
+    }
+
+    /// Notes of a key that exists how it was used.
+    pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
+        if let Some(entry) = self.table.find(key.hash, key.bytes) {
+            entry.set_usage(usage);
+        }
+    }
+
+    /// Sets how the string of a key came to be. That is no change: the value stays as it is.
+    pub(crate) fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
+        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
+            entry.set_hint(hint);
+        }
+    }
+
+    /// Visits the living keys at a scan position; see [`Table::scan`].
+    pub(crate) fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
+        self.table.scan(position, |entry| {
+            if !is_expired(entry, now) {
+                visit(entry);
+            }
+        })
+    }
+
+    /// The funnel: sets a key to a string, whatever it held before.
+    #[inline(always)] // the call would be a thirtieth of a SET
+    pub(crate) fn set_text(
+        &mut self,
+        key: Key<'_>,
+        value: &[u8],
+        deadline: Option<Deadline>,
+        event: &'static Event,
+        cx: &Cx,
+    ) {
+        let Shard { memory_account, dice, reclaimer, .. } = self;
+        match self.table.find_mut(key.hash, key.bytes) {
+            Some(entry) => {
+                let old_deadline = entry.deadline();
+                let growth = entry.set_text(value, deadline, |old| reclaimer.free(old));
+                note_use(entry, memory_account, dice, cx.now);
+                self.settle(key, (old_deadline, deadline), growth, cx);
+                self.changed(key, event, cx);
+            }
+            None => self.insert(key, Entry::text(key.bytes, value, deadline), event, cx),
+        }
+    }
+
+    /// Sets or removes the deadline of a key that exists.
+    pub(crate) fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event, cx: &Cx) {
+        self.edit(key, event, cx, |entry| entry.set_deadline(deadline));
+    }
+
+    /// The funnel: changes the entry of a key that exists.
+    fn edit(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.table.find_mut(key.hash, key.bytes) else { return };
+        let (old_deadline, old_memory) = (entry.deadline(), entry.memory());
+        change(entry);
+        let (deadline, growth) = (entry.deadline(), entry.memory() as isize - old_memory as isize);
+        self.settle(key, (old_deadline, deadline), growth, cx);
+        self.changed(key, event, cx);
+    }
+
+    /// Counts what a changed entry takes, and its new deadline instead of the old.
+    #[inline(always)] // see Shard::set_text
+    fn settle(&mut self, key: Key<'_>, (old, new): (Option<Deadline>, Option<Deadline>), growth: isize, cx: &Cx) {
+        if growth != 0 {
+            self.resized(growth);
+        }
+        if let Some(old) = old {
+            self.with_ttl -= 1;
+            if old.is_due(cx.now) {
+                self.note_revival(key);
+            }
+        }
+        if let Some(new) = new {
+            self.note_deadline(key.hash, new, cx);
+        }
+    }
+
+    /// The funnel: adds the entry of a key that does not exist.
+    pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
+        self.attach(key, entry, cx);
+        self.emit(key, event::NEW);
+        self.changed(key, event, cx);
+    }
+
+    /// The funnel: adds the entry of a key in the place of the one that it may have, and says whether that counts as a new
+    /// key.
+    pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: &'static Event, cx: &Cx) {
+        if let Some(replaced) = self.detach(key) {
+            self.reclaimer.free(replaced);
+        }
+        self.attach(key, entry, cx);
+        if is_new {
+            self.emit(key, event::NEW);
+        }
+        self.changed(key, event, cx);
+    }
+
+    /// The funnel: removes a key and returns its entry.
+    pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> Option<Entry> {
+        let entry = self.detach(key)?;
+        self.changed(key, event, cx);
+        Some(entry)
+    }
+
+    /// Removes a key and frees its entry; returns whether it was there.
+    pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> bool {
+        let removed = self.remove(key, event, cx);
+        removed.map(|entry| self.reclaimer.free(entry)).is_some()
+    }
+
+    /// The bulk twin of the funnel: removes every key and returns the old table.
+    pub(crate) fn clear(&mut self, cx: &Cx) -> Table {
+        let old = std::mem::replace(&mut self.table, Table::new(self.hasher.clone()));
+        self.deadlines = DeadlineTree::default();
+        self.changes += old.count() as u64;
+        (self.with_ttl, self.memory) = (0, 0);
+        self.report();
+        self.all_changed(&old, cx);
+        old
+    }
+
+    /// The bulk twin of the funnel: exchanges all keys with those of another shard. Watchers stay with their databases.
+    pub(crate) fn swap(&mut self, other: &mut Shard, cx: &Cx) {
+        std::mem::swap(&mut self.table, &mut other.table);
+        std::mem::swap(&mut self.deadlines, &mut other.deadlines);
+        std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
+        std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
+        std::mem::swap(&mut self.memory, &mut other.memory);
+        std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
+        std::mem::swap(&mut self.reported, &mut other.reported);
+        self.all_changed(&other.table, cx);
+        other.all_changed(&self.table, cx);
+        self.delete_expired_watched(cx);
+        other.delete_expired_watched(cx);
+    }
+
+    /// Takes note of every change of a key, whatever caused it.
+    #[inline]
+    fn changed(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        self.changes += 1;
+        if !self.watchers.is_empty() || self.events.is_observed() {
+            self.publish_change(key, event, cx);
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // keeps what every change takes short
+    fn publish_change(&self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        self.watchers.raise(key.bytes);
+        self.events.emit_change(self.db, key.bytes, event, cx);
+    }
+
+    /// Takes note that all keys have changed: of those of `old`, and of those that are here now. A key that has expired
+    /// and comes from elsewhere is no change to those who watch it: for them there was none before and is none now.
+    fn all_changed(&self, old: &Table, cx: &Cx) {
+        for key in self.watchers.keys() {
+            let Key { hash, .. } = self.key(key);
+            let appears = || self.table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx.now));
+            if old.find(hash, key).is_some() || appears() {
+                self.watchers.raise(key);
+            }
+        }
+    }
+
+    /// Removes the watched keys that have expired elsewhere, without raising the flags of those who watch them.
+    fn delete_expired_watched(&mut self, cx: &Cx) {
+        let watchers = std::mem::replace(&mut self.watchers, Watchers::new(self.memory_account.clone()));
+        for key in watchers.keys() {
+            self.peek(self.key(key), cx);
+        }
+        self.watchers = watchers;
+    }
+
+    /// Takes note that a key that had expired is set again before it was removed.
+    #[cold]
+    fn note_revival(&mut self, key: Key<'_>) {
+        self.expired += 1;
+        self.emit(key, event::EXPIRED);
+        self.emit(key, event::NEW);
+    }
+
+    /// Emits an event that is no change by itself, or sums up several.
+    #[inline]
+    pub(crate) fn emit(&self, key: Key<'_>, event: &'static Event) {
+        self.events.emit(self.db, key.bytes, event);
+    }
+
+    /// Raises `flag` when the key changes from now on.
+    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
+        self.peek(key, cx);
+        self.watchers.add(key.bytes, flag);
+    }
+
+    /// Takes back [`Shard::watch`].
+    pub(crate) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
+        self.watchers.remove(key, flag);
+    }
+
+    /// Moves entries from a bucket on until that is enough; see [`Store::compact`](crate::store::Store::compact). Returns the bucket
+    /// to go on with, unless that was the last. Nothing changes but the place of the entries.
+    pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
+        for bucket in first..self.table.buckets() {
+            if moved.is_enough() {
+                return Some(bucket);
+            }
+            let growth = self.table.move_entries(bucket, moved);
+            self.resized(growth);
+        }
+        None
+    }
+
+    /// Takes note that the entries take more bytes than before, or less.
+    #[inline]
+    fn resized(&mut self, growth: isize) {
+        self.memory = self.memory.wrapping_add_signed(growth);
+        if self.memory.abs_diff(self.reported_memory) > self.memory_account.step() {
+            self.report();
+        }
+    }
+
+    /// Reports how much memory this shard takes.
+    #[inline(never)]
+    pub(crate) fn report(&mut self) {
+        let held = self.memory + self.overhead();
+        self.memory_account.report(self.reported, held);
+        (self.reported, self.reported_memory) = (held, self.memory);
+    }
+
+    /// Takes an entry out of the table; every caller ends in `changed`.
+    fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
+        let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
+        self.with_ttl -= usize::from(entry.deadline().is_some());
+        self.resized(-(entry.memory() as isize));
+        if let Some((from, into)) = merged {
+            self.inherit_bound(from, into);
+            self.deadlines.set(from, NEVER);
+        }
+        Some(entry)
+    }
+
+    /// Puts an entry into the table, where its key is absent; every caller ends in `changed`.
+    fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &Cx) {
+        self.resized(entry.memory() as isize);
+        if entry.usage() == 0 {
+            entry.set_usage(self.memory_account.rule().fresh(cx.now));
+        }
+        let deadline = entry.deadline();
+        if let Some((from, to)) = self.table.insert(key.hash, entry) {
+            self.inherit_bound(from, to);
+        }
+        if let Some(deadline) = deadline {
+            self.note_deadline(key.hash, deadline, cx);
+        }
+    }
+
+    /// After entries moved between buckets, the receiving one is bounded by what the giving one was.
+    fn inherit_bound(&mut self, from: usize, to: usize) {
+        if !self.deadlines.is_unused() && self.deadlines.bound(from) != NEVER {
+            self.deadlines.lower(to, self.deadlines.bound(from));
+        }
+    }
+
+    /// Counts a key's deadline and has the sweeper come by then.
+    #[inline]
+    fn note_deadline(&mut self, hash: u64, deadline: Deadline, cx: &Cx) {
+        self.with_ttl += 1;
+        self.follow_wall_clock(cx.now);
+        let at_ms = deadline.mono_ms(cx.now);
+        if let Some(bucket) = self.table.bucket_of(hash) {
+            self.deadlines.lower(bucket, at_ms);
+            self.sweep_timer.lower(at_ms);
+        }
+    }
+
+    /// Keeps the bounds of absolute deadlines from being too late after the wall clock was set forward.
+    pub(super) fn follow_wall_clock(&mut self, now: Now) {
+        let offset_ms = now.wall_offset_ms();
+        if offset_ms > self.wall_offset_ms && !self.deadlines.is_unused() {
+            self.deadlines.shift_earlier(offset_ms.abs_diff(self.wall_offset_ms));
+        }
+        self.wall_offset_ms = offset_ms;
+    }
+}
+
+/// Takes note that a key is used now. Where only the time counts, that is a comparison with the present tick: a key that
+/// is used all the time is written to once in a tick.
+#[inline]
+fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
+    if entry.usage() != memory_account.stamp() {
+        entry.set_usage(memory_account.rule().used(entry.usage(), now, dice));
+    }
+}
+
+#[inline]
+fn is_expired(entry: &Entry, now: Now) -> bool {
+    entry.deadline().is_some_and(|deadline| deadline.is_due(now))
+}
