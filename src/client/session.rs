@@ -120,10 +120,11 @@ impl Client {
         Client { caller: Caller::new(info, acl), session: Session::default() }
     }
 
-    /// Returns the flags of commands that the gate has to look at for this client: all, unless it is a plain one.
+    /// Returns the flags of commands that the gate has to look at for this client, which may need attention: all, unless it
+    /// is a plain one.
     #[inline]
-    pub fn closed(&self) -> Flags {
-        let is_plain = self.caller.access.is_free() && self.session.transaction.is_none() && !self.needs_attention();
+    pub fn closed(&self, needs_attention: bool) -> Flags {
+        let is_plain = !needs_attention && self.caller.access.is_free() && self.session.transaction.is_none();
         if is_plain { self.session.barred } else { EVERY }
     }
 

@@ -66,7 +66,13 @@ impl<'n> BatchRun<'n> {
         namespace.store.memory_account().follow_clock(now);
         timer.set_interest(namespace.observed.notable_ns(config), config.latency_tracking);
         let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
-        let mut batch = BatchRun {
+        let has_limit = namespace.store.memory_account().has_limit();
+        if has_limit {
+            namespace.note_shortage(now);
+        }
+        let is_attended = client.needs_attention();
+        // Built where it stays: a run is long, and to move it costs as much as a look-up.
+        BatchRun {
             namespace,
             handlers,
             config,
@@ -74,34 +80,26 @@ impl<'n> BatchRun<'n> {
             now,
             read_at,
             stale_at,
-            closed: 0,
-            has_limit: namespace.store.memory_account().has_limit(),
+            closed: closed(namespace, client, is_attended),
+            has_limit,
             origin: Origin::Client(client.caller.info.id),
             lookup: Lookup::ALL,
-            is_attended: client.needs_attention(),
+            is_attended,
             timer,
-        };
-        if batch.has_limit {
-            namespace.note_shortage(now);
         }
-        batch.look_at_gate(client);
-        if batch.is_attended {
-            batch.attend(client);
-        }
-        batch
-    }
-
-    /// Finds out which commands the gate has to look at: for a plain client of a server without a limit, none.
-    #[inline]
-    fn look_at_gate(&mut self, client: &Client) {
-        let is_open = !self.namespace.pause.may_be_on() && !self.namespace.lacks_replicas();
-        self.closed = if is_open { client.closed() } else { EVERY };
     }
 
     /// Prepares for what few clients need: that calls do not count as uses of keys, and, where it tracks keys, that every
     /// call is recorded.
+    #[inline]
+    pub(crate) fn attend(&mut self, client: &Client) {
+        if self.is_attended {
+            self.attend_closely(client);
+        }
+    }
+
     #[cold]
-    fn attend(&mut self, client: &Client) {
+    fn attend_closely(&mut self, client: &Client) {
         self.lookup = Lookup::allowed(!client.caller.info.is_silent());
         let notable_ns = post_call::notable_ns(self.namespace, &client.caller, self.config);
         self.timer.set_interest(notable_ns, self.config.latency_tracking);
@@ -303,7 +301,7 @@ impl<'n> BatchRun<'n> {
         let text = error.wire_text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         refuse(namespace, &mut Reply::new(out, caller.protocol), &Error::ExecRefused(reason.to_vec()));
-        self.look_at_gate(client);
+        self.closed = closed(self.namespace, client, self.is_attended);
     }
 
     /// Does the next step of a command that was not finished; returns whether it is finished now. The gate is free between
@@ -393,7 +391,7 @@ impl<'n> BatchRun<'n> {
 
     /// Does what is to be done after a call that may have changed how the gate stands, or that held the store alone.
     fn follow_up(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
-        self.look_at_gate(client);
+        self.closed = closed(self.namespace, client, self.is_attended);
         self.follow_limit(); // it may have been CONFIG SET
         if command.flags & EXCLUSIVE == 0 {
             return;
@@ -415,6 +413,13 @@ impl<'n> BatchRun<'n> {
             self.namespace.sweep_wanted.notify_one(); // which evicts what is too much even if nobody asks for anything
         }
     }
+}
+
+/// Finds out which commands the gate has to look at: for a plain client of a server that is not paused, none.
+#[inline]
+fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
+    let is_open = !namespace.pause.may_be_on() && !namespace.lacks_replicas();
+    if is_open { client.closed(needs_attention) } else { EVERY }
 }
 
 /// Keeps a request for EXEC.

@@ -349,6 +349,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
         let mut run = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+        run.attend(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let (mut executed, mut left) = (0, Next::Done);
@@ -403,6 +404,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
             let mut batch = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+            batch.attend(&self.client);
             if batch.resume(&mut *rest, &self.client.caller, woken, &mut buffers.output) {
                 if self.namespace.tracking.has_news() {
                     self.namespace.tracking.broadcast((&self.config, batch.now()));
