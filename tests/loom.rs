@@ -35,7 +35,7 @@ mod client {
             }
 
             pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
-                self.0.lock().unwrap()
+                self.0.lock().expect("no test panics")
             }
         }
     }
@@ -203,7 +203,8 @@ mod tickets {
             };
             let (server, unblocker) = (end(|| Answer::Served), end(|| Answer::Unblocked));
             let has_timed_out = ticket.take().is_some();
-            let (is_served, is_unblocked) = (server.join().unwrap(), unblocker.join().unwrap());
+            let (is_served, is_unblocked) =
+                (server.join().expect("no test panics"), unblocker.join().expect("no test panics"));
             let ended = [has_timed_out, is_served, is_unblocked].into_iter().filter(|has_ended| *has_ended).count();
             assert_eq!(ended, 1);
             let answer = ticket.fetch();
@@ -222,7 +223,7 @@ mod tickets {
             };
             // An UNBLOCK at the moment at which somebody looks whether the call can be served is not lost.
             assert!(ticket.serve(|()| Some(Answer::Unblocked)));
-            assert!(!tries.join().unwrap());
+            assert!(!tries.join().expect("no test panics"));
             assert_eq!(ticket.fetch(), Some(Answer::Unblocked));
         });
     }

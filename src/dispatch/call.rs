@@ -204,7 +204,7 @@ impl Call<'_> {
     /// # Errors
     /// Why not.
     #[cfg(feature = "lua")]
-    pub fn check_for_script(
+    pub(crate) fn check_for_script(
         &self,
         command: &'static CommandSpec,
         request: Request<'_>,
@@ -215,7 +215,7 @@ impl Call<'_> {
 
     /// Executes a command that a script calls and may call, and writes the reply to `out`.
     #[cfg(feature = "lua")]
-    pub fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
+    pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
         let Call { view, caller, session, namespace, handlers, config, timer, .. } = self;
         nested(view, (caller, session.as_deref_mut()), (namespace, handlers, config, timer), command, request, out);
     }

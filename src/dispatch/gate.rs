@@ -35,7 +35,7 @@ pub(crate) struct Admission<'a> {
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
-pub struct ScriptLimits {
+pub(crate) struct ScriptLimits {
     /// It may not write: it was called by EVAL_RO or its kin, or says `no-writes` of itself.
     pub(crate) is_read_only: bool,
     /// Memory was short when it began, and it has not written yet.
