@@ -6,7 +6,7 @@ use crate::client::outbox::PUSHED;
 use crate::client::registry::Unblocked;
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
-use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits};
+use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
 use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -189,7 +189,11 @@ impl Call<'_> {
     /// Executes a queued command for EXEC, if its user may still call it: that may have changed since it was queued, even
     /// by a command of the same transaction.
     pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
-        match self.obstacle(command, request, None) {
+        let obstacle = match self.caller.access.is_free() {
+            true => None,
+            false => self.obstacle(command, request, None),
+        };
+        match obstacle {
             None => {
                 let Call { view, reply, caller, session, namespace, handlers, config, timer, .. } = self;
                 let powers = (*namespace, *handlers, *config, *timer);
@@ -210,7 +214,11 @@ impl Call<'_> {
         request: Request<'_>,
         limits: ScriptLimits,
     ) -> Result<()> {
-        self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
+        let closed = closed_to_script(self.namespace, self.caller, limits);
+        match command.flags & closed == 0 && command.accepts(request.len()) {
+            true => Ok(()),
+            false => self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err),
+        }
     }
 
     /// Executes a command that a script calls and may call, and writes the reply to `out`.

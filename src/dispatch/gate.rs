@@ -14,7 +14,8 @@ use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::resp::Request;
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_SCRIPT, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_SCRIPT,
+    WRITE,
 };
 use crate::text::Dialect;
 use crate::time::clock::Now;
@@ -70,13 +71,25 @@ pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
 pub(crate) const SCRIPT_CHECKS: [Check; 6] =
     [arity_in_script, not_for_scripts, permission_in_script, read_only_script, replicas_in_script, memory_in_script];
 
+/// Returns the flags of commands that the gate has to look at when a script calls them; [`EVERY`] stands for all.
+#[inline]
+pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: ScriptLimits) -> Flags {
+    if !caller.access.is_free() {
+        return EVERY;
+    }
+    let read_only = if script.is_read_only { WRITE | MAY_REPLICATE } else { 0 };
+    let memory = if script.lacks_memory { DENY_OOM } else { 0 };
+    let replicas = if namespace.lacks_replicas() { WRITE } else { 0 };
+    NO_SCRIPT | read_only | memory | replicas
+}
+
 impl Admission<'_> {
     /// Returns what stands in the way, by the first of the checks that objects.
     pub(crate) fn obstacle(&self, checks: &[Check]) -> Option<Obstacle> {
         checks.iter().find_map(|check| check(self))
     }
 
-    fn has(&self, flags: crate::spec::Flags) -> bool {
+    fn has(&self, flags: Flags) -> bool {
         self.command.flags & flags != 0
     }
 
@@ -217,12 +230,7 @@ fn denial(call: &Admission<'_>) -> Option<Denial> {
 
 /// Returns whether a request may write: by what the script that it runs declares, or by the command's flags.
 #[cold]
-fn declares_writes(
-    namespace: &Namespace,
-    command: &'static CommandSpec,
-    request: Request<'_>,
-    flags: crate::spec::Flags,
-) -> bool {
+fn declares_writes(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>, flags: Flags) -> bool {
     #[cfg(feature = "lua")]
     if let Some(declared) = namespace.scripts.declared_flags(command, request, namespace.store.busy_flag()) {
         return declared & crate::script::NO_WRITES == 0;
