@@ -11,6 +11,7 @@ use crate::resp::Request;
 use crate::spec::CommandSpec;
 
 /// Holds the user of one session.
+#[derive(Clone)]
 pub struct Access {
     user: Arc<User>,
     is_authenticated: bool,

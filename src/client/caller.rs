@@ -11,6 +11,7 @@ use crate::spec::CommandSpec;
 ///
 /// A client's own task has one for as long as the client is connected. A call that another task carries out for the client
 /// has a copy of what is needed.
+#[derive(Clone)]
 pub struct Caller {
     /// What others may see of the client.
     pub info: Arc<ClientInfo>,

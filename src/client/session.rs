@@ -1,6 +1,6 @@
 //! What only a connection has: a transaction, watched keys, subscriptions. Touched only by the client's own task.
 //!
-//! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`](super::registry::ClientInfo).
+//! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -17,6 +17,8 @@ pub(crate) mod pubsub;
 pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod string;
+#[cfg(feature = "internals")]
+pub(crate) mod testing;
 pub(crate) mod transactions;
 
 /// Every family's table.

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run};
 use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
+use crate::dispatch::serve::{Means, Postponed, serve, serve_leftover, serve_postponed};
 use crate::dispatch::{Args, Continuation, Handlers, Next, denials, post_call, unknown};
 use crate::error::Error;
 use crate::namespace::Namespace;
@@ -322,6 +323,11 @@ impl<'n> BatchRun<'n> {
         let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
         let result = rest.step(&mut view, &mut reply, woken);
+        drop(view);
+        if self.namespace.store.has_ready_keys() {
+            let BatchRun { namespace, handlers, config, ref timer, .. } = *self;
+            serve_leftover(&mut guard, self.cx(), Means { namespace, handlers, config, timer });
+        }
         let command = caller.called;
         command.iter().for_each(|command| self.timer.go_on(command));
         result.unwrap_or_else(|error| {
@@ -349,7 +355,7 @@ impl<'n> BatchRun<'n> {
             self.take_gate(Store::lock_exclusive);
         }
         self.take_gate(|store| store.hold(1));
-        let (cx, mut next) = (self.cx(), Next::Done);
+        let (cx, mut next, mut postponed) = (self.cx(), Next::Done, Vec::new());
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
         // Few commands are served while a script runs for too long, and none that touches a key.
@@ -374,6 +380,7 @@ impl<'n> BatchRun<'n> {
                 read_at: self.read_at,
                 // An exclusive call is nested in nothing, and yet must not leave anything to do: others are held up.
                 next: (command.flags & EXCLUSIVE == 0).then_some(&mut next),
+                is_blocked: false,
             };
             // A shard may have been waited for; where one thread executes everything, or holds the gate alone, it was not.
             if is_shared && namespace.clock.ticks() >= self.stale_at {
@@ -382,11 +389,27 @@ impl<'n> BatchRun<'n> {
                 call.view.set_now(self.now);
             }
             run(&mut call);
+            if namespace.store.has_ready_keys() {
+                let means = Means { namespace, handlers: self.handlers, config, timer: &self.timer };
+                postponed = serve(&mut call.view, means);
+            }
+        }
+        if !postponed.is_empty() {
+            self.serve_postponed(postponed);
         }
         if command.flags & CONTROL != 0 {
             self.follow_up(client, command, &mut next);
         }
         next
+    }
+
+    /// Serves blocked clients that need other keys than those that the last call has locked.
+    #[cold]
+    fn serve_postponed(&mut self, postponed: Vec<Postponed>) {
+        let cx = self.cx();
+        let Some(guard) = &mut self.guard else { return };
+        let BatchRun { namespace, handlers, config, ref timer, .. } = *self;
+        serve_postponed(guard, cx, postponed, Means { namespace, handlers, config, timer });
     }
 
     /// Does what is to be done after a call that may have changed how the gate stands, or that held the store alone.

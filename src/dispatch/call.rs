@@ -3,7 +3,7 @@
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
-use crate::client::registry::Unblocked;
+use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
 use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
@@ -14,7 +14,7 @@ use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, Names};
-use crate::store::{Cx, Lookup, View};
+use crate::store::{Cx, Key, Lookup, View};
 use crate::time::clock::Now;
 
 /// Gives a handler all it may use.
@@ -43,6 +43,8 @@ pub struct Call<'a> {
     pub(super) read_at: u64,
     /// Where to put what is left to do; `None` in a nested call, which leaves nothing.
     pub(super) next: Option<&'a mut Next>,
+    /// Whether the call was blocked, and is tried again.
+    pub(super) is_blocked: bool,
 }
 
 fn no_connection() -> Error {
@@ -144,12 +146,47 @@ impl Call<'_> {
         }
     }
 
-    /// Blocks the client until a time, in monotonic milliseconds, and replies then.
-    ///
-    /// # Errors
-    /// None so far: it is what [`Call::continue_with`] returns.
-    pub fn wait_until(&mut self, until_ms: u64, reply: fn(&mut Reply<'_>)) -> Result<()> {
-        self.continue_with(Pastime { until_ms, reply })
+    /// Blocks the client until a time, in monotonic milliseconds, and replies then; a nested call replies at once.
+    pub fn wait_until(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+        self.block(until_ms, on_timeout, false);
+    }
+
+    /// Blocks the client on the keys of its request, which do not hold what it needs: when one of them has changed, the
+    /// handler is called again for it, and does not block where it can reply. At a time, in monotonic milliseconds, and at
+    /// once in a nested call, `on_timeout` replies.
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "no command on strings blocks on keys"))]
+    pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+        self.block(until_ms, on_timeout, true);
+    }
+
+    fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), waits_for_keys: bool) {
+        let is_blocked = self.is_blocked;
+        let Some(next) = &mut self.next else { return on_timeout(&mut self.reply) };
+        if is_blocked {
+            **next = Next::Retry;
+            return;
+        }
+        let (command, request) = (self.command, self.args.request());
+        let keys: Vec<Box<[u8]>> = match waits_for_keys {
+            true => command.keys_of(request).map(|(position, _)| request.arg(position).into()).collect(),
+            false => Vec::new(),
+        };
+        let store = &self.namespace.store;
+        // Under the lock with which the keys were found wanting: no change of theirs is missed.
+        keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
+        let blocking = match waits_for_keys {
+            true => Blocking::Keys(Box::new(BlockedCall {
+                command,
+                request: request.to_owned(),
+                caller: self.caller.clone(),
+                hashes: keys.iter().map(|key| store.hash(key)).collect(),
+            })),
+            false => Blocking::Time,
+        };
+        let blocked = self.namespace.instance.clients.block(&self.caller.info, blocking, until_ms);
+        let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
+        let (db, client) = (self.caller.db, self.caller.info.id);
+        **next = Next::Continue(Box::new(Standstill { blocked, queues, db, client, on_timeout }));
     }
 
     /// Drops the watches of the caller.
@@ -261,23 +298,45 @@ impl Call<'_> {
     }
 }
 
-/// Waits for nothing but a time, and replies then.
-struct Pastime {
-    until_ms: u64,
-    reply: fn(&mut Reply<'_>),
+/// A call that is blocked.
+struct Standstill {
+    blocked: Blocked,
+    /// The keys in whose queues the client stands, with their hashes.
+    queues: Vec<(u64, Box<[u8]>)>,
+    db: usize,
+    client: u64,
+    /// Replies when the time is over.
+    on_timeout: fn(&mut Reply<'_>),
 }
 
-impl Continuation for Pastime {
+impl Continuation for Standstill {
     fn wait(&mut self) -> Wait<'_> {
-        Wait::Until(self.until_ms)
+        Wait::Blocked(&self.blocked)
     }
 
-    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+        self.abandon(view);
         match woken {
-            Unblocked::InTime => (self.reply)(reply),
+            Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
+            Unblocked::Served(served) => reply.output().append(served),
         }
         Ok(true)
+    }
+
+    fn abandon(&mut self, view: &mut View<'_>) {
+        for (hash, bytes) in &self.queues {
+            view.dequeue(self.db, Key { bytes, hash: *hash }, self.client);
+        }
+    }
+}
+
+/// Calls the handler of a call that was blocked. Its calls were counted when it was blocked.
+pub(super) fn run_again(call: &mut Call<'_>) {
+    let mark = call.reply.mark();
+    if let Err(error) = call.handlers.of(call.command)(call) {
+        call.reply.rollback(mark);
+        refuse(call.namespace, &mut call.reply, &error);
     }
 }
 
@@ -339,6 +398,7 @@ fn nested(
         timer,
         read_at: 0, // a nested call asks the clock
         next: None,
+        is_blocked: false,
     };
     run(&mut call);
 }

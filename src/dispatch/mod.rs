@@ -12,6 +12,7 @@ mod handlers;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;
+pub(crate) mod serve;
 pub(crate) mod unknown;
 
 pub(crate) use args::Args;

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use crate::client::registry::Unblocked;
+use crate::client::registry::{Blocked, Unblocked};
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::store::View;
@@ -31,7 +31,7 @@ impl Next {
 /// The rest of a command that cannot be executed in one go: it takes long, or has to wait. The connection carries it out, in
 /// turns of [`Continuation::wait`] and [`Continuation::step`]; other clients are served in between.
 ///
-/// It is dropped, without another step, when the client leaves while it waits for anything but [`Wait::Work`].
+/// When the client leaves while it waits, [`Continuation::abandon`] takes the place of the next step.
 pub trait Continuation: Send {
     /// Says what the next step has to wait for.
     fn wait(&mut self) -> Wait<'_> {
@@ -44,15 +44,17 @@ pub trait Continuation: Send {
     /// # Errors
     /// Why the command has failed; this ends it, too.
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool>;
+
+    /// Undoes what the command has left in the store, for a client that leaves; no key is locked beforehand.
+    fn abandon(&mut self, _view: &mut View<'_>) {}
 }
 
 /// What a [`Continuation`] waits for.
 pub enum Wait<'a> {
     /// Only for the others to have their turn.
     Turn,
-    /// For a time, in monotonic milliseconds, or CLIENT UNBLOCK.
-    Until(u64),
-    /// For work that locks nothing, such as talking to another server. When the client leaves, it is dropped half done, and
-    /// one more step follows.
+    /// For what its client is blocked by, or CLIENT UNBLOCK.
+    Blocked(&'a Blocked),
+    /// For work that locks nothing, such as talking to another server. It is dropped half done when the client leaves.
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
 }

@@ -10,6 +10,8 @@ use bytes::BytesMut;
 use parking_lot::Mutex;
 
 use crate::client::pending::Pending;
+use crate::command::handlers;
+use crate::dispatch::Handlers;
 use crate::dispatch::plan::Plan;
 use crate::memory::heap::allocation_len;
 use crate::resp::{Batch, Codec, Output, reserve_exact};
@@ -116,13 +118,26 @@ impl ConnBuffers {
 }
 
 /// Lends scratches to the connections of one worker.
-#[derive(Default)]
 pub struct BufferPool {
+    /// What the connections execute commands with.
+    pub(super) handlers: &'static Handlers,
     #[allow(clippy::vec_box, reason = "a buffers goes to a connection and back as a pointer")]
     blank: Mutex<Vec<Box<ConnBuffers>>>,
 }
 
+impl Default for BufferPool {
+    /// Creates the pool of connections that have all commands.
+    fn default() -> Self {
+        Self::new(handlers())
+    }
+}
+
 impl BufferPool {
+    /// Creates an empty pool of connections that execute commands with `handlers`.
+    pub(crate) fn new(handlers: &'static Handlers) -> Self {
+        BufferPool { handlers, blank: Mutex::default() }
+    }
+
     /// Lends a blank buffers.
     pub fn take(&self) -> Box<ConnBuffers> {
         self.blank.lock().pop().unwrap_or_default()

@@ -21,9 +21,8 @@ use tracing::{debug, warn};
 
 use crate::client::caller::Caller;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
-use crate::client::registry::{Block, Unblocked};
+use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, Replies, Transaction};
-use crate::command::handlers;
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::{Continuation, Next, Wait};
@@ -348,7 +347,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
-        let mut run = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+        let mut run = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
         run.attend(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
@@ -379,7 +378,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match next {
             Next::Done | Next::EndBatch => Ok(true),
             Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
-                Some((_, until_ms)) => Ok(self.block(Block::Pause, until_ms).await?.is_some()),
+                Some((_, until_ms)) => {
+                    let info = &self.client.caller.info;
+                    let blocked = self.namespace.instance.clients.block(info, Blocking::Pause, until_ms);
+                    Ok(self.block(&blocked, true).await?.is_some())
+                }
                 None => Ok(true),
             },
             Next::Continue(rest) => self.finish_command(rest).await,
@@ -392,18 +395,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let (mut is_here, mut woken) = (true, Unblocked::InTime);
             match rest.wait() {
                 Wait::Turn => tokio::task::yield_now().await,
-                Wait::Until(until_ms) => match self.block(Block::Wait, until_ms).await? {
+                Wait::Blocked(blocked) => match self.block(blocked, false).await? {
                     Some(unblocked) => woken = unblocked,
-                    None => return Ok(false),
+                    None => is_here = false,
                 },
                 Wait::Work(work) => is_here = self.meanwhile(work).await?,
             }
             while self.namespace.store.busy_flag().is_occupied() {
                 tokio::time::sleep(BUSY_PAUSE).await;
             }
+            if !is_here {
+                let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
+                rest.abandon(&mut self.namespace.store.hold(1).view(0, &[], cx));
+                return Ok(false);
+            }
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
-            let mut batch = BatchRun::new(&self.namespace, handlers(), &self.config, &self.client);
+            let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
             batch.attend(&self.client);
             if batch.resume(&mut *rest, &self.client.caller, woken, &mut buffers.output) {
                 if self.namespace.tracking.has_news() {
@@ -411,17 +419,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 self.client.session.replies.end_request(&mut buffers.output, before, None);
                 self.client.take_pushes(&mut buffers.output);
-                return Ok(is_here);
+                return Ok(true);
             }
         }
     }
 
     /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
     /// client sends is read but not looked at. Returns `None` when it leaves.
-    async fn block(&mut self, block: Block, until_ms: u64) -> io::Result<Option<Unblocked>> {
-        let (namespace, info) = (self.namespace.clone(), self.client.caller.info.clone());
-        let blocked = namespace.instance.clients.block(&info, block, until_ms);
-        let mut time_is_over = pin!(until(&namespace.clock, until_ms));
+    async fn block(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
+        let namespace = self.namespace.clone();
+        let mut time_is_over = pin!(until(&namespace.clock, blocked.until_ms));
         let mut is_over = false;
         loop {
             let now = namespace.clock.now();
@@ -429,7 +436,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(Some(unblocked));
             }
             // The pause may have ended before it was known that this client waits for that.
-            if block == Block::Pause && namespace.pause.in_force(now).is_none() {
+            if is_paused && namespace.pause.in_force(now).is_none() {
                 return Ok(Some(Unblocked::InTime));
             }
             let exchange = tokio::select! {

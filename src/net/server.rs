@@ -26,6 +26,8 @@ use crate::client::registry::{Class, ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::command;
 use crate::config::{Config, LoadError, SetError, load};
+use crate::dispatch::Handlers;
+use crate::dispatch::serve::serve_after_sweep;
 use crate::error::Error;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
@@ -41,7 +43,7 @@ use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::Site;
 use crate::runtime::worker;
 use crate::store::{Cx, Eviction, NEVER, Origin};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, Now};
 use crate::time::timer::Timer;
 
 /// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
@@ -58,6 +60,7 @@ pub struct Builder {
     config_file: Option<PathBuf>,
     workers: Vec<Handle>,
     allocator: Option<fn() -> AllocatorStats>,
+    handlers: &'static Handlers,
 }
 
 impl Default for Builder {
@@ -66,7 +69,8 @@ impl Default for Builder {
         let mut config = Config::default();
         config.port = 0;
         config.bind = vec!["127.0.0.1".into()];
-        Builder { config, clock: Clock::system(), config_file: None, workers: Vec::new(), allocator: None }
+        let (clock, handlers) = (Clock::system(), command::handlers());
+        Builder { config, clock, config_file: None, workers: Vec::new(), allocator: None, handlers }
     }
 }
 
@@ -115,6 +119,14 @@ impl Builder {
         self
     }
 
+    /// Adds the commands that exist for the project's own tests.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn with_test_commands(mut self) -> Self {
+        self.handlers = command::testing::handlers();
+        self
+    }
+
     /// Hands connections out evenly to these runtimes and accepts them on the one that calls [`Builder::start`], instead of
     /// doing both on a thread of the server's own.
     pub fn workers(mut self, workers: Vec<Handle>) -> Self {
@@ -151,7 +163,7 @@ impl Builder {
             self.workers.push(accepting.clone());
         }
         let _inside = accepting.enter();
-        let acl = Acl::configured(command::table(), &self.config.users()).map_err(io::Error::other)?;
+        let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
             false => Opened::default(),
@@ -161,7 +173,7 @@ impl Builder {
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let mut namespace =
-            Namespace::new(command::table(), self.config, self.workers.len(), self.clock, self.config_file);
+            Namespace::new(&self.handlers.commands, self.config, self.workers.len(), self.clock, self.config_file);
         namespace.instance.allocator = self.allocator;
         namespace.instance.acl = acl;
         namespace.observed.sampler.note_startup(namespace.instance.allocator.map_or(0, |stats| stats().allocated));
@@ -171,9 +183,10 @@ impl Builder {
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
-            workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace)).collect(),
+            workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace, self.handlers)).collect(),
             next_worker: AtomicUsize::new(0),
             namespace,
+            handlers: self.handlers,
             runtime: accepting.clone(),
             ports: Mutex::new(Ports::new(plain, tls)),
             handshakes: Arc::default(),
@@ -304,7 +317,7 @@ impl Server {
 
     fn sweep(&self) {
         let now = self.namespace().clock.now();
-        while self.namespace().sweep(now) <= now.mono_ms() {}
+        while self.shared.sweep_once(now) <= now.mono_ms() {}
     }
 }
 
@@ -322,15 +335,16 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(runtime: Handle, namespace: &Namespace) -> Self {
+    fn new(runtime: Handle, namespace: &Namespace, handlers: &'static Handlers) -> Self {
         let executor = Executor::new(runtime.clone(), namespace.instance.panics.clone());
-        Worker { executor, runtime, pool: Arc::default() }
+        Worker { executor, runtime, pool: Arc::new(BufferPool::new(handlers)) }
     }
 }
 
 /// What the tasks of a server share.
 struct Shared {
     namespace: Arc<Namespace>,
+    handlers: &'static Handlers,
     workers: Vec<Worker>,
     next_worker: AtomicUsize,
     /// Where connections are accepted.
@@ -506,13 +520,20 @@ impl Shared {
         self.tasks.spawn(say_and_close(stream, error));
     }
 
-    /// Removes keys the moment they end; when many do, some at a time.
+    /// Removes some expired keys and serves clients that have waited for that; returns when the next sweep is needed.
+    fn sweep_once(&self, now: Now) -> u64 {
+        let due_ms = self.namespace.sweep(now);
+        serve_after_sweep(&self.namespace, self.handlers);
+        due_ms
+    }
+
+    /// Removes keys the moment they expire; when many do, some at a time.
     async fn sweep(self: Arc<Self>) {
         let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
         loop {
             self.namespace.instance.panics.pass(Site::Sweep);
             let now = clock.now();
-            let due_ms = self.namespace.sweep(now);
+            let due_ms = self.sweep_once(now);
             let is_short = store.memory_account().is_over()
                 && self.namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction))
                     == Eviction::Unfinished;

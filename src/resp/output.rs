@@ -101,6 +101,13 @@ impl Output {
         self.push_chunk(bytes);
     }
 
+    /// Appends all that waits in another output, without copying what is large.
+    pub fn append(&mut self, other: Output) {
+        let Output { chunks, tail, .. } = other;
+        chunks.into_iter().for_each(|chunk| self.push_shared(chunk));
+        self.push_shared(tail.freeze());
+    }
+
     /// Returns how many bytes are taken for what waits; shared ones are counted here too.
     pub fn held(&self) -> usize {
         if self.is_empty() { 0 } else { self.chunks_len + self.tail.capacity() }

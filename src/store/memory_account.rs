@@ -224,6 +224,11 @@ impl Share {
         Share { memory_account, bytes, is_exempt }
     }
 
+    /// Returns where it is reported.
+    pub(crate) fn account(&self) -> Arc<MemoryAccount> {
+        self.memory_account.clone()
+    }
+
     /// Takes note of what is taken now.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {

@@ -24,6 +24,7 @@ pub(crate) mod event;
 pub(crate) mod evict;
 pub(crate) mod expire;
 mod gate;
+mod interest;
 pub(crate) mod memory_account;
 pub(crate) mod reclaim;
 pub(crate) mod resident;
@@ -34,21 +35,21 @@ pub(crate) mod table;
 pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;
-mod watch;
 
 pub(crate) use cx::{Cx, Lookup, Origin};
 pub(crate) use event::{Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, Policy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
+pub(crate) use interest::WatchFlag;
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals};
 pub(crate) use value::{Str, StringHint, Visitor, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
-pub(crate) use watch::WatchFlag;
 
 use evict::Evictor;
 use gate::Gate;
+use interest::ReadyCount;
 use reclaim::Reclaimer;
 use table::Hasher;
 
@@ -99,6 +100,7 @@ pub(crate) struct Services {
     memory_account: Arc<MemoryAccount>,
     events: Arc<EventSink>,
     reclaimer: Arc<Reclaimer>,
+    ready_count: Arc<ReadyCount>,
 }
 
 impl Database {
@@ -110,8 +112,8 @@ impl Database {
     #[cold]
     fn make_shards(&self) -> &Shards {
         let shards = self.shards.get_or_init(|| {
-            let shard = || Shard::new(self.number, &self.services);
-            std::iter::repeat_with(|| CachePadded::new(Mutex::new(shard()))).take(SHARDS).collect()
+            let shard = |index| Shard::new((self.number, index), &self.services);
+            (0..SHARDS).map(|index| CachePadded::new(Mutex::new(shard(index)))).collect()
         });
         // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
         // thread that the sweep_timer was reset: the first deadline could be taken for one later than the sweeper expects.
@@ -149,6 +151,7 @@ impl Store {
             memory_account,
             events: Arc::new(events),
             reclaimer: Arc::default(),
+            ready_count: Arc::default(),
         };
         let database = |number| Database { number, shards: OnceLock::new(), services: services.clone() };
         let databases = Databases((0..databases).map(database).collect());
@@ -164,6 +167,12 @@ impl Store {
     /// Returns what frees large values.
     pub fn reclaimer(&self) -> &Reclaimer {
         &self.services.reclaimer
+    }
+
+    /// Returns whether keys have changed that clients are blocked on, and nobody has looked yet whether they can be served.
+    #[inline]
+    pub fn has_ready_keys(&self) -> bool {
+        self.services.ready_count.is_any()
     }
 
     /// Returns how much memory is used and may be.
@@ -316,6 +325,18 @@ impl GateGuard<'_> {
             GateGuard::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
             GateGuard::Refused => None,
         }
+    }
+
+    /// Takes the keys of all shards that have changed and that clients are blocked on, each with the number of its database:
+    /// those that no view has taken, because they were changed by themselves or by a call that had declared no keys.
+    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        let mut ready = Vec::new();
+        for db in 0..self.databases() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, |shard| shard.take_ready(&mut ready));
+            }
+        }
+        ready
     }
 
     /// Has every shard report how much memory it takes.

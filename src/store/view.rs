@@ -3,17 +3,19 @@
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
+use std::ops::{Deref, DerefMut};
+
 use bytes::Bytes;
 use parking_lot::MutexGuard;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::interest::WatchFlag;
 use crate::store::shard::{Edit, Key, Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
 use crate::store::value::{Kind, SHARED_MIN, StringHint, Value, WrongType};
-use crate::store::watch::WatchFlag;
 use crate::store::{Databases, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
@@ -56,10 +58,38 @@ impl std::ops::Add for Lookups {
 
 enum Access<'a> {
     One(MutexGuard<'a, Shard>),
-    Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
+    Few(SmallVec<[(usize, Lent<'a>); 8]>),
     Gate(&'a Databases, usize),
     Whole(&'a mut Databases, usize),
     Closed,
+}
+
+/// A shard that a view may change: locked by it, or lent by the view of another call.
+enum Lent<'a> {
+    Locked(MutexGuard<'a, Shard>),
+    Borrowed(&'a mut Shard),
+}
+
+impl Deref for Lent<'_> {
+    type Target = Shard;
+
+    #[inline]
+    fn deref(&self) -> &Shard {
+        match self {
+            Lent::Locked(shard) => shard,
+            Lent::Borrowed(shard) => shard,
+        }
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Shard {
+        match self {
+            Lent::Locked(shard) => shard,
+            Lent::Borrowed(shard) => shard,
+        }
+    }
 }
 
 /// Says what a write does to the time to live of its key.
@@ -84,7 +114,7 @@ impl<'a> View<'a> {
                 let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
-                Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
+                Access::Few(indexes.into_iter().map(|index| (index, Lent::Locked(shards[index].lock()))).collect())
             }
         };
         View { access, cx, lookups: Lookups::default() }
@@ -115,6 +145,33 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Whole(databases, _) => View::whole(databases, db, cx),
             _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
+    }
+
+    /// Lends all that this view has locked to another call, in database `db` where it has locked everything.
+    pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
+        let access = match &mut self.access {
+            Access::One(shard) => Access::Few(smallvec![(shard.index(), Lent::Borrowed(shard))]),
+            Access::Few(shards) => {
+                Access::Few(shards.iter_mut().map(|(index, shard)| (*index, Lent::Borrowed(shard))).collect())
+            }
+            Access::Gate(databases, _) => Access::Gate(databases, db),
+            Access::Whole(databases, _) => Access::Whole(databases, db),
+            Access::Closed => Access::Closed,
+        };
+        View { access, cx, lookups: Lookups::default() }
+    }
+
+    /// Returns whether the keys with these hashes may be used through this view.
+    pub fn covers(&self, hashes: &[u64]) -> bool {
+        let mut indexes = hashes.iter().map(|hash| shard_of(*hash));
+        match &self.access {
+            Access::One(shard) => indexes.all(|index| index == shard.index()),
+            Access::Few(shards) => {
+                indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
+            }
+            Access::Whole(..) => true,
+            Access::Gate(..) | Access::Closed => hashes.is_empty(),
         }
     }
 
@@ -325,6 +382,43 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Lets a client queue up for a key, to be served from it when it has changed.
+    pub fn enqueue(&mut self, key: Key<'_>, client: u64) {
+        self.shard_mut(key, |shard, _| shard.enqueue(key, client));
+    }
+
+    /// Takes back [`View::enqueue`] of a key of any database; for calls that declare no keys.
+    pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
+        let index = shard_of(key.hash);
+        match &mut self.access {
+            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key.bytes, client),
+            Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key.bytes, client),
+            Access::One(_) | Access::Few(_) => self.shard_mut(key, |shard, _| shard.dequeue(key.bytes, client)),
+            Access::Closed => {}
+        }
+    }
+
+    /// Returns the clients that are blocked on a key, in the order in which they came.
+    pub fn waiters(&mut self, key: Key<'_>) -> Vec<u64> {
+        self.shard_mut(key, |shard, _| shard.waiters(key))
+    }
+
+    /// Takes the keys of the locked shards that have changed and that clients are blocked on, each with the number of its
+    /// database; see also [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
+    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        let mut ready = Vec::new();
+        match &mut self.access {
+            Access::One(shard) => shard.take_ready(&mut ready),
+            Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
+            Access::Whole(databases, _) => {
+                let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
+                used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
+            }
+            Access::Gate(..) | Access::Closed => {}
+        }
+        ready
+    }
+
     /// Takes back [`View::watch`] of a key; for calls that declare no keys.
     pub fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.shard_at(shard_of(key.hash), |shard, _| shard.unwatch(key.bytes, flag));
@@ -486,7 +580,7 @@ const NO_KEYS: &str = "calls over a whole database declare no keys";
 const NOT_EXCLUSIVE: &str = "calls that need the whole store are declared EXCLUSIVE";
 const UNDECLARED: &str = "a handler reads only the keys its row declares";
 
-fn few<'v>(shards: &'v mut SmallVec<[(usize, MutexGuard<'_, Shard>); 8]>, key: Key<'_>) -> &'v mut Shard {
+fn few<'v>(shards: &'v mut SmallVec<[(usize, Lent<'_>); 8]>, key: Key<'_>) -> &'v mut Shard {
     let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
     &mut shards[at].1
 }

@@ -9,6 +9,7 @@ mod acl;
 #[cfg(feature = "lua")]
 mod advisories;
 mod bitmap;
+mod blocking;
 mod client;
 mod conditions;
 mod config;

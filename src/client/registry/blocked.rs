@@ -3,40 +3,63 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::client::caller::Caller;
 use crate::client::outbox::NUDGE;
 use crate::client::registry::{ClientInfo, Clients};
 use crate::client::ticket::Ticket;
+use crate::resp::{Output, OwnedRequest};
+use crate::spec::CommandSpec;
+use crate::spec::registry::Hashes;
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
-/// Says what a blocked client waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
+/// What a blocked client waits for.
+pub enum Blocking {
     /// The end of a pause, which CLIENT UNBLOCK cannot bring.
     Pause,
-    /// What its command waits for.
-    Wait,
+    /// Only a time, or CLIENT UNBLOCK.
+    Time,
+    /// Keys: the call is executed again when one of them has changed, by the client that has changed it.
+    Keys(Box<BlockedCall>),
+}
+
+/// A call that could not be executed with what its keys held.
+pub struct BlockedCall {
+    /// The command.
+    pub command: &'static CommandSpec,
+    /// The request.
+    pub request: OwnedRequest,
+    /// Who calls.
+    pub caller: Caller,
+    /// The hashes of the keys, in the order of the grammar.
+    pub hashes: Hashes,
 }
 
 /// Says how a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Unblocked {
     /// What was waited for has happened, or its time is over.
     InTime,
     /// CLIENT UNBLOCK ... ERROR asks for the command to fail.
     WithError,
+    /// The call was executed; this is its reply.
+    Served(Output),
 }
 
+/// The ticket of a blocked client.
+pub(crate) type BlockedTicket = Ticket<Blocking, Unblocked>;
+
 /// Blocks a client for as long as it lives.
-pub struct Blocked<'a> {
-    clients: &'a Clients,
-    info: &'a ClientInfo,
-    ticket: Arc<Ticket<Block, Unblocked>>,
-    until_ms: u64,
+pub struct Blocked {
+    clients: Arc<Clients>,
+    info: Arc<ClientInfo>,
+    ticket: Arc<BlockedTicket>,
+    /// When the wait is over, in monotonic milliseconds, or [`NEVER`].
+    pub until_ms: u64,
     is_timed: bool,
 }
 
-impl Blocked<'_> {
+impl Blocked {
     /// Returns the outcome of the wait once it is over.
     pub fn ended(&self, now: Now) -> Option<Unblocked> {
         // An UNBLOCK at this moment comes first or has no effect.
@@ -45,7 +68,7 @@ impl Blocked<'_> {
     }
 }
 
-impl Drop for Blocked<'_> {
+impl Drop for Blocked {
     fn drop(&mut self) {
         self.ticket.take();
         self.clients.tickets.lock().remove(&self.info.id);
@@ -56,32 +79,33 @@ impl Drop for Blocked<'_> {
 
 impl Clients {
     /// Blocks a client until a time, in monotonic milliseconds, or until it is unblocked.
-    pub fn block<'a>(&'a self, info: &'a ClientInfo, block: Block, until_ms: u64) -> Blocked<'a> {
-        let is_timed = block == Block::Wait && until_ms != NEVER;
+    pub fn block(self: &Arc<Self>, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Blocked {
+        let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
-        let ticket = Arc::new(Ticket::new(block));
+        let ticket = Arc::new(Ticket::new(blocking));
         self.tickets.lock().insert(info.id, ticket.clone());
         info.is_blocked.store(true, Relaxed);
-        Blocked { clients: self, info, ticket, until_ms, is_timed }
+        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed }
     }
 
     /// Ends a client's wait as if its time were over, or with an error; returns whether it waited.
     pub fn unblock(&self, id: u64, unblocked: Unblocked) -> bool {
-        self.end_wait(id, Block::Wait, unblocked)
+        self.answer(id, |blocking| (!matches!(blocking, Blocking::Pause)).then_some(unblocked))
     }
 
     /// Unblocks all clients that wait for the end of a pause.
     pub fn end_pause(&self) {
         let blocked: Vec<u64> = self.tickets.lock().keys().copied().collect();
         for id in blocked {
-            self.end_wait(id, Block::Pause, Unblocked::InTime);
+            self.answer(id, |blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime));
         }
     }
 
-    fn end_wait(&self, id: u64, block: Block, unblocked: Unblocked) -> bool {
+    /// Lets `answer` try to end a client's wait; returns whether it did.
+    pub(crate) fn answer(&self, id: u64, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         let ticket = self.tickets.lock().get(&id).cloned();
         let (Some(client), Some(ticket)) = (self.find(id), ticket) else { return false };
-        let is_over = ticket.serve(|waits_for| (*waits_for == block).then_some(unblocked));
+        let is_over = ticket.serve(answer);
         if is_over {
             client.outbox.signal(NUDGE);
         }

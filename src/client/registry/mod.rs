@@ -14,12 +14,12 @@ use tracing::{debug, info};
 mod blocked;
 mod line;
 
-pub(crate) use blocked::{Block, Unblocked};
+use blocked::BlockedTicket;
+pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
 use crate::client::pending::Pending;
-use crate::client::ticket::Ticket;
 use crate::client::tracking::Mode;
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::resp::{Output, Protocol};
@@ -409,7 +409,7 @@ pub struct Clients {
     last_id: AtomicU64,
     refused: AtomicU64,
     /// The clients that are blocked, and how many of them not for ever.
-    tickets: Mutex<BTreeMap<u64, Arc<Ticket<Block, Unblocked>>>>,
+    tickets: Mutex<BTreeMap<u64, Arc<BlockedTicket>>>,
     timed: AtomicUsize,
     /// The bytes that clients take together, as far as they are counted: only while there is a limit.
     memory: Arc<AtomicUsize>,

@@ -54,7 +54,8 @@ fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut 
         reply(&mut call.reply);
         return Ok(());
     }
-    call.wait_until(until_ms, reply)
+    call.wait_until(until_ms, reply);
+    Ok(())
 }
 
 /// Reads a timeout in milliseconds, 0 for none; returns when it is over, or [`NEVER`].

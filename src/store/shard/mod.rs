@@ -3,8 +3,8 @@
 //! A key changes only in [`Shard::edit`], [`Shard::insert`], [`Shard::replace`] and [`Shard::remove`], in
 //! [`Shard::set_text`], which is the first two in one look-up, and by the guard [`Edit`], which is `edit` for handlers.
 //! Each of them settles what the shard counts (memory, deadlines) and ends in `Shard::changed`, the single choke point: it
-//! counts the change, raises the flags of those who watch the key, and emits the event; blocked clients and the log will
-//! hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin,
+//! counts the change, raises the flags of those who watch the key, notes the key for the clients that are blocked on it, and
+//! emits the event; the log will hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin,
 //! [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
 //!
 //! The compiler guards this: the table is private to this module, which lends it only to be read ([`Shard::table`]).
@@ -20,12 +20,12 @@ use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
+use crate::store::interest::{Interests, WatchFlag};
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
 use crate::store::value::StringHint;
-use crate::store::watch::{WatchFlag, Watchers};
 use crate::time::clock::{Deadline, Now};
 
 pub(crate) use edit::Edit;
@@ -45,13 +45,15 @@ pub(crate) struct Shard {
     pub(super) deadlines: DeadlineTree,
     /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
     wall_offset_ms: i64,
-    watchers: Watchers,
+    interests: Interests,
     sweep_timer: Arc<SweepTimer>,
     memory_account: Arc<MemoryAccount>,
     events: Arc<EventSink>,
     reclaimer: Arc<Reclaimer>,
     /// The number of the database, for events.
     db: usize,
+    /// The number of the shard in its database.
+    index: usize,
     hasher: Hasher,
     pub(super) dice: Dice,
     /// Keys with a deadline.
@@ -88,6 +90,8 @@ pub struct Totals {
     pub evicted: u64,
     /// Keys that are watched, there or not.
     pub watched: usize,
+    /// Keys that clients are blocked on, there or not.
+    pub blocking: usize,
 }
 
 impl std::ops::AddAssign for Totals {
@@ -100,19 +104,21 @@ impl std::ops::AddAssign for Totals {
         self.swept += other.swept;
         self.evicted += other.evicted;
         self.watched += other.watched;
+        self.blocking += other.blocking;
     }
 }
 
 impl Shard {
     /// Creates an empty shard of a database, which allocates nothing until it is used.
-    pub(crate) fn new(db: usize, services: &Services) -> Self {
-        let Services { hasher, sweep_timer, memory_account, events, reclaimer } = services.clone();
+    pub(crate) fn new((db, index): (usize, usize), services: &Services) -> Self {
+        let Services { hasher, sweep_timer, memory_account, events, reclaimer, ready_count } = services.clone();
         Shard {
-            watchers: Watchers::new(memory_account.clone()),
+            interests: Interests::new(memory_account.clone(), ready_count),
             memory_account,
             events,
             reclaimer,
             db,
+            index,
             dice: Dice::new(hasher.hash_one("dice")),
             table: Table::new(hasher.clone()),
             deadlines: DeadlineTree::default(),
@@ -128,6 +134,11 @@ impl Shard {
             swept: 0,
             evicted: 0,
         }
+    }
+
+    /// Returns the number of the shard in its database.
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Lends the table, to be read.
@@ -150,7 +161,8 @@ impl Shard {
             expired: self.expired,
             swept: self.swept,
             evicted: self.evicted,
-            watched: self.watchers.len(),
+            watched: self.interests.watched(),
+            blocking: self.interests.blocking(),
         }
     }
 
@@ -353,37 +365,38 @@ impl Shard {
     #[inline]
     fn changed(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.changes += 1;
-        if !self.watchers.is_empty() || self.events.is_observed() {
+        if !self.interests.is_empty() || self.events.is_observed() {
             self.publish_change(key, event, cx);
         }
     }
 
     #[cold]
     #[inline(never)] // keeps what every change takes short
-    fn publish_change(&self, key: Key<'_>, event: &'static Event, cx: &Cx) {
-        self.watchers.raise(key.bytes);
+    fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+        self.interests.key_changed(key.bytes);
         self.events.emit_change(self.db, key.bytes, event, cx);
     }
 
     /// Takes note that all keys have changed: of those of `old`, and of those that are here now. A key that has expired
     /// and comes from elsewhere is no change to those who watch it: for them there was none before and is none now.
-    fn all_changed(&self, old: &Table, cx: &Cx) {
-        for key in self.watchers.keys() {
-            let Key { hash, .. } = self.key(key);
-            let appears = || self.table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx.now));
-            if old.find(hash, key).is_some() || appears() {
-                self.watchers.raise(key);
-            }
-        }
+    fn all_changed(&mut self, old: &Table, cx: &Cx) {
+        let Shard { table, interests, hasher, .. } = self;
+        let has_changed = |key: &[u8]| {
+            let hash = hasher.hash_one(key);
+            let appears = || table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx.now));
+            old.find(hash, key).is_some() || appears()
+        };
+        let changed: Vec<Box<[u8]>> = interests.keys().filter(|key| has_changed(key)).map(Box::from).collect();
+        changed.iter().for_each(|key| interests.key_changed(key));
     }
 
     /// Removes the watched keys that have expired elsewhere, without raising the flags of those who watch them.
     fn delete_expired_watched(&mut self, cx: &Cx) {
-        let watchers = std::mem::replace(&mut self.watchers, Watchers::new(self.memory_account.clone()));
-        for key in watchers.keys() {
+        let interests = self.interests.lay_aside();
+        for key in interests.keys() {
             self.peek(self.key(key), cx);
         }
-        self.watchers = watchers;
+        self.interests = interests;
     }
 
     /// Takes note that a key that had expired is set again before it was removed.
@@ -403,12 +416,33 @@ impl Shard {
     /// Raises `flag` when the key changes from now on.
     pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
         self.peek(key, cx);
-        self.watchers.add(key.bytes, flag);
+        self.interests.watch(key.bytes, flag);
     }
 
     /// Takes back [`Shard::watch`].
     pub(crate) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
-        self.watchers.remove(key, flag);
+        self.interests.unwatch(key, flag);
+    }
+
+    /// Lets a client queue up for a key, to be served from it.
+    pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
+        self.interests.enqueue(key.bytes, client);
+    }
+
+    /// Takes back [`Shard::enqueue`].
+    pub(crate) fn dequeue(&mut self, key: &[u8], client: u64) {
+        self.interests.dequeue(key, client);
+    }
+
+    /// Returns the clients that are blocked on a key, in the order in which they came.
+    pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
+        self.interests.waiters(key.bytes)
+    }
+
+    /// Takes the keys that have changed and that clients are blocked on, each with the number of its database.
+    pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
+        let db = self.db;
+        ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
     }
 
     /// Moves entries from a bucket on until that is enough; see [`Store::compact`](crate::store::Store::compact). Returns the bucket

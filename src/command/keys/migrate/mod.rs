@@ -240,19 +240,24 @@ impl Continuation for Migration {
     }
 
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        for &index in self.accepted.iter().filter(|_| !self.copies) {
-            let parcel = &self.parcels[index];
-            view.remove_unchanged(parcel.key(), &parcel.changed);
-        }
-        for parcel in &self.parcels {
-            view.forget(parcel.key(), &parcel.changed);
-        }
+        self.abandon(view);
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => {
                 reply.ok();
                 Ok(true)
             }
+        }
+    }
+
+    /// Removes the keys that the target has accepted, also where nobody waits for the reply any more.
+    fn abandon(&mut self, view: &mut View<'_>) {
+        for &index in self.accepted.iter().filter(|_| !self.copies) {
+            let parcel = &self.parcels[index];
+            view.remove_unchanged(parcel.key(), &parcel.changed);
+        }
+        for parcel in &self.parcels {
+            view.forget(parcel.key(), &parcel.changed);
         }
     }
 }

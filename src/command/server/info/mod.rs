@@ -158,7 +158,7 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "watching_clients", clients.iter().filter(|client| client.watched() > 0).count());
     field(text, "clients_in_timeout_table", call.namespace.instance.clients.timed());
     field(text, "total_watched_keys", all_totals(call).watched);
-    field(text, "total_blocking_keys", 0);
+    field(text, "total_blocking_keys", all_totals(call).blocking);
     field(text, "total_blocking_keys_on_nokey", 0);
 }
 

@@ -1,0 +1,42 @@
+//! Commands that prove what no command of the strings does, for tests alone: a server has them only where its builder was
+//! told so, see `Builder::with_test_commands`.
+
+use std::sync::LazyLock;
+
+use crate::command::keys::wait::read_timeout;
+use crate::command::{FAMILIES, server};
+use crate::dispatch::{Call, Command, Handlers};
+use crate::error::Result;
+use crate::spec::{ACCESS, BLOCKING, DELETE, Group, RW, WRITE, integer, key};
+use crate::store::{Lookup, Str};
+
+/// Declares the commands of this file.
+const COMMANDS: &[Command] = &[Command::new("TEST.BGETDEL", blocking_getdel, WRITE | BLOCKING, Group::String)
+    .args(&[key("key", RW | ACCESS | DELETE).multiple(), integer("timeout")])
+    .docs("1.0.0", "O(N) where N is the number of keys", "Removes the first key that exists, or waits for one.")];
+
+/// Returns the commands of every server and those of this file.
+pub(crate) fn handlers() -> &'static Handlers {
+    static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
+        let families: Vec<&'static [Command]> = FAMILIES.iter().copied().chain([COMMANDS]).collect();
+        Handlers::new(families.leak(), server::help::row)
+    });
+    &HANDLERS
+}
+
+/// Replies the name and the value of the first key that holds a string, and removes it; a key of another type is passed over.
+fn blocking_getdel(call: &mut Call<'_>) -> Result<()> {
+    while call.args.left() > 1 {
+        let key = call.args.key()?;
+        if let Ok(Some(text)) = call.view.get::<Str>(key, Lookup::READ) {
+            call.reply.array(2);
+            call.reply.bulk(key.bytes);
+            call.reply.bulk(text.as_slice());
+            call.view.remove(key);
+            return Ok(());
+        }
+    }
+    let until_ms = read_timeout(call)?;
+    call.block_on_keys(until_ms, |reply| reply.null_array());
+    Ok(())
+}

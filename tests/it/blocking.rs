@@ -1,0 +1,262 @@
+//! Blocked clients, by a command that exists for these tests: it removes the first of its keys that exists, or waits.
+
+use keylatch::{Clock, Server};
+
+use crate::harness::{Client, TestServer, wait_until};
+
+fn start() -> TestServer {
+    start_on(2)
+}
+
+fn start_on(workers: usize) -> TestServer {
+    TestServer::start_with_workers(Server::builder().clock(Clock::manual()).with_test_commands(), workers)
+}
+
+/// Blocks a client on keys without end, and returns when the server has noted it.
+fn block(server: &TestServer, keys: &str) -> Client {
+    block_until(server, keys, 0)
+}
+
+fn block_until(server: &TestServer, keys: &str, timeout_ms: u64) -> Client {
+    let (mut client, mut other) = (server.client(), server.client());
+    let before = blocked(&mut other);
+    client.send(format!("TEST.BGETDEL {keys} {timeout_ms}\r\n").as_bytes());
+    wait_until(|| blocked(&mut other) == before + 1);
+    client
+}
+
+fn blocked(client: &mut Client) -> usize {
+    field(client, "blocked_clients")
+}
+
+fn field(client: &mut Client, name: &str) -> usize {
+    let info = client.call("INFO clients");
+    let line = info.split_whitespace().find_map(|line| line.strip_prefix(&format!("{name}:")).map(str::to_owned));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {info}"))
+}
+
+#[test]
+fn a_call_that_finds_a_key_does_not_block() {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.call("SET b x"), "+OK");
+    assert_eq!(client.call("TEST.BGETDEL a b 0"), "*2 $1 b $1 x");
+    assert_eq!(client.call("EXISTS b"), ":0");
+}
+
+#[test]
+fn a_blocked_client_is_served_before_the_reply_to_the_one_that_makes_its_key_ready() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    assert_eq!(other.call("SET k v"), "+OK");
+    // The key is gone by now, although nobody has waited for the blocked client.
+    assert_eq!(other.call("EXISTS k"), ":0");
+    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+    assert_eq!(blocked.call("PING"), "+PONG");
+}
+
+#[test]
+fn clients_are_served_in_the_order_in_which_they_came() {
+    let server = start();
+    let mut blocked: Vec<Client> = (0..5).map(|_| block(&server, "k")).collect();
+    let mut other = server.client();
+    for (at, client) in blocked.iter_mut().enumerate() {
+        assert_eq!(other.call(&format!("SET k {at}")), "+OK");
+        assert_eq!(client.reply(), format!("*2 $1 k $1 {at}"));
+    }
+    assert_eq!(other.call("SET k left"), "+OK");
+    assert_eq!(other.call("GET k"), "$4 left");
+}
+
+#[test]
+fn of_keys_in_other_shards_the_one_that_becomes_ready_serves() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "a b c d e f g h"), server.client());
+    assert_eq!(other.call("SET g v"), "+OK");
+    assert_eq!(other.call("EXISTS g"), ":0");
+    assert_eq!(blocked.reply(), "*2 $1 g $1 v");
+    // It stands in no queue any more.
+    for key in ["a", "b", "h"] {
+        assert_eq!(other.call(&format!("SET {key} stays")), "+OK");
+        assert_eq!(other.call(&format!("GET {key}")), "$5 stays");
+    }
+    assert_eq!(field(&mut other, "total_blocking_keys"), 0);
+}
+
+#[test]
+fn nobody_is_served_inside_a_transaction_but_after_the_whole_of_it() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    for (request, reply) in [
+        ("MULTI", "+OK"),
+        ("SET k 1", "+QUEUED"),
+        ("SET k 2", "+QUEUED"),
+        ("GET k", "+QUEUED"),
+        ("EXEC", "*3 +OK +OK $1 2"),
+        ("EXISTS k", ":0"),
+    ] {
+        assert_eq!(other.call(request), reply);
+    }
+    assert_eq!(blocked.reply(), "*2 $1 k $1 2");
+}
+
+#[test]
+fn a_key_that_is_gone_again_when_the_transaction_ends_serves_nobody() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    for (request, reply) in
+        [("MULTI", "+OK"), ("SET k 1", "+QUEUED"), ("DEL k", "+QUEUED"), ("EXEC", "*2 +OK :1"), ("SET k 2", "+OK")]
+    {
+        assert_eq!(other.call(request), reply);
+    }
+    assert_eq!(blocked.reply(), "*2 $1 k $1 2");
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_script_serves_when_it_has_ended_and_blocks_nobody_itself() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    let script = "redis.call('set', KEYS[1], 'v') return redis.call('exists', KEYS[1])";
+    assert_eq!(other.call_args(&["EVAL", script, "1", "k"]), ":1");
+    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+    let blocks = "return redis.call('test.bgetdel', KEYS[1], 0)";
+    assert_eq!(other.call_args(&["EVAL", blocks, "1", "k"]), "$-1");
+}
+
+#[test]
+fn inside_a_transaction_nobody_blocks() {
+    let server = start();
+    let mut client = server.client();
+    for (request, reply) in [("MULTI", "+OK"), ("TEST.BGETDEL k 0", "+QUEUED"), ("EXEC", "*1 *-1")] {
+        assert_eq!(client.call(request), reply);
+    }
+}
+
+#[test]
+fn a_timeout_ends_the_wait_exactly_when_it_is_over() {
+    let server = start();
+    let mut client = block_until(&server, "k", 100);
+    let mut other = server.client();
+    server.advance_ms(99);
+    assert_eq!(blocked(&mut other), 1);
+    server.advance_ms(1);
+    assert_eq!(client.reply(), "*-1");
+    assert_eq!(other.call("SET k v"), "+OK");
+    assert_eq!(other.call("GET k"), "$1 v");
+}
+
+#[test]
+fn client_unblock_ends_the_wait_as_a_timeout_or_with_an_error() {
+    let server = start();
+    let mut other = server.client();
+    for (how, reply) in [("", "*-1"), (" TIMEOUT", "*-1"), (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")]
+    {
+        let mut client = server.client();
+        let id = client.call("CLIENT ID");
+        client.send(b"TEST.BGETDEL k 0\r\n");
+        wait_until(|| blocked(&mut other) == 1);
+        assert_eq!(other.call(&format!("CLIENT UNBLOCK {}{how}", &id[1..])), ":1");
+        assert_eq!(client.reply(), reply);
+        assert_eq!(other.call(&format!("CLIENT UNBLOCK {}{how}", &id[1..])), ":0");
+        assert_eq!(other.call("SET k v"), "+OK");
+        assert_eq!(other.call("GETDEL k"), "$1 v");
+    }
+}
+
+#[test]
+fn a_client_that_was_killed_or_has_left_takes_nothing() {
+    let server = start();
+    let mut other = server.client();
+    let killed = block(&server, "k");
+    assert_eq!(other.call("CLIENT KILL SKIPME yes"), ":1");
+    let left = block(&server, "k");
+    drop(left);
+    wait_until(|| blocked(&mut other) == 0);
+    assert_eq!(other.call("SET k v"), "+OK");
+    assert_eq!(other.call("GET k"), "$1 v");
+    wait_until(|| field(&mut other, "total_blocking_keys") == 0);
+    drop(killed);
+}
+
+#[test]
+fn a_client_that_waits_keeps_what_it_sends_for_later() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    blocked.send(b"PING\r\n");
+    assert_eq!(other.call("SET k v"), "+OK");
+    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+    assert_eq!(blocked.reply(), "+PONG");
+}
+
+#[test]
+fn a_key_that_comes_from_another_database_serves() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "k"), server.client());
+    for (request, reply) in [("SELECT 1", "+OK"), ("SET k v", "+OK"), ("SWAPDB 0 1", "+OK"), ("SELECT 0", "+OK")] {
+        assert_eq!(other.call(request), reply);
+    }
+    assert_eq!(other.call("EXISTS k"), ":0");
+    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+}
+
+#[test]
+fn a_rename_serves_those_that_wait_for_the_new_name() {
+    let server = start();
+    let (mut blocked, mut other) = (block(&server, "new"), server.client());
+    assert_eq!(other.call("SET old v"), "+OK");
+    assert_eq!(other.call("RENAME old new"), "+OK");
+    assert_eq!(blocked.reply(), "*2 $3 new $1 v");
+}
+
+#[test]
+fn a_server_that_stops_ends_those_that_wait() {
+    let server = start();
+    let mut blocked = block(&server, "k");
+    let mut other = server.client();
+    other.send(b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(blocked.read_to_end(), b"", "the connection ends without a reply");
+}
+
+#[test]
+fn on_one_thread_a_pipeline_that_holds_the_whole_store_serves_between_its_commands() {
+    let server = start_on(1);
+    let (mut first, mut second, mut other) = (block(&server, "a b"), block(&server, "b c"), server.client());
+    let pipeline = ["SET b 1", "EXISTS b", "SET b 2", "EXISTS b", "SET b 3", "EXISTS b"].map(str::to_owned);
+    assert_eq!(other.pipeline(&pipeline), ["+OK", ":0", "+OK", ":0", "+OK", ":1"]);
+    assert_eq!(first.reply(), "*2 $1 b $1 1");
+    assert_eq!(second.reply(), "*2 $1 b $1 2");
+}
+
+#[test]
+fn many_clients_that_block_and_serve_at_the_same_time_lose_and_double_nothing() {
+    const CLIENTS: usize = 8;
+    const ROUNDS: usize = 200;
+    let server = start();
+    let addr = server.addr();
+    let takers: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(addr);
+                (0..ROUNDS).map(|_| client.call("TEST.BGETDEL a b c 0")).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let givers: Vec<_> = (0..CLIENTS)
+        .map(|giver| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(addr);
+                for round in 0..ROUNDS {
+                    let key = ["a", "b", "c"][(giver + round) % 3];
+                    wait_until(|| client.call(&format!("SETNX {key} {giver}-{round}")) == ":1");
+                }
+            })
+        })
+        .collect();
+    givers.into_iter().for_each(|giver| giver.join().expect("no panic"));
+    let taken = takers.into_iter().flat_map(|taker| taker.join().expect("no panic"));
+    let mut values: Vec<String> = taken.map(|reply| reply.rsplit(' ').next().unwrap_or_default().to_owned()).collect();
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), CLIENTS * ROUNDS, "every value was taken once");
+}
