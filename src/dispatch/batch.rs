@@ -355,7 +355,7 @@ impl<'n> BatchRun<'n> {
             self.take_gate(Store::lock_exclusive);
         }
         self.take_gate(|store| store.hold(1));
-        let (cx, mut next, mut postponed) = (self.cx(), Next::Done, Vec::new());
+        let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
         // Few commands are served while a script runs for too long, and none that touches a key.
@@ -390,12 +390,11 @@ impl<'n> BatchRun<'n> {
             }
             run(&mut call);
             if namespace.store.has_ready_keys() {
-                let means = Means { namespace, handlers: self.handlers, config, timer: &self.timer };
-                postponed = serve(&mut call.view, means);
+                postponed = serve_now(&mut call);
             }
         }
-        if !postponed.is_empty() {
-            self.serve_postponed(postponed);
+        if let Some(postponed) = postponed {
+            self.serve_postponed(*postponed);
         }
         if command.flags & CONTROL != 0 {
             self.follow_up(client, command, &mut next);
@@ -443,6 +442,16 @@ impl<'n> BatchRun<'n> {
 fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
     let is_open = !namespace.pause.may_be_on() && !namespace.lacks_replicas();
     if is_open { client.closed(needs_attention) } else { EVERY }
+}
+
+/// Serves blocked clients with the keys that a call has locked and changed. Returns those that need others; boxed, because
+/// there are hardly ever any.
+#[cold]
+#[inline(never)]
+fn serve_now(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
+    let Call { view, namespace, handlers, config, timer, .. } = call;
+    let postponed = serve(view, Means { namespace, handlers, config, timer });
+    (!postponed.is_empty()).then(|| Box::new(postponed))
 }
 
 /// Keeps a request for EXEC.

@@ -3,11 +3,9 @@
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
-use std::ops::{Deref, DerefMut};
-
 use bytes::Bytes;
 use parking_lot::MutexGuard;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
@@ -58,38 +56,12 @@ impl std::ops::Add for Lookups {
 
 enum Access<'a> {
     One(MutexGuard<'a, Shard>),
-    Few(SmallVec<[(usize, Lent<'a>); 8]>),
+    Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
+    /// What another view has locked.
+    Lent(SmallVec<[(usize, &'a mut Shard); 8]>),
     Gate(&'a Databases, usize),
     Whole(&'a mut Databases, usize),
     Closed,
-}
-
-/// A shard that a view may change: locked by it, or lent by the view of another call.
-enum Lent<'a> {
-    Locked(MutexGuard<'a, Shard>),
-    Borrowed(&'a mut Shard),
-}
-
-impl Deref for Lent<'_> {
-    type Target = Shard;
-
-    #[inline]
-    fn deref(&self) -> &Shard {
-        match self {
-            Lent::Locked(shard) => shard,
-            Lent::Borrowed(shard) => shard,
-        }
-    }
-}
-
-impl DerefMut for Lent<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Shard {
-        match self {
-            Lent::Locked(shard) => shard,
-            Lent::Borrowed(shard) => shard,
-        }
-    }
 }
 
 /// Says what a write does to the time to live of its key.
@@ -114,7 +86,7 @@ impl<'a> View<'a> {
                 let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
-                Access::Few(indexes.into_iter().map(|index| (index, Lent::Locked(shards[index].lock()))).collect())
+                Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
             }
         };
         View { access, cx, lookups: Lookups::default() }
@@ -151,9 +123,12 @@ impl<'a> View<'a> {
     /// Lends all that this view has locked to another call, in database `db` where it has locked everything.
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
         let access = match &mut self.access {
-            Access::One(shard) => Access::Few(smallvec![(shard.index(), Lent::Borrowed(shard))]),
+            Access::One(shard) => Access::Lent(std::iter::once((shard.index(), &mut **shard)).collect()),
             Access::Few(shards) => {
-                Access::Few(shards.iter_mut().map(|(index, shard)| (*index, Lent::Borrowed(shard))).collect())
+                Access::Lent(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
+            }
+            Access::Lent(shards) => {
+                Access::Lent(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
             }
             Access::Gate(databases, _) => Access::Gate(databases, db),
             Access::Whole(databases, _) => Access::Whole(databases, db),
@@ -168,6 +143,9 @@ impl<'a> View<'a> {
         match &self.access {
             Access::One(shard) => indexes.all(|index| index == shard.index()),
             Access::Few(shards) => {
+                indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
+            }
+            Access::Lent(shards) => {
                 indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
             }
             Access::Whole(..) => true,
@@ -378,7 +356,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key.bytes, flag),
             Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key.bytes, flag),
-            Access::One(_) | Access::Few(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Lent(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 
@@ -393,7 +371,9 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key.bytes, client),
             Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key.bytes, client),
-            Access::One(_) | Access::Few(_) => self.shard_mut(key, |shard, _| shard.dequeue(key.bytes, client)),
+            Access::One(_) | Access::Few(_) | Access::Lent(_) => {
+                self.shard_mut(key, |shard, _| shard.dequeue(key.bytes, client));
+            }
             Access::Closed => {}
         }
     }
@@ -410,6 +390,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::One(shard) => shard.take_ready(&mut ready),
             Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
+            Access::Lent(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
             Access::Whole(databases, _) => {
                 let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
                 used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
@@ -526,6 +507,7 @@ impl<'a> View<'a> {
         match access {
             Access::One(shard) => shard.peek(key, cx),
             Access::Few(shards) => few(shards, key).peek(key, cx),
+            Access::Lent(shards) => lent(shards, key).peek(key, cx),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).peek(key, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -536,6 +518,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::One(shard) => shard,
             Access::Few(shards) => few(shards, key),
+            Access::Lent(shards) => lent(shards, key),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -547,6 +530,7 @@ impl<'a> View<'a> {
         match access {
             Access::One(shard) => act(shard, cx),
             Access::Few(shards) => act(few(shards, key), cx),
+            Access::Lent(shards) => act(lent(shards, key), cx),
             Access::Whole(databases, db) => act(databases.0[*db].shard_of(key.hash), cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -556,7 +540,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, db) => act(&mut databases.0[*db].shards()[index].lock(), &self.cx),
             Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index), &self.cx),
-            Access::One(_) | Access::Few(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Lent(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 }
@@ -567,6 +551,7 @@ impl Access<'_> {
         match self {
             Access::One(shard) => shard.lookup(key, how, cx),
             Access::Few(shards) => few(shards, key).lookup(key, how, cx),
+            Access::Lent(shards) => lent(shards, key).lookup(key, how, cx),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).lookup(key, how, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -580,9 +565,14 @@ const NO_KEYS: &str = "calls over a whole database declare no keys";
 const NOT_EXCLUSIVE: &str = "calls that need the whole store are declared EXCLUSIVE";
 const UNDECLARED: &str = "a handler reads only the keys its row declares";
 
-fn few<'v>(shards: &'v mut SmallVec<[(usize, Lent<'_>); 8]>, key: Key<'_>) -> &'v mut Shard {
+fn few<'v>(shards: &'v mut SmallVec<[(usize, MutexGuard<'_, Shard>); 8]>, key: Key<'_>) -> &'v mut Shard {
     let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
     &mut shards[at].1
+}
+
+fn lent<'v>(shards: &'v mut SmallVec<[(usize, &mut Shard); 8]>, key: Key<'_>) -> &'v mut Shard {
+    let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
+    shards[at].1
 }
 
 /// Numbers the shard of a key by hash bits that neither its bucket nor its tag uses.
