@@ -448,6 +448,7 @@ fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flag
 /// there are hardly ever any.
 #[cold]
 #[inline(never)]
+#[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
 fn serve_now(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
     let Call { view, namespace, handlers, config, timer, .. } = call;
     let postponed = serve(view, Means { namespace, handlers, config, timer });

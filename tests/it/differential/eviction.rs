@@ -128,7 +128,7 @@ const USAGE: &str = r#"
     OBJECT FREQ missing
     SET new v
     OBJECT FREQ new
-    CONFIG SET lfu-log-factor 0
+    CONFIG SET lfu-log-factor 0 lfu-decay-time 0
     GET new
     GET new
     OBJECT FREQ new
@@ -174,7 +174,7 @@ const USAGE: &str = r#"
     OBJECT FREQ r
     MSET newest 1 m v
     OBJECT FREQ m
-    CONFIG SET lfu-log-factor 10
+    CONFIG SET lfu-log-factor 10 lfu-decay-time 1
     CONFIG SET maxmemory-policy noeviction
 
     SET i 1
