@@ -169,12 +169,6 @@ impl Namespace {
         }
     }
 
-    /// Returns whether commands may be refused for lack of memory or of replicas.
-    #[inline]
-    pub fn is_limited(&self) -> bool {
-        self.store.memory_account().has_limit() || self.lacks_replicas()
-    }
-
     /// Returns whether writes are refused because the settings ask for replicas.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {

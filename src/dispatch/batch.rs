@@ -337,6 +337,18 @@ impl<'n> BatchRun<'n> {
         })
     }
 
+    /// Undoes what a command has left in the store whose client has left; returns whether that could be done: not while a
+    /// script keeps the gate for too long.
+    pub(crate) fn abandon(&self, rest: &mut dyn Continuation, caller: &Caller) -> bool {
+        let mut guard = self.namespace.store.hold(1);
+        let mut view = guard.view(caller.db, &[], self.cx());
+        if view.is_closed() {
+            return false;
+        }
+        rest.abandon(&mut view);
+        true
+    }
+
     #[inline]
     fn call(
         &mut self,

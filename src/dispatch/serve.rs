@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply};
 use crate::spec::registry::Hashes;
-use crate::store::{Cx, GateGuard, Lookup, Origin, View};
+use crate::store::{Cx, GateGuard, Key, Lookup, Origin, View};
 
 /// What calls are executed with.
 #[derive(Clone, Copy)]
@@ -24,15 +24,11 @@ pub(super) struct Means<'a> {
     pub(super) timer: &'a CallTimer<'a>,
 }
 
-/// A blocked client that is to be tried with other keys locked than those of the call that has made its key ready.
-pub(super) struct Postponed {
-    db: usize,
-    hashes: Hashes,
-    key: Box<[u8]>,
-    client: u64,
-}
+/// A key, with its database, that serves clients whose calls need other keys than those that are locked.
+pub(super) type Postponed = (usize, Box<[u8]>);
 
-/// Serves whoever can be served with the keys that a call has locked and changed. Returns the others.
+/// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys with which the
+/// others are to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
     let mut postponed = Vec::new();
@@ -43,40 +39,48 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
             return postponed;
         }
         for (db, key) in ready {
-            serve_key(view, db, key, means, &mut postponed);
+            if !serve_key(view, db, &key, means) {
+                postponed.push((db, key));
+            }
         }
     }
 }
 
-/// Serves those that were postponed, one after the other with the keys locked that each needs.
+/// Serves the clients that are blocked on the postponed keys, one after the other with the keys locked that each needs.
 #[cold]
 pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, means: Means<'_>) {
     let mut left = std::collections::VecDeque::from(postponed);
-    while let Some(Postponed { db, hashes, key, client }) = left.pop_front() {
-        let mut view = guard.view(db, &hashes, cx);
+    while let Some((db, bytes)) = left.pop_front() {
+        let key = means.namespace.store.key(&bytes);
+        let mut view = guard.view(db, &[key.hash], cx);
         if view.is_closed() {
             return;
         }
-        serve_client(&mut view, db, &key, client, means);
-        left.extend(serve(&mut view, means));
+        let waiters = view.lend(db, cx).waiters(key);
+        drop(view);
+        for client in waiters {
+            let mut hashes = Hashes::from_slice(&[key.hash]);
+            means.namespace.instance.clients.answer(client, |blocking| {
+                if let Blocking::Keys(call) = blocking {
+                    hashes.extend_from_slice(&call.hashes);
+                }
+                None
+            });
+            let mut view = guard.view(db, &hashes, cx);
+            if view.is_closed() || !view.lend(db, cx).exists(key) {
+                break;
+            }
+            serve_client(&mut view, db, key, client, means);
+            left.extend(serve(&mut view, means));
+        }
     }
 }
 
-/// Serves those whose keys have changed by themselves, or in a call that had declared no keys.
+/// Serves the clients whose keys have changed by themselves, or in a call that had declared no keys.
 #[cold]
 pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, means: Means<'_>) {
-    for (db, key) in guard.take_ready() {
-        let hash = means.namespace.store.hash(&key);
-        let mut view = guard.view(db, &[hash], cx);
-        if view.is_closed() {
-            return;
-        }
-        let mut postponed = Vec::new();
-        serve_key(&mut view, db, key, means, &mut postponed);
-        postponed.extend(serve(&mut view, means));
-        drop(view);
-        serve_postponed(guard, cx, postponed, means);
-    }
+    let ready = guard.take_ready();
+    serve_postponed(guard, cx, ready, means);
 }
 
 /// Serves those whose keys the sweeper has changed.
@@ -91,38 +95,35 @@ pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handle
     serve_leftover(&mut namespace.store.hold(1), cx, means);
 }
 
-fn serve_key(view: &mut View<'_>, db: usize, bytes: Box<[u8]>, means: Means<'_>, postponed: &mut Vec<Postponed>) {
-    let key = means.namespace.store.key(&bytes);
-    let cx = view.cx();
+/// Serves the clients that are blocked on a key, in the order in which they came, for as long as the key exists. Returns
+/// false at the first whose call needs keys that are not locked: those behind it must not be served before it.
+fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
+    let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     let waiters = view.lend(db, cx).waiters(key);
     for client in waiters {
         if !view.lend(db, cx).exists(key) {
-            return;
+            return true;
         }
-        if let Some(hashes) = serve_client(view, db, &bytes, client, means) {
-            postponed.push(Postponed { db, hashes, key: bytes.clone(), client });
+        if !serve_client(view, db, key, client, means) {
+            return false;
         }
     }
+    true
 }
 
-/// Executes the call of a client that is blocked on a key. Returns the hashes of its keys if others of them have to be
-/// locked first.
-fn serve_client(view: &mut View<'_>, db: usize, bytes: &[u8], client: u64, means: Means<'_>) -> Option<Hashes> {
-    let key = means.namespace.store.key(bytes);
-    let mut missing = None;
+/// Executes the call of a client that is blocked on a key, unless keys of the call are not locked; returns whether they are.
+fn serve_client(view: &mut View<'_>, db: usize, key: Key<'_>, client: u64, means: Means<'_>) -> bool {
+    let mut is_covered = true;
     let is_served = means.namespace.instance.clients.answer(client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
-        if !view.covers(&call.hashes) {
-            missing = Some(call.hashes.clone());
-            return None;
-        }
-        execute(view, call, means)
+        is_covered = view.covers(&call.hashes);
+        if is_covered { execute(view, call, means) } else { None }
     });
     if is_served {
         let cx = view.cx();
         view.lend(db, cx).dequeue(db, key, client);
     }
-    missing
+    is_covered
 }
 
 /// Executes a blocked call again; returns its reply unless it is still blocked.

@@ -392,23 +392,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Finishes a command step by step; others are served in between.
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
         loop {
-            let (mut is_here, mut woken) = (true, Unblocked::InTime);
-            match rest.wait() {
-                Wait::Turn => tokio::task::yield_now().await,
-                Wait::Blocked(blocked) => match self.block(blocked, false).await? {
-                    Some(unblocked) => woken = unblocked,
-                    None => is_here = false,
-                },
-                Wait::Work(work) => is_here = self.meanwhile(work).await?,
-            }
+            // A client leaves by closing its connection, or the connection breaks: either way what it has left is undone.
+            let woken = match rest.wait() {
+                Wait::Turn => {
+                    tokio::task::yield_now().await;
+                    Ok(Some(Unblocked::InTime))
+                }
+                Wait::Blocked(blocked) => self.block(blocked, false).await,
+                Wait::Work(work) => self.meanwhile(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
+            };
             while self.namespace.store.busy_flag().is_occupied() {
                 tokio::time::sleep(BUSY_PAUSE).await;
             }
-            if !is_here {
-                let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
-                rest.abandon(&mut self.namespace.store.hold(1).view(0, &[], cx));
-                return Ok(false);
-            }
+            let Ok(Some(woken)) = woken else {
+                while !self.abandon(&mut *rest) {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                return woken.map(|_| false);
+            };
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
             let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
@@ -422,6 +423,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(true);
             }
         }
+    }
+
+    /// Undoes what a command has left in the store, for a client that has left; returns whether that could be done.
+    fn abandon(&self, rest: &mut dyn Continuation) -> bool {
+        let batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
+        let is_done = batch.abandon(rest, &self.client.caller);
+        if is_done && self.namespace.tracking.has_news() {
+            self.namespace.tracking.broadcast((&self.config, batch.now()));
+        }
+        is_done
     }
 
     /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the

@@ -84,6 +84,30 @@ fn of_keys_in_other_shards_the_one_that_becomes_ready_serves() {
 }
 
 #[test]
+fn a_client_that_needs_keys_of_other_shards_too_is_served_before_those_behind_it() {
+    let server = start();
+    let (mut first, mut second) = (block(&server, "a b c d e f g k"), block(&server, "k"));
+    let mut other = server.client();
+    assert_eq!(other.call("SET k 1"), "+OK");
+    assert_eq!(first.reply(), "*2 $1 k $1 1");
+    assert_eq!(other.call("SET k 2"), "+OK");
+    assert_eq!(second.reply(), "*2 $1 k $1 2");
+}
+
+#[test]
+fn a_client_whose_connection_breaks_leaves_every_queue() {
+    let server = start();
+    let mut other = server.client();
+    let client = block(&server, "a b c");
+    // An end of the connection with something unread resets it.
+    let writer = client.writer();
+    let linger = socket2::SockRef::from(&writer).set_linger(Some(std::time::Duration::ZERO));
+    linger.expect("SO_LINGER");
+    drop((client, writer));
+    wait_until(|| blocked(&mut other) == 0 && field(&mut other, "total_blocking_keys") == 0);
+}
+
+#[test]
 fn nobody_is_served_inside_a_transaction_but_after_the_whole_of_it() {
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
