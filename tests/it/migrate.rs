@@ -238,6 +238,31 @@ fn a_client_that_leaves_ends_its_migration() {
 }
 
 #[test]
+fn a_client_that_leaves_takes_away_only_what_was_accepted_of_its_own_database() {
+    let source = TestServer::start();
+    let mut other = source.client();
+    other.call("MSET a here b here");
+    // Whether the target is heard before the client leaves is up to the kernel; once in some rounds it is.
+    for _ in 0..20 {
+        let (mut from, target) = (source.client(), Stranger::new());
+        from.expect(&[("SELECT 1", "+OK"), ("MSET a 1 b 2", "+OK")]);
+        from.send(&encode(&words(target.port(), PATIENCE_MS, "0 - KEYS a b")));
+        let mut stream = target.accept();
+        take_first_key(&mut stream);
+        stream.write_all(b"+OK\r\n").expect("still connected");
+        assert_eq!(other.call("PING"), "+PONG");
+        drop(from);
+        wait_until(|| other.info("connected_clients") == "1");
+        other.expect(&[
+            ("MGET a b", "*2 $4 here $4 here"),
+            ("SELECT 1", "+OK"),
+            ("GET b", "$1 2"),
+            ("SELECT 0", "+OK"),
+        ]);
+    }
+}
+
+#[test]
 fn exec_and_scripts_do_not_wait_for_another_server() {
     let (server, target) = (TestServer::start(), TestServer::start());
     let mut client = server.client();
