@@ -489,17 +489,18 @@ impl Shard {
 
     /// Puts an entry into the table, where its key is absent; every caller ends in `changed`.
     fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &Cx) {
-        self.resized(entry.memory() as isize);
+        let (memory, deadline) = (entry.memory(), entry.deadline());
         if entry.usage() == 0 {
             entry.set_usage(self.memory_account.rule().fresh(cx.now));
         }
-        let deadline = entry.deadline();
         if let Some((from, to)) = self.table.insert(key.hash, entry) {
             self.inherit_bound(from, to);
         }
         if let Some(deadline) = deadline {
             self.note_deadline(key.hash, deadline, cx);
         }
+        // At last, because what is reported has the table and the deadlines in it, which may have grown.
+        self.resized(memory as isize);
     }
 
     /// After entries moved between buckets, the receiving one is bounded by what the giving one was.
