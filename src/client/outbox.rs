@@ -5,7 +5,7 @@
 //! stay shared bytes while they wait, so that ten thousand slow subscribers keep one copy of a message.
 //!
 //! A busy connection looks at one word per exchange, [`Outbox::signals`]; an idle one leaves its waker with what it
-//! wants to be woken for. What may wait is bounded by whoever posts, see [`ClientInfo::push`], and counts as used memory:
+//! wants to be woken for. What may wait is bounded where it is pushed, see [`ClientInfo::push`], and counts as used memory:
 //! each frame once, however many clients it waits for.
 //!
 //! [`ClientInfo::push`]: crate::client::registry::ClientInfo::push

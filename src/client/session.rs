@@ -39,7 +39,7 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
-    /// Set inside EXEC by a command that ends the batch, see `Call::end_batch`.
+    /// Set by a command inside EXEC after which another batch begins, see `Call::end_batch`.
     pub batch_is_over: bool,
 }
 

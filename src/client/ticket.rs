@@ -1,4 +1,4 @@
-//! A blocked call as a value: whoever gets hold of it owns it.
+//! A blocked call as a value: the one that takes it answers it.
 //!
 //! A blocked call may be ended by a command that makes a key ready, by its timeout, by CLIENT UNBLOCK, and by its client
 //! leaving, all at the same moment and on different threads. Each of them asks the ticket, which lets one of them answer.

@@ -158,7 +158,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     }
     if let Some(protocol) = protocol {
         call.caller.set_protocol(protocol, &mut call.reply);
-        call.end_batch(); // whoever listens to channels may do more or less in the new protocol
+        call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
     introduce_server(call);
     Ok(())

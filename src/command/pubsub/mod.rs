@@ -1,6 +1,6 @@
 //! Messages from one client to others: SUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells who listens.
 //!
-//! Who listens is kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as a
+//! The subscribers are kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as a
 //! push; a client of RESP2 that listens can do little else, which the gate sees to.
 
 use crate::client::registry::{ChannelKind, Class};
