@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// How many bytes of replies may wait for all clients together.
 const LIMIT: usize = 512 * 1024 * 1024;
 /// How many may wait for a client whatever the others do, in bytes.
-const SHARE_MIN: usize = 64 * 1024;
+pub(crate) const SHARE_MIN: usize = 64 * 1024;
 /// Clients whose requests wait for that check again each time the sum has fallen by this many bytes.
 const RETRY_STEP: usize = 1024 * 1024;
 

@@ -19,6 +19,7 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 
+use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Blocked, Blocking, Unblocked};
@@ -352,10 +353,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let (mut executed, mut left) = (0, Next::Done);
-        let backlog = &self.namespace.instance.clients.backlog;
+        let clients = &self.namespace.instance.clients;
         while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
-            if !backlog.may_go_on(output.len(), self.reported) {
-                break;
+            let waiting = output.len();
+            if waiting >= SHARE_MIN {
+                // Other threads fill their outputs at the same time, and are to know of this one before the batch ends.
+                if waiting.abs_diff(self.reported) > COUNTED_STEP {
+                    clients.report_backlog(self.reported, waiting);
+                    self.reported = waiting;
+                }
+                if !clients.backlog.may_go_on(waiting, self.reported) {
+                    break;
+                }
             }
             left = run.execute(&mut self.client, batch.get(*next + executed), plan, executed, output);
             executed += 1;
