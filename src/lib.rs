@@ -73,6 +73,7 @@ mod memory;
 mod namespace;
 mod net;
 mod observe;
+mod persist;
 mod push;
 mod rdb;
 pub mod resp;
@@ -99,11 +100,20 @@ pub mod internals {
     pub use crate::client::registry::Peer;
     pub use crate::client::session::Client;
     pub use crate::command::{FAMILIES, table};
+    pub use crate::dispatch::replay::{ReplayError, Replayed};
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
     pub use crate::spec::{CommandSpec, NO_AUTH, Names};
+
+    /// Executes the commands of a log, see [`Namespace::take_log`], nobody else in between.
+    ///
+    /// # Errors
+    /// Why it could not be executed to its end.
+    pub fn replay(namespace: &Namespace, log: bytes::BytesMut) -> Result<Replayed, ReplayError> {
+        crate::dispatch::replay::replay(namespace, crate::command::handlers(), log)
+    }
 
     pub mod config {
         use std::path::Path;

@@ -16,6 +16,7 @@ use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
 use crate::observe::stats::{ScriptUsage, Stats};
+use crate::persist::Journal;
 use crate::push::hub::Hub;
 use crate::push::keyspace::Notifier;
 use crate::push::tracking::Tracking;
@@ -41,6 +42,8 @@ pub struct Namespace {
     pub hub: Arc<Hub>,
     /// Publishes keyspace notifications.
     notifier: Arc<Notifier>,
+    /// What calls have changed, while that is logged.
+    pub(crate) journal: Arc<Journal>,
     /// The commands that CLIENT PAUSE holds back, if any.
     pub pause: Pause,
     /// Scripts and functions.
@@ -115,12 +118,13 @@ impl Namespace {
         let clients = Arc::new(Clients::new(memory_account.clone()));
         let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
+        let journal = Arc::<Journal>::default();
         let store = Store::new(
             config.databases as usize,
             threads,
             sweep_timer,
             memory_account,
-            EventSink::new(notifier.clone()),
+            EventSink::new(notifier.clone(), journal.clone()),
         );
         let namespace = Namespace {
             #[cfg(feature = "lua")]
@@ -136,6 +140,7 @@ impl Namespace {
             tracking,
             hub,
             notifier,
+            journal,
             pause: Pause::default(),
             stats: Stats::default(),
             observed,
@@ -166,6 +171,27 @@ impl Namespace {
         self.note_shortage(self.clock.now());
         if let Some(most) = config.client_memory_max() {
             self.instance.clients.evict(most);
+        }
+    }
+
+    /// Begins to log what calls change: what [`Namespace::take_log`] returns from then on repeats it.
+    pub fn begin_log(&self) {
+        let _nobody_else = self.store.exclusive();
+        self.journal.begin();
+        self.store.set_logged(true);
+    }
+
+    /// Takes what was logged since the last time.
+    pub fn take_log(&self) -> bytes::BytesMut {
+        self.journal.take().into_bytes()
+    }
+
+    /// Removes every key of every database.
+    pub fn flush(&self) {
+        let mut guard = self.store.exclusive();
+        guard.view(0, Cx::new(self.clock.now(), Origin::HOST)).clear(true);
+        if self.store.is_logged() {
+            self.journal.append_command(0, &[b"FLUSHALL"]);
         }
     }
 

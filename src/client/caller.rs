@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
 use crate::client::registry::{Class, ClientInfo};
+use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
 
@@ -33,6 +34,8 @@ pub struct Caller {
     pub frozen_us: Option<i64>,
     /// Set when the connection is to be closed after the replies so far.
     pub closing: bool,
+    /// What the call that is being executed has changed so far, for the log; made when there is one.
+    effects: Option<Box<Effects>>,
 }
 
 impl Caller {
@@ -51,7 +54,18 @@ impl Caller {
             is_short_of_memory: false,
             frozen_us: None,
             closing: false,
+            effects: None,
         }
+    }
+
+    /// Adds a command that repeats what the call that is being executed has changed in the selected database.
+    pub(crate) fn push_effect<'a>(&mut self, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.effects.get_or_insert_default().push(self.db, args);
+    }
+
+    /// Returns what the call that is being executed has changed, unless that is nothing.
+    pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
+        self.effects.as_deref_mut().filter(|effects| effects.count() > 0)
     }
 
     /// Shows others which command the client has called: inside EXEC and scripts these.

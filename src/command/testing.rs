@@ -7,11 +7,12 @@ use crate::command::keys::wait::read_timeout;
 use crate::command::{FAMILIES, server};
 use crate::dispatch::{Call, Command, Handlers};
 use crate::error::Result;
-use crate::spec::{ACCESS, BLOCKING, DELETE, Group, RW, WRITE, integer, key};
+use crate::spec::{ACCESS, BLOCKING, DELETE, Effect, Group, RW, WRITE, integer, key};
 use crate::store::{Lookup, Str};
 
 /// Declares the commands of this file.
 const COMMANDS: &[Command] = &[Command::new("TEST.BGETDEL", blocking_getdel, WRITE | BLOCKING, Group::String)
+    .effect(Effect::Given)
     .args(&[key("key", RW | ACCESS | DELETE).multiple(), integer("timeout")])
     .docs("1.0.0", "O(N) where N is the number of keys", "Removes the first key that exists, or waits for one.")];
 
@@ -33,6 +34,7 @@ fn blocking_getdel(call: &mut Call<'_>) -> Result<()> {
             call.reply.bulk(key.bytes);
             call.reply.bulk(text.as_slice());
             call.view.remove(key);
+            call.log(&[b"DEL", key.bytes]);
             return Ok(());
         }
     }

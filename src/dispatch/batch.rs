@@ -12,7 +12,7 @@ use crate::dispatch::call::{Call, refuse, run};
 use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::serve::{Means, Postponed, serve, serve_leftover, serve_postponed};
-use crate::dispatch::{Args, Continuation, Handlers, Next, denials, post_call, unknown};
+use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, post_call, unknown};
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -401,8 +401,8 @@ impl<'n> BatchRun<'n> {
                 call.view.set_now(self.now);
             }
             run(&mut call);
-            if namespace.store.has_ready_keys() {
-                postponed = serve_now(&mut call);
+            if namespace.store.has_tail_work() {
+                postponed = end_call(&mut call);
             }
         }
         if let Some(postponed) = postponed {
@@ -456,12 +456,16 @@ fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flag
     if is_open { client.closed(needs_attention) } else { EVERY }
 }
 
-/// Serves blocked clients with the keys that a call has locked and changed. Returns those that need others; boxed, because
-/// there are hardly ever any.
+/// Does what is to be done while the keys of a call are still locked: logs what it has changed, and serves the clients that
+/// are blocked on these keys. Returns those that need other keys; boxed, because there are hardly ever any.
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
-fn serve_now(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
+fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
+    if call.namespace.store.is_logged() {
+        effects::collect(call);
+        effects::append(call.namespace, call.caller);
+    }
     let Call { view, namespace, handlers, config, timer, .. } = call;
     let postponed = serve(view, Means { namespace, handlers, config, timer });
     (!postponed.is_empty()).then(|| Box::new(postponed))

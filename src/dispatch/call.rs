@@ -7,7 +7,7 @@ use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
 use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
-use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, post_call};
+use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, effects, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -373,7 +373,8 @@ pub(crate) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error
     reply.error(&line);
 }
 
-fn nested(
+/// Executes a command that is nested in a call, or in the replay of the log, and collects its effects.
+pub(super) fn nested(
     view: &mut View<'_>,
     (caller, session): (&mut Caller, Option<&mut Session>),
     (namespace, handlers, config, timer): (&Namespace, &'static Handlers, &Config, &CallTimer<'_>),
@@ -401,4 +402,7 @@ fn nested(
         is_blocked: false,
     };
     run(&mut call);
+    if namespace.store.is_logged() {
+        effects::collect(&mut call);
+    }
 }

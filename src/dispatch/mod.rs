@@ -7,11 +7,13 @@ pub(crate) mod args;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod denials;
+mod effects;
 pub(crate) mod gate;
 mod handlers;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;
+pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod unknown;
 

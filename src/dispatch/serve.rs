@@ -8,7 +8,7 @@
 use crate::client::registry::{BlockedCall, Blocking, Unblocked};
 use crate::config::Config;
 use crate::dispatch::call::{Call, run_again};
-use crate::dispatch::{Args, Handlers, Next};
+use crate::dispatch::{Args, Handlers, Next, effects};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply};
@@ -150,6 +150,10 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
         is_blocked: true,
     };
     run_again(&mut call);
+    if namespace.store.is_logged() {
+        effects::collect(&mut call);
+        effects::append(namespace, call.caller);
+    }
     drop(call);
     (!next.is_unfinished()).then_some(Unblocked::Served(out))
 }

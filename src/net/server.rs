@@ -289,8 +289,7 @@ impl Server {
 
     /// Removes every key of every database.
     pub fn flush(&self) {
-        let store = &self.namespace().store;
-        store.exclusive().view(0, Cx::new(self.namespace().clock.now(), Origin::HOST)).clear(true);
+        self.namespace().flush();
     }
 
     /// Returns everything the server owns, for inspection.

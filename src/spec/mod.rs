@@ -151,6 +151,21 @@ pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 /// Replaces the secrets among a call's arguments, the command's name included, by [`REDACTED`].
 pub(crate) type Redact = fn(&mut [&[u8]]);
 
+/// Says what a call that has changed keys writes to the log, which repeats the change when it is replayed.
+#[derive(Clone, Copy)]
+pub enum Effect {
+    /// The request as it came: in the same state it changes the same, whenever that is.
+    AsIs,
+    /// The values that the keys of the request have now, as SET or DEL: it depends on the time, on chance or on a condition.
+    Values,
+    /// The same, unless this is so of the request, which is then written as it came.
+    ValuesUnless(fn(Request<'_>) -> bool),
+    /// The deadlines that the keys of the request have now, as PEXPIREAT, PERSIST or DEL.
+    Deadlines,
+    /// What the handler gives, see `Call::log`.
+    Given,
+}
+
 /// Stands for what nobody may see.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
@@ -397,6 +412,8 @@ pub struct Declaration {
     pub key_search: Option<KeySearch>,
     /// Hides the secrets among the arguments of a call that is shown to others.
     pub redact: Option<Redact>,
+    /// What is written to the log of a call that has changed keys.
+    pub effect: Effect,
     /// The arity where the grammar says less than Redis does.
     pub arity: Option<i32>,
     /// The Redis version that introduced the `HELP` among the subcommands.

@@ -1,6 +1,6 @@
 //! A row of a family's table: the declaration of a command, what carries it out, and its subcommands.
 
-use crate::spec::{Arg, Declaration, Flags, Group, KeySearch, KeyUse, Redact};
+use crate::spec::{Arg, Declaration, Effect, Flags, Group, KeySearch, KeyUse, Redact};
 
 /// Declares one command together with its handler, an `H`.
 #[derive(Clone, Copy)]
@@ -40,6 +40,7 @@ impl<H: Copy + 'static> Row<H> {
             key_use: None,
             key_search: None,
             redact: None,
+            effect: Effect::AsIs,
             arity: None,
             help_since: "5.0.0",
         };
@@ -93,6 +94,12 @@ impl<H: Copy + 'static> Row<H> {
     /// Hides secrets among the arguments where a call is shown: in the slow log, in MONITOR, in the log.
     pub const fn redact(mut self, redact: Redact) -> Self {
         self.declaration.redact = Some(redact);
+        self
+    }
+
+    /// Sets what is written to the log where that is not the request as it came.
+    pub const fn effect(mut self, effect: Effect) -> Self {
+        self.declaration.effect = effect;
         self
     }
 

@@ -1,6 +1,6 @@
 //! The context of a call: what time it is, who causes its changes, and how it looks keys up.
 
-use crate::time::clock::Now;
+use crate::time::clock::{Deadline, Now};
 
 /// What every function of the store is told about the call that it works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,17 @@ impl Cx {
     pub fn new(now: Now, origin: Origin) -> Self {
         Cx { now, origin, lookup: Lookup::ALL }
     }
+
+    /// Returns whether keys expire. While the log is replayed they do not: where a key had expired, the log removes it.
+    pub fn expires_keys(&self) -> bool {
+        !matches!(self.origin, Origin::Primary | Origin::Replay)
+    }
+
+    /// Returns whether a key with this deadline counts as missing.
+    #[inline]
+    pub fn has_expired(&self, deadline: Deadline) -> bool {
+        deadline.is_due(self.now) && self.expires_keys()
+    }
 }
 
 /// Says who causes a change.
@@ -28,7 +39,7 @@ pub enum Origin {
     Client(u64),
     /// The server that this one replicates.
     Primary,
-    /// The log, which is read again.
+    /// The log, which is replayed.
     Replay,
     /// The key's own deadline.
     Expiry,

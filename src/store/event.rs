@@ -6,6 +6,7 @@
 //!
 //! Invariant: without a subscriber, an event costs one look at a word of the [`EventSink`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::store::cx::{Cx, Origin};
@@ -120,32 +121,52 @@ pub trait KeyspaceObserver: Send + Sync {
     fn on_flush(&self);
 }
 
+/// Takes the removals that no command causes, to be repeated when the log is replayed.
+pub trait RemovalLog: Send + Sync {
+    /// Adds the removal of a key, whose shard is locked: it has expired or was evicted, or a command removes it that is not
+    /// logged itself.
+    fn append_removal(&self, db: usize, key: &[u8]);
+}
+
 /// Is not a class: the observer follows every change.
 const CHANGES: u32 = 1 << 31;
+/// Is not a class: removals that no command causes are logged.
+const LOG: u32 = 1 << 30;
 
 /// Hands the events of the subscribed classes on to the observer. Shared by a store and its shards.
 pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
+    log: Arc<dyn RemovalLog>,
 }
 
 impl EventSink {
-    /// Creates a sink whose observer has subscribed to nothing.
-    pub fn new(observer: impl KeyspaceObserver + 'static) -> Self {
-        EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer) }
+    /// Creates a sink whose observer has subscribed to nothing, and that logs nothing.
+    pub fn new(observer: impl KeyspaceObserver + 'static, log: Arc<dyn RemovalLog>) -> Self {
+        EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer), log }
     }
 
     /// Subscribes to the events of these classes and no others.
     pub fn set_classes(&self, classes: Classes) {
         // Never fails: the closure always gives a value.
-        let _ = self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & CHANGES | classes.0));
+        let _ =
+            self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG) | classes.0));
     }
 
     /// Chooses whether the observer follows every change, whatever its event.
     pub fn set_tracked(&self, is_tracked: bool) {
-        match is_tracked {
-            true => self.subscribed.fetch_or(CHANGES, Relaxed),
-            false => self.subscribed.fetch_and(!CHANGES, Relaxed),
+        self.choose(CHANGES, is_tracked);
+    }
+
+    /// Chooses whether removals that no command causes are logged.
+    pub(super) fn set_logged(&self, is_logged: bool) {
+        self.choose(LOG, is_logged);
+    }
+
+    fn choose(&self, bit: u32, is_set: bool) {
+        match is_set {
+            true => self.subscribed.fetch_or(bit, Relaxed),
+            false => self.subscribed.fetch_and(!bit, Relaxed),
         };
     }
 
@@ -158,10 +179,21 @@ impl EventSink {
     /// Emits a change of a key, and its event.
     #[cold]
     pub(super) fn emit_change(&self, db: usize, key: &[u8], event: &'static Event, cx: &Cx) {
-        if self.subscribed.load(Relaxed) & CHANGES != 0 {
-            self.observer.on_change(key, event.origin(cx.origin), cx.origin);
+        let (subscribed, origin) = (self.subscribed.load(Relaxed), event.origin(cx.origin));
+        if matches!(origin, Origin::Expiry | Origin::Eviction) {
+            self.log_removal(db, key);
+        }
+        if subscribed & CHANGES != 0 {
+            self.observer.on_change(key, origin, cx.origin);
         }
         self.emit_names(db, key, event);
+    }
+
+    /// Logs that a key is removed, if there is a log.
+    pub(super) fn log_removal(&self, db: usize, key: &[u8]) {
+        if self.subscribed.load(Relaxed) & LOG != 0 {
+            self.log.append_removal(db, key);
+        }
     }
 
     /// Emits an event that is no change by itself.

@@ -23,16 +23,40 @@ impl WatchFlag {
     }
 }
 
-/// Counts the keys of a store that have changed and that clients are blocked on, until somebody looks whether they can be
-/// served. Zero nearly always, so that a call pays one load for it.
+/// Says in one word whether there is anything to do in the tail of a call, so that it pays one load for it: blocked clients
+/// to be served, or the log to be written. It is nearly always zero.
 #[derive(Default)]
-pub(crate) struct ReadyCount(AtomicUsize);
+pub(crate) struct TailWork(AtomicUsize);
 
-impl ReadyCount {
-    /// Returns whether there is any such key.
+/// Changes are logged. The bits below count the keys that have changed and that clients are blocked on, until it is tried
+/// to serve those.
+const LOGGED: usize = 1 << (usize::BITS - 1);
+
+impl TailWork {
+    /// Returns whether there is any.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns whether keys have changed that clients are blocked on.
+    #[inline]
+    pub(crate) fn has_ready_keys(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !LOGGED != 0
+    }
+
+    /// Returns whether changes are logged.
+    #[inline]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & LOGGED != 0
+    }
+
+    /// Chooses whether changes are logged.
+    pub(crate) fn set_logged(&self, is_logged: bool) {
+        match is_logged {
+            true => self.0.fetch_or(LOGGED, Ordering::Relaxed),
+            false => self.0.fetch_and(!LOGGED, Ordering::Relaxed),
+        };
     }
 }
 
@@ -59,7 +83,7 @@ pub(super) struct Interests {
     blocking: usize,
     /// Keys with waiters that have changed since [`Interests::take_ready`].
     ready: Vec<Box<[u8]>>,
-    ready_count: Arc<ReadyCount>,
+    tail_work: Arc<TailWork>,
     /// Bytes taken for the keys: here, and by the sessions that remember what they watch.
     bytes: usize,
     share: Share,
@@ -67,9 +91,9 @@ pub(super) struct Interests {
 
 impl Interests {
     /// Creates an empty set, whose memory is reported.
-    pub(super) fn new(memory_account: Arc<MemoryAccount>, ready_count: Arc<ReadyCount>) -> Self {
+    pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         let share = Share::new(memory_account);
-        Interests { by_key: HashMap::new(), watched: 0, blocking: 0, ready: Vec::new(), ready_count, bytes: 0, share }
+        Interests { by_key: HashMap::new(), watched: 0, blocking: 0, ready: Vec::new(), tail_work, bytes: 0, share }
     }
 
     /// Takes all of it out, to be put back: changes in between are told to nobody.
@@ -79,7 +103,7 @@ impl Interests {
             watched: 0,
             blocking: 0,
             ready: Vec::new(),
-            ready_count: self.ready_count.clone(),
+            tail_work: self.tail_work.clone(),
             bytes: 0,
             share: Share::new(self.share.account()),
         };
@@ -162,13 +186,13 @@ impl Interests {
         interest.flags.iter().for_each(WatchFlag::raise);
         if !interest.waiters.is_empty() && !self.ready.iter().any(|ready| **ready == *key) {
             self.ready.push(key.into());
-            self.ready_count.0.fetch_add(1, Ordering::Relaxed);
+            self.tail_work.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Takes the keys that have changed and that clients are blocked on, in the order of their changes.
     pub(super) fn take_ready(&mut self) -> Vec<Box<[u8]>> {
-        self.ready_count.0.fetch_sub(self.ready.len(), Ordering::Relaxed);
+        self.tail_work.0.fetch_sub(self.ready.len(), Ordering::Relaxed);
         std::mem::take(&mut self.ready)
     }
 

@@ -37,7 +37,7 @@ pub(crate) mod value;
 pub(crate) mod view;
 
 pub(crate) use cx::{Cx, Lookup, Origin};
-pub(crate) use event::{Classes, Event, EventSink, KeyspaceObserver};
+pub(crate) use event::{Classes, Event, EventSink, KeyspaceObserver, RemovalLog};
 pub(crate) use evict::{Eviction, Policy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
@@ -49,7 +49,7 @@ pub(crate) use view::{Lookups, Ttl, View};
 
 use evict::Evictor;
 use gate::Gate;
-use interest::ReadyCount;
+use interest::TailWork;
 use reclaim::Reclaimer;
 use table::Hasher;
 
@@ -100,7 +100,7 @@ pub(crate) struct Services {
     memory_account: Arc<MemoryAccount>,
     events: Arc<EventSink>,
     reclaimer: Arc<Reclaimer>,
-    ready_count: Arc<ReadyCount>,
+    tail_work: Arc<TailWork>,
 }
 
 impl Database {
@@ -151,7 +151,7 @@ impl Store {
             memory_account,
             events: Arc::new(events),
             reclaimer: Arc::default(),
-            ready_count: Arc::default(),
+            tail_work: Arc::default(),
         };
         let database = |number| Database { number, shards: OnceLock::new(), services: services.clone() };
         let databases = Databases((0..databases).map(database).collect());
@@ -172,7 +172,26 @@ impl Store {
     /// Returns whether keys have changed that clients are blocked on, and nobody has looked yet whether they can be served.
     #[inline]
     pub fn has_ready_keys(&self) -> bool {
-        self.services.ready_count.is_any()
+        self.services.tail_work.has_ready_keys()
+    }
+
+    /// Returns whether a call has anything to do in its tail: [`Store::has_ready_keys`] or [`Store::is_logged`].
+    #[inline]
+    pub fn has_tail_work(&self) -> bool {
+        self.services.tail_work.is_any()
+    }
+
+    /// Returns whether changes are logged.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.services.tail_work.is_logged()
+    }
+
+    /// Chooses whether changes are logged: by calls in their tail, removals that no command causes by the store itself.
+    /// To be called while the gate is held exclusively, so that no call has made half of its changes.
+    pub fn set_logged(&self, is_logged: bool) {
+        self.services.tail_work.set_logged(is_logged);
+        self.services.events.set_logged(is_logged);
     }
 
     /// Returns how much memory is used and may be.

@@ -22,6 +22,8 @@ pub struct View<'a> {
     access: Access<'a>,
     cx: Cx,
     lookups: Lookups,
+    /// How often keys were changed through this view.
+    changes: u32,
 }
 
 /// Counts the keys that were to be read: those that were there in the lower half, those that were not in the upper.
@@ -89,17 +91,17 @@ impl<'a> View<'a> {
                 Access::Few(indexes.into_iter().map(|index| (index, shards[index].lock())).collect())
             }
         };
-        View { access, cx, lookups: Lookups::default() }
+        View { access, cx, lookups: Lookups::default(), changes: 0 }
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, cx: Cx) -> Self {
-        View { access: Access::Whole(databases, db), cx, lookups: Lookups::default() }
+        View { access: Access::Whole(databases, db), cx, lookups: Lookups::default(), changes: 0 }
     }
 
     /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
     #[cold]
     pub(super) fn closed(cx: Cx) -> Self {
-        View { access: Access::Closed, cx, lookups: Lookups::default() }
+        View { access: Access::Closed, cx, lookups: Lookups::default(), changes: 0 }
     }
 
     /// Returns whether nothing can be seen through it.
@@ -107,9 +109,20 @@ impl<'a> View<'a> {
         matches!(self.access, Access::Closed)
     }
 
-    /// Reborrows a view of the whole store, aimed at database `db`; for calls that are declared EXCLUSIVE.
-    pub fn whole_again(&mut self, db: usize) -> View<'_> {
-        self.nested(db, self.cx)
+    /// Acts on database `db` through this view, which is one of the whole store; for calls that are declared EXCLUSIVE.
+    pub fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
+        let own = self.aim(db);
+        let result = act(self);
+        self.aim(own);
+        result
+    }
+
+    /// Aims at another database; returns which it was before.
+    fn aim(&mut self, db: usize) -> usize {
+        match &mut self.access {
+            Access::Whole(_, aimed) => std::mem::replace(aimed, db),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
+        }
     }
 
     /// Reborrows a view of the whole store for another call; for calls that are declared EXCLUSIVE.
@@ -134,7 +147,7 @@ impl<'a> View<'a> {
             Access::Whole(databases, _) => Access::Whole(databases, db),
             Access::Closed => Access::Closed,
         };
-        View { access, cx, lookups: Lookups::default() }
+        View { access, cx, lookups: Lookups::default(), changes: 0 }
     }
 
     /// Returns whether the keys with these hashes may be used through this view.
@@ -174,6 +187,12 @@ impl<'a> View<'a> {
         self.lookups
     }
 
+    /// Returns whether keys were changed through this view; those that have expired do not count.
+    #[inline]
+    pub fn is_changed(&self) -> bool {
+        self.changes != 0
+    }
+
     /// Looks a key up; what else that does is said by `how`.
     #[inline(always)] // the flags are constants of the caller; see View::find
     pub fn lookup(&mut self, key: Key<'_>, how: Lookup) -> Option<&Entry> {
@@ -191,7 +210,7 @@ impl<'a> View<'a> {
     #[inline]
     fn find<const HOW: u8>(&mut self, key: Key<'_>) -> Option<&Entry> {
         let how = Lookup::from_bits(HOW);
-        let View { access, cx, lookups } = self;
+        let View { access, cx, lookups, .. } = self;
         let entry = access.lookup(key, how, cx);
         if how.is_counted() {
             lookups.count(entry.is_some());
@@ -223,13 +242,13 @@ impl<'a> View<'a> {
     /// [`WrongType`] when the key holds something else.
     pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
         self.lookup(key, Lookup::WRITE);
-        let cx = self.cx;
-        self.shard(key).open(key, event, cx)
+        let View { access, cx, changes, .. } = self;
+        access.shard(key).open(key, event, *cx, changes)
     }
 
     /// Returns the entry of a key, even one that has expired and was not removed yet.
     pub fn leftover(&mut self, key: Key<'_>) -> Option<&Entry> {
-        self.shard(key).leftover(key)
+        self.access.shard(key).leftover(key)
     }
 
     /// Notes how a key was used.
@@ -262,13 +281,13 @@ impl<'a> View<'a> {
             Ttl::At(deadline) => Some(deadline),
             Ttl::Keep => self.deadline(key).flatten(),
         };
-        let now = self.cx.now;
+        self.changes += 1;
         if Lookup::WRITE.is_use(self.cx.lookup) {
             self.shard_mut(key, |shard, cx| shard.set_text(key, value, deadline, event, cx));
         } else {
             self.set_without_use(key, value, deadline, event);
         }
-        if deadline.is_some_and(|deadline| deadline.is_due(now)) {
+        if deadline.is_some_and(|deadline| self.cx.has_expired(deadline)) {
             self.exists(key); // looking at a key that has expired removes it, so that nothing counts it
         }
     }
@@ -296,12 +315,14 @@ impl<'a> View<'a> {
         };
         let is_new = !self.exists(key); // looking at a key that has expired removes it, so that it counts as new
         let entry = Entry::boxed(key.bytes, Box::new(Value::Text(value.into())), deadline);
+        self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
         self.exists(key); // and so it does when the new deadline has passed
     }
 
     /// Sets or removes the deadline of a key that exists.
     pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event) {
+        self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.set_deadline(key, deadline, event, cx));
     }
 
@@ -312,6 +333,7 @@ impl<'a> View<'a> {
 
     /// Removes a key, even one that has expired and was not removed yet; returns whether it was there.
     pub fn discard(&mut self, key: Key<'_>) -> bool {
+        self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.delete(key, Event::DEL, cx))
     }
 
@@ -320,11 +342,13 @@ impl<'a> View<'a> {
         if !self.exists(key) {
             return None;
         }
+        self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.remove(key, event, cx))
     }
 
     /// Adds an entry, over whatever its key held; `key` is the entry's key, and a new one even if it held something.
     pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
+        self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, true, event, cx));
     }
 
@@ -405,12 +429,14 @@ impl<'a> View<'a> {
         self.shard_at(shard_of(key.hash), |shard, _| shard.unwatch(key.bytes, flag));
     }
 
-    /// Removes a key that has not changed since [`View::watch`]; for calls that declare no keys.
+    /// Removes a key that has not changed since [`View::watch`], and logs that; for the end of a call, which declares no keys
+    /// any more.
     pub fn remove_unchanged(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.shard_at(shard_of(key.hash), |shard, cx| {
             // Looking at a key that has expired removes it, so that it counts as such.
             if shard.peek(key, cx).is_some() && !flag.is_raised() {
                 shard.delete(key, Event::DEL, cx);
+                shard.log_removal(key);
             }
         });
     }
@@ -427,7 +453,7 @@ impl<'a> View<'a> {
             let mut empty = true;
             let next = self.shard_at(index, |shard, cx| {
                 empty = shard.totals().keys == 0;
-                if empty { None } else { shard.scan(position, cx.now, &mut visit) }
+                if empty { None } else { shard.scan(position, cx, &mut visit) }
             });
             match next {
                 Some(next) => return index as u64 * SCAN_POSITIONS + next,
@@ -473,6 +499,7 @@ impl<'a> View<'a> {
                 old.push(shard.get_mut().clear(&self.cx));
             }
         }
+        self.changes += 1;
         let services = &databases.0[*db].services;
         services.events.emit_flush();
         services.reclaimer.free_tables(old);
@@ -481,6 +508,7 @@ impl<'a> View<'a> {
     /// Exchanges all keys of two databases.
     pub fn swap(&mut self, one: usize, other: usize) {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        self.changes += 1;
         // The same database twice is not two, and needs no exchange.
         if let Ok([one, other]) = databases.0.get_disjoint_mut([one, other]) {
             for index in 0..SHARDS {
@@ -514,17 +542,6 @@ impl<'a> View<'a> {
     }
 
     #[inline]
-    fn shard(&mut self, key: Key<'_>) -> &mut Shard {
-        match &mut self.access {
-            Access::One(shard) => shard,
-            Access::Few(shards) => few(shards, key),
-            Access::Lent(shards) => lent(shards, key),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash),
-            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
-        }
-    }
-
-    #[inline]
     fn shard_mut<T>(&mut self, key: Key<'_>, act: impl FnOnce(&mut Shard, &Cx) -> T) -> T {
         let View { access, cx, .. } = self;
         match access {
@@ -546,6 +563,17 @@ impl<'a> View<'a> {
 }
 
 impl Access<'_> {
+    #[inline]
+    fn shard(&mut self, key: Key<'_>) -> &mut Shard {
+        match self {
+            Access::One(shard) => shard,
+            Access::Few(shards) => few(shards, key),
+            Access::Lent(shards) => lent(shards, key),
+            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash),
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
+        }
+    }
+
     #[inline(always)] // three calls deep in every look-up
     fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
         match self {

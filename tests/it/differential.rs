@@ -34,7 +34,7 @@ mod notifications;
 mod observe;
 mod oracle;
 mod permissions;
-mod random;
+pub mod random;
 #[cfg(feature = "binary")]
 mod rewrite;
 mod script;

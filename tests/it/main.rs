@@ -33,6 +33,7 @@ mod keys;
 mod limits;
 mod linearizable;
 mod lock_pattern;
+mod log;
 mod memory;
 mod migrate;
 mod monitor;

@@ -433,12 +433,23 @@ impl Clients {
             self.refused.fetch_add(1, Relaxed);
             return None;
         }
-        let id = self.last_id.fetch_add(1, Relaxed) + 1;
-        let outbox = Outbox::new(self.memory_account.clone());
+        let info = self.describe(self.last_id.fetch_add(1, Relaxed) + 1, peer, now);
         if self.are_over.load(Relaxed) {
-            outbox.signal(END);
+            info.outbox.signal(END);
         }
-        let info = Arc::new(ClientInfo {
+        by_id.insert(info.id, info.clone());
+        debug!("Accepted {} as client {}", info.addr, info.id);
+        Some(info)
+    }
+
+    /// Returns a client that is in no list: the server itself, where it executes commands in nobody's name.
+    pub fn unlisted(&self, now: Now) -> Arc<ClientInfo> {
+        self.describe(0, Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: true }, now)
+    }
+
+    fn describe(&self, id: u64, peer: Peer, now: Now) -> Arc<ClientInfo> {
+        let outbox = Outbox::new(self.memory_account.clone());
+        Arc::new(ClientInfo {
             id,
             addr: peer.addr,
             laddr: peer.laddr,
@@ -473,10 +484,7 @@ impl Clients {
             last_command: Mutex::new(None),
             names: Mutex::default(),
             user: Mutex::default(),
-        });
-        by_id.insert(id, info.clone());
-        debug!("Accepted {} as client {id}", info.addr);
-        Some(info)
+        })
     }
 
     /// Ends every connection, and those that are admitted later.

@@ -65,14 +65,13 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let copy = call.view.lookup(from, Lookup::READ).map(|entry| entry.copy(to.bytes));
-    let mut target = call.view.whole_again(target_db);
-    let copied = match copy {
+    let copied = call.view.in_db(target_db, |target| match copy {
         Some(entry) if replaces || !target.exists(to) => {
             target.put(to, entry, COPY_TO);
             true
         }
         _ => false,
-    };
+    });
     call.reply.int(i64::from(copied));
     Ok(())
 }
@@ -83,13 +82,13 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
     if target_db == call.caller.db {
         return Err(Error::SameObject);
     }
-    let is_free = !call.view.whole_again(target_db).exists(key);
+    let is_free = !call.view.in_db(target_db, |target| target.exists(key));
     let entry = if is_free { call.view.take(key, Event::NONE) } else { None };
     call.reply.int(i64::from(entry.is_some()));
     if let Some(entry) = entry {
-        call.view.whole_again(target_db).put(key, entry, Event::NONE);
+        call.view.in_db(target_db, |target| target.put(key, entry, Event::NONE));
         call.view.emit(key, MOVE_FROM);
-        call.view.whole_again(target_db).emit(key, MOVE_TO);
+        call.view.in_db(target_db, |target| target.emit(key, MOVE_TO));
     }
     Ok(())
 }

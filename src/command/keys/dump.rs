@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::rdb;
 use crate::rdb::LoadError;
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, DENY_OOM, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
+use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Event, Lookup, Str, StringHint, Visitor, usage};
+use crate::store::{Classes, Cx, Event, Lookup, Str, StringHint, Visitor, usage};
 use crate::time::clock::{Deadline, Now};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -32,6 +32,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .docs("2.6.0", DUMP_COST, "Returns the value of a key as bytes that RESTORE understands."),
     Command::new("RESTORE", restore, WRITE | DENY_OOM, Group::Generic)
+        .effect(Effect::Given)
         .args(&[
             key("key", OW | UPDATE),
             integer("ttl"),
@@ -120,13 +121,14 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns when a key ends, if ever, that has so many milliseconds, or ends then; `None` when that has passed.
-    fn life(&self, ttl_ms: i64, now: Now) -> Option<Option<Deadline>> {
+    /// Returns the deadline, if any, of a key with this time to live, or of one that expires then; `None` when it has
+    /// expired.
+    fn life(&self, ttl_ms: i64, (now, cx): (Now, Cx)) -> Option<Option<Deadline>> {
         // Redis adds without looking: a time beyond all times lies in the past.
         let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms()) };
         match ttl_ms {
             0 => Some(None),
-            _ if end_ms <= now.wall_ms() => None,
+            _ if end_ms <= now.wall_ms() && cx.expires_keys() => None,
             _ if self.is_absolute => Some(Some(Deadline::at_wall_ms(ttl_ms))),
             _ => Some(Some(Deadline::after(now, ttl_ms.unsigned_abs()))),
         }
@@ -145,11 +147,20 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
     let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
-    match options.life(ttl_ms, call.present()) {
-        None => drop(call.view.discard(key)),
-        Some(deadline) => call.view.put(key, Entry::text(key.bytes, &value, deadline), RESTORE),
+    let now = call.now();
+    match options.life(ttl_ms, (call.present(), call.view.cx())) {
+        None => {
+            call.view.discard(key);
+            call.log(&[b"DEL", key.bytes]);
+        }
+        Some(deadline) => {
+            call.view.put(key, Entry::text(key.bytes, &value, deadline), RESTORE);
+            let (mut number, end_ms) = (itoa::Buffer::new(), deadline.map_or(0, |deadline| deadline.wall_ms(now)));
+            let end_ms = number.format(end_ms).as_bytes();
+            call.log(&[b"RESTORE", key.bytes, end_ms, payload, b"REPLACE", b"ABSTTL"]);
+        }
     }
-    let (rule, now) = (call.namespace.store.memory_account().rule(), call.now());
+    let rule = call.namespace.store.memory_account().rule();
     let usage = match options {
         Options { frequency: Some(count), .. } if rule.counts() => usage::used_often(count, now),
         Options { idle_s: Some(idle_s), .. } if !rule.counts() => usage::idle_for(idle_s, now),

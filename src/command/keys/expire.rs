@@ -11,7 +11,7 @@ use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ACCESS, Arg, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
+    ACCESS, Arg, Effect, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, token, unix_time,
 };
 use crate::store::entry::Entry;
 use crate::store::{Classes, Event, Key, Lookup, Str};
@@ -34,10 +34,12 @@ const MATCH: Arg = one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional();
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("EXPIRE", expire, WRITE | FAST, Group::Generic)
+        .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
         .docs("1.0.0", "O(1)", "Lets a key live for a number of seconds from now."),
     Command::new("EXPIREAT", expireat, WRITE | FAST, Group::Generic)
+        .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
         .docs("1.2.0", "O(1)", "Lets a key live until a time given in seconds since 1970."),
@@ -48,10 +50,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[CHANGED_KEY])
         .docs("2.2.0", "O(1)", "Lets a key live until it is removed."),
     Command::new("PEXPIRE", pexpire, WRITE | FAST, Group::Generic)
+        .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
         .docs("2.6.0", "O(1)", "Lets a key live for a number of milliseconds from now."),
     Command::new("PEXPIREAT", pexpireat, WRITE | FAST, Group::Generic)
+        .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
         .docs("2.6.0", "O(1)", "Lets a key live until a time given in milliseconds since 1970."),
@@ -147,7 +151,7 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
         Some(current) => condition.allows(end_ms, current.map(|deadline| deadline.wall_ms(now))),
     };
     if allowed {
-        if end_ms <= now.wall_ms() {
+        if end_ms <= now.wall_ms() && call.view.cx().expires_keys() {
             call.view.remove(key);
         } else {
             let deadline = match since {

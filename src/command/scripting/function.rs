@@ -9,9 +9,13 @@ use crate::glob;
 use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{FLAG_NAMES, Library, Registered, Restore};
-use crate::spec::{ALLOW_BUSY, DENY_OOM, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token};
+use crate::spec::{
+    ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token,
+};
 
 const COST: &str = "Depends on the function that is executed.";
+/// Alone in the store, so that the log has changes of libraries in the order in which they were made.
+const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 /// Declares the commands of this file.
@@ -33,7 +37,8 @@ pub(crate) const COMMANDS: &[Command] =
     ];
 
 const SUBCOMMANDS: &[Command] = &[
-    Command::new("DELETE", delete, WRITE | NO_SCRIPT, Group::Scripting)
+    Command::new("DELETE", delete, CHANGES_LIBRARIES, Group::Scripting)
+        .effect(Effect::Given)
         .args(&[string("library-name")])
         .tips(WRITES_ALL)
         .docs("7.0.0", "O(1)", "Removes a library and its functions."),
@@ -42,7 +47,8 @@ const SUBCOMMANDS: &[Command] = &[
         "O(N) where N is the number of functions",
         "Writes all libraries as bytes for FUNCTION RESTORE.",
     ),
-    Command::new("FLUSH", flush, WRITE | NO_SCRIPT, Group::Scripting)
+    Command::new("FLUSH", flush, CHANGES_LIBRARIES, Group::Scripting)
+        .effect(Effect::Given)
         .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional()])
         .tips(WRITES_ALL)
         .docs("7.0.0", "O(N) where N is the number of functions deleted", "Removes all libraries."),
@@ -56,11 +62,13 @@ const SUBCOMMANDS: &[Command] = &[
         ])
         .tips(&["nondeterministic_output_order"])
         .docs("7.0.0", "O(N) where N is the number of functions", "Lists the libraries and their functions."),
-    Command::new("LOAD", load, WRITE | DENY_OOM | NO_SCRIPT, Group::Scripting)
+    Command::new("LOAD", load, CHANGES_LIBRARIES | DENY_OOM, Group::Scripting)
+        .effect(Effect::Given)
         .args(&[token("replace", "REPLACE").optional(), string("function-code")])
         .tips(WRITES_ALL)
         .docs("7.0.0", "O(1) (considering compilation time is redundant)", "Loads a library."),
-    Command::new("RESTORE", restore, WRITE | DENY_OOM | NO_SCRIPT, Group::Scripting)
+    Command::new("RESTORE", restore, CHANGES_LIBRARIES | DENY_OOM, Group::Scripting)
+        .effect(Effect::Given)
         .args(&[
             string("serialized-value"),
             one_of("policy", &[token("flush", "FLUSH"), token("append", "APPEND"), token("replace", "REPLACE")])
@@ -114,6 +122,8 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let (vm, libraries) = engines.libraries(&scripts.control);
     let name = libraries.load(vm, code, replace).map_err(script_error)?;
     call.reply.bulk(&name);
+    drop(engines);
+    call.log_request();
     Ok(())
 }
 
@@ -126,6 +136,8 @@ fn delete(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Library not found"));
     }
     call.reply.ok();
+    drop(engines);
+    call.log_request();
     Ok(())
 }
 
@@ -138,6 +150,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
     }
     call.namespace.scripts.engines().flush_functions();
     call.reply.ok();
+    call.log_request();
     Ok(())
 }
 
@@ -231,6 +244,8 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     let (vm, libraries) = engines.libraries(&scripts.control);
     libraries.restore(vm, &codes, policy).map_err(script_error)?;
     call.reply.ok();
+    drop(engines);
+    call.log_request();
     Ok(())
 }
 

@@ -96,10 +96,11 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
 fn table_overheads(call: &mut Call<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for db in 0..call.config.databases as usize {
-        let mut view = call.view.whole_again(db);
-        if view.totals().changes > 0 {
-            found.push((db, view.overhead()));
-        }
+        call.view.in_db(db, |view| {
+            if view.totals().changes > 0 {
+                found.push((db, view.overhead()));
+            }
+        });
     }
     found
 }

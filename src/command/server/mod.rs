@@ -182,7 +182,7 @@ fn info_command(call: &mut Call<'_>) -> Result<()> {
 fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     let (namespace, now) = (call.namespace, call.now());
     let mut totals = Totals::default();
-    (0..call.config.databases as usize).for_each(|db| totals += call.view.whole_again(db).totals());
+    (0..call.config.databases as usize).for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
     namespace.stats.clear(&namespace.instance.clients, &totals);
     namespace.observed.clear(now.mono_ms());
     namespace.store.reclaimer().reset_freed();

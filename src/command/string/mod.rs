@@ -22,8 +22,8 @@ use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE, VARIABLE,
-    WRITE, block, double, integer, key, one_of, string, token, unix_time,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE,
+    VARIABLE, WRITE, block, double, integer, key, one_of, string, token, unix_time,
 };
 use crate::store::{Classes, Event, Key, Lookup, Str, StringHint, Ttl};
 use crate::text::long_double;
@@ -60,6 +60,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RW | ACCESS | UPDATE), integer("decrement")])
         .docs("1.0.0", "O(1)", "Subtracts a number from the integer of a key; a missing key counts as 0."),
     Command::new("DELEX", delex, WRITE | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[
             key("key", RW | DELETE | VARIABLE),
             one_of("condition", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional(),
@@ -67,6 +68,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .key_use(delex_key_use)
         .docs("8.4.0", DELEX_COST, "Removes a key, if told so only under a condition on its string."),
     Command::new("DELIFEQ", delifeq, WRITE | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE), string("value")])
         .docs("9.0.0", "O(1)", "Removes a key if it holds this string; a lock is released so only by its owner."),
     Command::new("DIGEST", digest_command, READ | FAST, Group::String)
@@ -76,9 +78,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RO | ACCESS)])
         .docs("1.0.0", "O(1)", "Returns the string of a key."),
     Command::new("GETDEL", getdel, WRITE | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE)])
         .docs("6.2.0", "O(1)", "Returns the string of a key and removes the key."),
     Command::new("GETEX", getex, WRITE | FAST, Group::String)
+        .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).key_notes("RW and UPDATE because it changes the TTL"),
             GETEX_EXPIRATION,
@@ -88,6 +92,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RO | ACCESS), integer("start"), integer("end")])
         .docs("2.4.0", RANGE_COST, "Returns a part of the string of a key."),
     Command::new("GETSET", getset, WRITE | DENY_OOM | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | UPDATE), string("value")])
         .docs("1.0.0", "O(1)", "Replaces the string of a key and returns what it was before.")
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),
@@ -98,9 +103,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RW | ACCESS | UPDATE), integer("increment")])
         .docs("1.0.0", "O(1)", "Adds a number to the integer of a key; a missing key counts as 0."),
     Command::new("INCRBYFLOAT", incrbyfloat, WRITE | DENY_OOM | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | UPDATE), double("increment")])
         .docs("2.6.0", "O(1)", "Adds a number to the floating-point number of a key; a missing key counts as 0."),
     Command::new("INCREX", increx::increx, WRITE | DENY_OOM | FAST, Group::String)
+        .effect(Effect::Values)
         .args(increx::ARGS)
         .docs("8.8.0", "O(1)", "Adds to the number of a key, within bounds and, if told so, with a time to live."),
     Command::new("LCS", lcs::lcs, READ, Group::String)
@@ -122,6 +129,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.1", MSET_COST, "Sets several keys at once.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETEX", multiple::msetex, WRITE | DENY_OOM | MOVABLE_KEYS, Group::String)
+        .effect(Effect::Values)
         .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, multiple::EXPIRATION])
         .docs("8.4.0", MSET_COST, "Sets several keys at once, if told so under a condition and with a time to live.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
@@ -130,9 +138,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.1", MSET_COST, "Sets several keys at once unless one of them exists.")
         .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
     Command::new("PSETEX", psetex, WRITE | DENY_OOM, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", OW | UPDATE), integer("milliseconds"), string("value")])
         .docs("2.6.0", "O(1)", "Sets a key that ends after a number of milliseconds."),
     Command::new("SET", set, WRITE | DENY_OOM, Group::String)
+        .effect(Effect::ValuesUnless(is_plain_set))
         .args(&[
             key("key", RW | ACCESS | UPDATE | VARIABLE).key_notes("RW and ACCESS due to the optional `GET` argument"),
             string("value"),
@@ -152,9 +162,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .key_use(set_key_use)
         .docs("1.0.0", "O(1)", "Sets a key to a string, if told so under a condition and with a time to live."),
     Command::new("SETEX", setex, WRITE | DENY_OOM, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", OW | UPDATE), integer("seconds"), string("value")])
         .docs("2.0.0", "O(1)", "Sets a key that ends after a number of seconds."),
     Command::new("SETNX", setnx, WRITE | DENY_OOM | FAST, Group::String)
+        .effect(Effect::Values)
         .args(&[key("key", OW | INSERT), string("value")])
         .docs("1.0.0", "O(1)", "Sets a key to a string unless it exists."),
     Command::new("SETRANGE", setrange, WRITE | DENY_OOM, Group::String)
@@ -350,6 +362,11 @@ fn reply_value(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
         None => call.reply.null(),
     }
     Ok(())
+}
+
+/// Without options SET does the same whenever it is executed.
+fn is_plain_set(request: Request<'_>) -> bool {
+    request.len() == 3
 }
 
 fn set(call: &mut Call<'_>) -> Result<()> {

@@ -224,7 +224,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
     let watch = std::mem::take(&mut call.session()?.watch);
     for (db, key) in &watch.keys {
-        call.view.whole_again(*db).exists(call.namespace.store.key(key));
+        call.view.in_db(*db, |view| view.exists(call.namespace.store.key(key)));
     }
     let is_untouched = !watch.flag.is_raised();
     call.session()?.watch = watch;

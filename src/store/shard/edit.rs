@@ -23,6 +23,8 @@ pub struct Edit<'v, K: Kind> {
     memory: usize,
     is_new: bool,
     changes: u64,
+    /// How often the view has changed keys.
+    view_changes: &'v mut u32,
     kind: PhantomData<K>,
 }
 
@@ -33,15 +35,27 @@ impl Shard {
         key: Key<'v>,
         event: &'static Event,
         cx: Cx,
+        view_changes: &'v mut u32,
     ) -> Result<Edit<'v, K>, WrongType> {
         // What has expired and may not be removed yet counts as missing.
-        let found = self.table.locate(key.hash, key.bytes).filter(|(_, entry)| !is_expired(entry, cx.now));
+        let found = self.table.locate(key.hash, key.bytes).filter(|(_, entry)| !is_expired(entry, &cx));
         let (place, memory) = match found {
             Some((_, entry)) if !entry.is_of(K::TYPE) => return Err(WrongType),
             Some((place, entry)) => (Some(place), entry.memory()),
             None => (None, 0),
         };
-        Ok(Edit { shard: self, key, event, cx, place, memory, is_new: false, changes: 0, kind: PhantomData })
+        Ok(Edit {
+            shard: self,
+            key,
+            event,
+            cx,
+            place,
+            memory,
+            is_new: false,
+            changes: 0,
+            view_changes,
+            kind: PhantomData,
+        })
     }
 }
 
@@ -79,8 +93,7 @@ impl<K: Kind> Edit<'_, K> {
     }
 
     fn create(&mut self) {
-        // What has expired and may not be removed yet gives way.
-        self.shard.detach(self.key);
+        self.shard.displace(self.key, &self.cx);
         let entry = K::create(self.key.bytes);
         self.memory = entry.memory();
         self.shard.attach(self.key, entry, &self.cx);
@@ -110,6 +123,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
         if self.is_new && is_empty {
             return; // it was never seen
         }
+        *self.view_changes += 1;
         if self.is_new {
             self.shard.emit(self.key, event::NEW);
         }

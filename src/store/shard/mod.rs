@@ -111,9 +111,9 @@ impl std::ops::AddAssign for Totals {
 impl Shard {
     /// Creates an empty shard of a database, which allocates nothing until it is used.
     pub(crate) fn new((db, index): (usize, usize), services: &Services) -> Self {
-        let Services { hasher, sweep_timer, memory_account, events, reclaimer, ready_count } = services.clone();
+        let Services { hasher, sweep_timer, memory_account, events, reclaimer, tail_work } = services.clone();
         Shard {
-            interests: Interests::new(memory_account.clone(), ready_count),
+            interests: Interests::new(memory_account.clone(), tail_work),
             memory_account,
             events,
             reclaimer,
@@ -175,7 +175,7 @@ impl Shard {
     #[inline(always)] // see View::lookup
     pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
-        if is_expired(entry, cx.now) {
+        if is_expired(entry, cx) {
             return self.delete_expired(key, cx);
         }
         self.table.at(place)
@@ -190,7 +190,7 @@ impl Shard {
             }
             return None;
         };
-        if is_expired(entry, cx.now) {
+        if is_expired(entry, cx) {
             self.delete_expired(key, cx);
             if how.reports_miss() {
                 self.emit(key, event::MISSED);
@@ -239,9 +239,9 @@ impl Shard {
     }
 
     /// Visits the living keys at a scan position; see [`Table::scan`].
-    pub(crate) fn scan(&self, position: u64, now: Now, mut visit: impl FnMut(&Entry)) -> Option<u64> {
+    pub(crate) fn scan(&self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry)) -> Option<u64> {
         self.table.scan(position, |entry| {
-            if !is_expired(entry, now) {
+            if !is_expired(entry, cx) {
                 visit(entry);
             }
         })
@@ -293,7 +293,7 @@ impl Shard {
         }
         if let Some(old) = old {
             self.with_ttl -= 1;
-            if old.is_due(cx.now) {
+            if cx.has_expired(old) {
                 self.note_revival(key);
             }
         }
@@ -312,9 +312,7 @@ impl Shard {
     /// The funnel: adds the entry of a key in the place of the one that it may have, and says whether that counts as a new
     /// key.
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: &'static Event, cx: &Cx) {
-        if let Some(replaced) = self.detach(key) {
-            self.reclaimer.free(replaced);
-        }
+        self.displace(key, cx);
         self.attach(key, entry, cx);
         if is_new {
             self.emit(key, event::NEW);
@@ -383,7 +381,7 @@ impl Shard {
         let Shard { table, interests, hasher, .. } = self;
         let has_changed = |key: &[u8]| {
             let hash = hasher.hash_one(key);
-            let appears = || table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx.now));
+            let appears = || table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx));
             old.find(hash, key).is_some() || appears()
         };
         let changed: Vec<Box<[u8]>> = interests.keys().filter(|key| has_changed(key)).map(Box::from).collect();
@@ -399,10 +397,26 @@ impl Shard {
         self.interests = interests;
     }
 
+    /// Takes a key out that is created again. One that has expired and could not be removed yet is missing for the call, so
+    /// it must be missing when the log is replayed, too.
+    fn displace(&mut self, key: Key<'_>, cx: &Cx) {
+        let Some(displaced) = self.detach(key) else { return };
+        if is_expired(&displaced, cx) {
+            self.log_removal(key);
+        }
+        self.reclaimer.free(displaced);
+    }
+
+    /// Logs that a key is removed by something that is not logged itself.
+    pub(crate) fn log_removal(&self, key: Key<'_>) {
+        self.events.log_removal(self.db, key.bytes);
+    }
+
     /// Takes note that a key that had expired is set again before it was removed.
     #[cold]
     fn note_revival(&mut self, key: Key<'_>) {
         self.expired += 1;
+        self.log_removal(key);
         self.emit(key, event::EXPIRED);
         self.emit(key, event::NEW);
     }
@@ -542,6 +556,6 @@ fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now:
 }
 
 #[inline]
-fn is_expired(entry: &Entry, now: Now) -> bool {
-    entry.deadline().is_some_and(|deadline| deadline.is_due(now))
+fn is_expired(entry: &Entry, cx: &Cx) -> bool {
+    entry.deadline().is_some_and(|deadline| cx.has_expired(deadline))
 }

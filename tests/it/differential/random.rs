@@ -52,7 +52,7 @@ fn try_commands(count: usize, play: Play) {
         Ok(text) => text.parse().expect("KEYLATCH_SEED is a number"),
         Err(_) => SEED,
     };
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..count / EPOCH {
         let script: Vec<Step> = (0..EPOCH).map(|at| Step { on: at / CHUNK % 2, args: random.command() }).collect();
         if let Some((at, replies)) = play(&arena, &script) {
@@ -327,9 +327,14 @@ enum Part {
 }
 
 /// SplitMix64: small, and good enough to choose commands.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    /// Starts a sequence that depends on nothing but its seed.
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -338,7 +343,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    /// Returns a number below a bound.
+    pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
@@ -350,7 +356,8 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    fn command(&mut self) -> Vec<Vec<u8>> {
+    /// Makes up a command.
+    pub fn command(&mut self) -> Vec<Vec<u8>> {
         if self.one_in(500) {
             return vec![self.pick(&[&b"FLUSHDB"[..], b"FLUSHALL"]).to_vec()];
         }

@@ -50,11 +50,12 @@ impl Visitor for Digest {
 pub(crate) fn all(call: &mut Call<'_>) -> Result<()> {
     let mut sum = Digest::default();
     for db in 0..call.config.databases {
-        let mut view = call.view.whole_again(db as usize);
-        if view.key_count() > 0 {
-            sum.mix(&db.to_be_bytes());
-            add_keys(&mut sum, &mut view);
-        }
+        call.view.in_db(db as usize, |view| {
+            if view.key_count() > 0 {
+                sum.mix(&db.to_be_bytes());
+                add_keys(&mut sum, view);
+            }
+        });
     }
     call.reply.simple(&sum.hex());
     Ok(())

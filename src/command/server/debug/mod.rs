@@ -337,7 +337,7 @@ fn table_statistics(call: &mut Call<'_>) -> Result<()> {
     let db = parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
     let db = usize::try_from(db).ok().filter(|db| *db < call.config.databases as usize);
     let db = db.ok_or(Error::other("Out of range database"))?;
-    let totals = call.view.whole_again(db).totals();
+    let totals = call.view.in_db(db, |view| view.totals());
     let mut text = String::new();
     for (title, count) in [("Dictionary", totals.keys), ("Expires", totals.with_ttl)] {
         text.push_str(&format!("[{title} HT]\nHash table 0 stats (main hash table):\n"));

@@ -236,10 +236,11 @@ fn cpu_seconds(path: &str) -> [f64; 4] {
 
 fn keyspace(text: &mut String, call: &mut Call<'_>) {
     for db in 0..call.config.databases as usize {
-        let mut view = call.view.whole_again(db);
-        let Totals { keys, with_ttl, .. } = view.totals();
+        let (Totals { keys, with_ttl, .. }, avg_ttl) = call.view.in_db(db, |view| {
+            let totals = view.totals();
+            (totals, if totals.with_ttl > 0 { view.mean_ttl_ms() } else { 0 })
+        });
         if keys > 0 {
-            let avg_ttl = if with_ttl > 0 { view.mean_ttl_ms() } else { 0 };
             field(
                 text,
                 &format!("db{db}"),
@@ -251,6 +252,6 @@ fn keyspace(text: &mut String, call: &mut Call<'_>) {
 
 fn all_totals(call: &mut Call<'_>) -> Totals {
     let mut sum = Totals::default();
-    (0..call.config.databases as usize).for_each(|db| sum += call.view.whole_again(db).totals());
+    (0..call.config.databases as usize).for_each(|db| sum += call.view.in_db(db, |view| view.totals()));
     sum
 }

@@ -1,0 +1,95 @@
+//! What a call writes to the log, in the tail of the outermost call, while its shards are still locked.
+//!
+//! Calls that are nested in others, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
+
+use smallvec::SmallVec;
+
+use crate::client::caller::Caller;
+use crate::dispatch::Call;
+use crate::namespace::Namespace;
+use crate::spec::Effect;
+use crate::store::{Lookup, Str};
+
+impl Call<'_> {
+    /// Logs a command that repeats what this call has changed, in the place of the request; for commands whose effect is
+    /// [`Effect::Given`].
+    pub(crate) fn log(&mut self, args: &[&[u8]]) {
+        if self.namespace.store.is_logged() {
+            self.caller.push_effect(args.iter().copied());
+        }
+    }
+
+    /// Logs the request as it came, although no key has changed; for commands whose effect is [`Effect::Given`].
+    pub(crate) fn log_request(&mut self) {
+        if self.namespace.store.is_logged() {
+            push_request(self);
+        }
+    }
+}
+
+/// Collects the effects of a call that has returned.
+#[cold]
+pub(super) fn collect(call: &mut Call<'_>) {
+    if !call.view.is_changed() {
+        return;
+    }
+    match call.command.command.effect {
+        Effect::AsIs => push_request(call),
+        Effect::ValuesUnless(is_plain) if is_plain(call.args.request()) => push_request(call),
+        Effect::Values | Effect::ValuesUnless(_) => push_values(call),
+        Effect::Deadlines => push_deadlines(call),
+        Effect::Given => {
+            debug_assert!(call.caller.effects().is_some(), "{} has changed keys without effect", call.name())
+        }
+    }
+}
+
+/// Appends what a call, and those nested in it, have changed.
+pub(super) fn append(namespace: &Namespace, caller: &mut Caller) {
+    if let Some(effects) = caller.effects() {
+        namespace.journal.append(effects);
+    }
+}
+
+/// Adds the request, by the name that the command has whatever the settings call it.
+fn push_request(call: &mut Call<'_>) {
+    let (command, request) = (call.command, call.args.request());
+    let names = command.name.split('|').map(str::as_bytes);
+    let args: SmallVec<[&[u8]; 8]> = names.chain(request.args().skip(command.name_words)).collect();
+    call.caller.push_effect(args.into_iter());
+}
+
+/// Adds the values that the keys of the request have now.
+fn push_values(call: &mut Call<'_>) {
+    let (request, now) = (call.args.request(), call.now());
+    for (position, _) in call.command.keys_of(request) {
+        let key = call.namespace.store.key(request.arg(position));
+        let (deadline, mut number) = (call.view.deadline(key).flatten(), itoa::Buffer::new());
+        let deadline = deadline.map(|deadline| number.format(deadline.wall_ms(now)).as_bytes());
+        match call.view.get::<Str>(key, Lookup::PEEK) {
+            Ok(Some(text)) => {
+                let set = [b"SET", key.bytes, text.as_slice(), b"PXAT", deadline.unwrap_or_default()];
+                call.caller.push_effect(set.into_iter().take(if deadline.is_some() { 5 } else { 3 }));
+            }
+            Ok(None) => call.caller.push_effect([b"DEL", key.bytes].into_iter()),
+            // The command has refused it, and changed other keys.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Adds the deadlines that the keys of the request have now.
+fn push_deadlines(call: &mut Call<'_>) {
+    let (request, now) = (call.args.request(), call.now());
+    for (position, _) in call.command.keys_of(request) {
+        let key = call.namespace.store.key(request.arg(position));
+        let mut number = itoa::Buffer::new();
+        match call.view.deadline(key) {
+            None => call.log(&[b"DEL", key.bytes]),
+            Some(None) => call.log(&[b"PERSIST", key.bytes]),
+            Some(Some(deadline)) => {
+                call.log(&[b"PEXPIREAT", key.bytes, number.format(deadline.wall_ms(now)).as_bytes()]);
+            }
+        }
+    }
+}

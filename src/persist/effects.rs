@@ -1,0 +1,107 @@
+//! The effects of one call.
+
+use crate::resp::{Output, Protocol, Reply};
+
+/// Collects the effects of a call and of those nested in it, until all of them are appended to the journal together.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// The commands, with `SELECT` where one is about another database than the one before.
+    commands: Output,
+    /// How many there are, `SELECT` not counted.
+    count: usize,
+    /// The databases that the first and the last are about.
+    first_db: usize,
+    last_db: usize,
+}
+
+impl Effects {
+    /// Returns how many effects there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a command that repeats a change in a database.
+    pub(crate) fn push<'a>(&mut self, db: usize, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.count == 0 {
+            self.first_db = db;
+        } else if self.last_db != db {
+            write_select(&mut self.commands, db);
+        }
+        self.last_db = db;
+        self.count += 1;
+        write(&mut self.commands, args);
+    }
+
+    /// Moves the effects to the end of a log whose last command was about `db`, if there was one.
+    pub(super) fn move_to(&mut self, log: &mut Output, db: &mut Option<usize>) {
+        let Effects { commands, count, first_db, last_db } = std::mem::take(self);
+        if count == 0 {
+            return;
+        }
+        if *db != Some(first_db) {
+            write_select(log, first_db);
+        }
+        *db = Some(last_db);
+        if count == 1 {
+            return log.append(commands);
+        }
+        write(log, [&b"MULTI"[..]].into_iter());
+        log.append(commands);
+        write(log, [&b"EXEC"[..]].into_iter());
+    }
+}
+
+/// A copy of a caller has made no changes yet.
+impl Clone for Effects {
+    fn clone(&self) -> Self {
+        Effects::default()
+    }
+}
+
+fn write_select(log: &mut Output, db: usize) {
+    write(log, [&b"SELECT"[..], itoa::Buffer::new().format(db).as_bytes()].into_iter());
+}
+
+/// Writes a command as clients send it: an array of bulk strings.
+fn write<'a>(log: &mut Output, args: impl ExactSizeIterator<Item = &'a [u8]>) {
+    let mut request = Reply::new(log, Protocol::Resp2);
+    request.array(args.len());
+    args.for_each(|arg| request.bulk(arg));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(effects: &[(usize, &str)], db: &mut Option<usize>) -> String {
+        let (mut collected, mut log) = (Effects::default(), Output::new());
+        for (db, command) in effects {
+            collected.push(*db, command.split(' ').map(str::as_bytes).collect::<Vec<_>>().into_iter());
+        }
+        collected.move_to(&mut log, db);
+        assert_eq!(collected.count(), 0);
+        String::from_utf8_lossy(&log.into_bytes()).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn one_effect_stands_alone_and_several_stand_in_a_transaction() {
+        let mut db = None;
+        assert_eq!(logged(&[], &mut db), "");
+        assert_eq!(logged(&[(0, "DEL k")], &mut db), "*2 $6 SELECT $1 0 *2 $3 DEL $1 k ");
+        assert_eq!(
+            logged(&[(0, "DEL k"), (0, "DEL l")], &mut db),
+            "*1 $5 MULTI *2 $3 DEL $1 k *2 $3 DEL $1 l *1 $4 EXEC "
+        );
+    }
+
+    #[test]
+    fn the_database_is_selected_where_it_changes() {
+        let mut db = Some(3);
+        assert_eq!(logged(&[(3, "DEL k")], &mut db), "*2 $3 DEL $1 k ");
+        assert_eq!(
+            logged(&[(3, "DEL k"), (4, "DEL k"), (4, "DEL l")], &mut db),
+            "*1 $5 MULTI *2 $3 DEL $1 k *2 $6 SELECT $1 4 *2 $3 DEL $1 k *2 $3 DEL $1 l *1 $4 EXEC "
+        );
+        assert_eq!(db, Some(4));
+    }
+}

@@ -1,0 +1,397 @@
+//! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
+
+use bytes::BytesMut;
+use keylatch::internals::replay;
+use keylatch::resp::{Codec, Limits};
+use tokio_util::codec::Decoder;
+
+use crate::differential::random::Random;
+use crate::harness::{Client, TestServer, encode};
+
+/// Starts a server on a manual clock, which logs from now on.
+fn start() -> TestServer {
+    start_with(&[])
+}
+
+fn start_with(settings: &[(&str, &str)]) -> TestServer {
+    let settings = [&[("enable-debug-command", "yes")], settings].concat();
+    logging(TestServer::start_with(&settings))
+}
+
+/// The date on which the clocks of these tests begin, in milliseconds since 1970.
+const BEGIN_MS: i64 = 1_700_000_000_000;
+
+fn logging(server: TestServer) -> TestServer {
+    server.server().set_wall_ms(BEGIN_MS);
+    server.server().namespace().begin_log();
+    server
+}
+
+/// Takes the log as text, one command behind the other.
+fn take(server: &TestServer) -> String {
+    let (mut codec, mut log) = (Codec::new(Limits::default()), server.server().namespace().take_log());
+    let mut text = Vec::new();
+    while let Some(batch) = codec.decode(&mut log).expect("a log is a sequence of requests") {
+        let spell = |arg: &[u8]| arg.escape_ascii().to_string();
+        text.extend(batch.iter().map(|request| request.args().map(spell).collect::<Vec<_>>().join(" ")));
+    }
+    text.join("; ")
+}
+
+/// Asserts what each request writes to the log, in database 0, of which the log was told before.
+#[track_caller]
+fn expect(server: &TestServer, script: &[(&str, &str)]) {
+    let mut client = server.client();
+    client.call("SET the:first command");
+    take(server);
+    for (request, logged) in script {
+        client.call(request);
+        assert_eq!(take(server), *logged, "{request}");
+    }
+}
+
+/// Asserts that a fresh server that replays a log, at the same time, has the same keys as the server that wrote it.
+#[track_caller]
+fn assert_replayed(server: &TestServer, log: BytesMut, passed_ms: u64) {
+    let twin = start();
+    twin.advance_ms(passed_ms);
+    let shown = log.clone();
+    let outcome = replay(twin.server().namespace(), log);
+    assert!(outcome.is_ok(), "{outcome:?} in {}", shown.escape_ascii());
+    let (mut one, mut other) = (server.client(), twin.client());
+    for db in 0..16 {
+        let (here, there) = (keys(&mut one, db), keys(&mut other, db));
+        assert_eq!(here, there, "database {db}");
+    }
+    let (here, there) = (one.call("DEBUG DIGEST"), other.call("DEBUG DIGEST"));
+    assert_eq!(here, there);
+    assert_eq!(here.len(), 41, "{here}");
+}
+
+/// Lists the keys of a database with their values and deadlines.
+fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
+    client.call(&format!("SELECT {db}"));
+    let frame = client.frame(&["KEYS", "*"]);
+    let keylatch::resp::Frame::Array(keys) = frame else { panic!("KEYS replies {frame:?}") };
+    let mut known: Vec<[String; 3]> = keys
+        .iter()
+        .map(|key| {
+            let key = key.as_bytes().expect("a key");
+            let [value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
+            [key.escape_ascii().to_string(), value, deadline]
+        })
+        .collect();
+    known.sort();
+    known
+}
+
+#[test]
+fn a_request_that_does_the_same_at_any_time_is_logged_as_it_came() {
+    expect(
+        &start(),
+        &[
+            ("SET k v", "set k v"),
+            ("append k x", "append k x"),
+            ("SETRANGE k 1 y", "setrange k 1 y"),
+            ("INCR n", "incr n"),
+            ("SETBIT b 7 1", "setbit b 7 1"),
+            ("PFADD h a b", "pfadd h a b"),
+            ("MSET a 1 b 2", "mset a 1 b 2"),
+            ("MSETNX c 1 d 2", "msetnx c 1 d 2"),
+            ("RENAME a e", "rename a e"),
+            ("COPY e f DB 1", "copy e f DB 1"),
+            ("MOVE e 1", "move e 1"),
+            ("SWAPDB 0 1", "swapdb 0 1"),
+            ("DEL e nothing", "del e nothing"),
+            ("FLUSHALL ASYNC", "flushall ASYNC"),
+        ],
+    );
+}
+
+#[test]
+fn a_request_that_changes_nothing_is_not_logged() {
+    let requests = [
+        "GET k",
+        "DEL k",
+        "SET k v XX",
+        "GETEX k EX 10",
+        "EXPIRE k 10",
+        "PERSIST k",
+        "RENAME k l",
+        "INCRBY k x",
+        "SETNX the:first command",
+        "SET the:first x IFEQ y",
+        "MSETNX the:first 1 second 2",
+        "PERSIST the:first",
+        "EXEC",
+        "PFCOUNT k",
+        "SORT nothing",
+    ];
+    expect(&start(), &requests.map(|request| (request, "")));
+}
+
+#[test]
+fn what_depends_on_the_time_is_logged_with_a_date() {
+    let server = start();
+    let at = |seconds: i64| (BEGIN_MS + seconds * 1000).to_string();
+    let set = |value: &str, seconds| format!("SET k {value} PXAT {}", at(seconds));
+    let expire = |seconds| format!("PEXPIREAT k {}", at(seconds));
+    expect(
+        &server,
+        &[
+            ("SET k v EX 10", &set("v", 10)),
+            ("SET k v PX 20000 KEEPTTL", ""),
+            ("SET k w KEEPTTL", &set("w", 10)),
+            ("SETEX k 30 v", &set("v", 30)),
+            ("PSETEX k 40000 v", &set("v", 40)),
+            ("GETEX k EX 50", &expire(50)),
+            ("GETEX k PERSIST", "PERSIST k"),
+            ("EXPIRE k 60", &expire(60)),
+            ("EXPIREAT k 5 LT", "DEL k"),
+            ("MSETEX 2 k 1 l 2 EX 70", &format!("MULTI; {}; SET l 2 PXAT {}; EXEC", set("1", 70), at(70))),
+            ("INCRBYFLOAT k 0.5", &set("1.5", 70)),
+            ("SET k 1 EX 80 GET", &set("1", 80)),
+            ("PERSIST k", "persist k"),
+            ("EXPIRE k -1", "DEL k"),
+            ("INCRBYFLOAT k 3", "SET k 3"),
+            // As a key that has expired, and as what the call came to.
+            ("SET l 1 PXAT 1", "DEL l; DEL l"),
+        ],
+    );
+}
+
+#[test]
+fn what_depends_on_a_condition_is_logged_as_what_it_came_to() {
+    expect(
+        &start(),
+        &[
+            ("SETNX k 1", "SET k 1"),
+            ("SET k 2 XX GET", "SET k 2"),
+            ("SET k 3 IFEQ 2", "SET k 3"),
+            ("GETSET k 4", "SET k 4"),
+            ("DELEX k IFEQ 4", "DEL k"),
+            ("SET k 5 NX", "SET k 5"),
+            ("GETDEL k", "DEL k"),
+        ],
+    );
+}
+
+#[test]
+fn a_restored_key_is_logged_with_its_date() {
+    let server = start();
+    let mut client = server.client();
+    client.call("SET k v");
+    let keylatch::resp::Frame::Bulk(dump) = client.frame(&["DUMP", "k"]) else { panic!("no dump") };
+    take(&server);
+    client.frame(&[b"RESTORE", &b"l"[..], b"5000", &dump]);
+    let shown = dump.escape_ascii().to_string();
+    assert_eq!(take(&server), format!("RESTORE l {} {shown} REPLACE ABSTTL", BEGIN_MS + 5000));
+    client.frame(&[b"RESTORE", &b"m"[..], b"0", &dump, b"IDLETIME", b"7"]);
+    assert_eq!(take(&server), format!("RESTORE m 0 {shown} REPLACE ABSTTL"));
+    client.frame(&[b"RESTORE", &b"m"[..], b"1", &dump, b"REPLACE", b"ABSTTL"]);
+    assert_eq!(take(&server), "DEL m");
+}
+
+#[test]
+fn a_transaction_is_logged_as_one_without_what_changes_nothing() {
+    let server = start();
+    let mut client = server.client();
+    let mut log_of = |commands: &[&str]| {
+        commands.iter().for_each(|command| drop(client.call(command)));
+        take(&server)
+    };
+    assert_eq!(
+        log_of(&["MULTI", "SET a 1", "GET a", "SELECT 3", "INCR b", "INCR b", "EXEC"]),
+        "SELECT 0; MULTI; set a 1; SELECT 3; incr b; incr b; EXEC"
+    );
+    assert_eq!(log_of(&["MULTI", "SELECT 0", "DEL nothing", "DEL a", "EXEC"]), "SELECT 0; del a");
+    assert_eq!(log_of(&["MULTI", "GET a", "EXEC", "MULTI", "SET a 1", "DISCARD"]), "");
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn a_script_is_logged_as_what_it_has_changed_even_if_it_fails_then() {
+    let server = start();
+    let mut client = server.client();
+    let script =
+        "redis.call('SET', KEYS[1], redis.call('TIME')[1], 'EX', 5) redis.call('INCR', 'n') return redis.call('NO')";
+    client.call("SET the:first command");
+    take(&server);
+    assert!(client.call_args(&["EVAL", script, "1", "k"]).starts_with("-ERR"));
+    assert_eq!(take(&server), format!("MULTI; SET k {} PXAT {}; incr n; EXEC", BEGIN_MS / 1000, BEGIN_MS + 5000));
+    let library = "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('DEL', keys[1]) end)";
+    client.call_args(&["FUNCTION", "LOAD", library]);
+    assert_eq!(take(&server), format!("function load {}", library.escape_default()));
+    client.call("FCALL f 1 k");
+    assert_eq!(take(&server), "del k");
+    client.call("FUNCTION DELETE l");
+    assert_eq!(take(&server), "function delete l");
+}
+
+#[test]
+fn keys_that_expire_are_logged_as_removed_before_what_finds_them_missing() {
+    let server = start();
+    server.client().call("DEBUG SET-ACTIVE-EXPIRE 0");
+    let mut client = server.client();
+    ["a", "b", "c"].iter().for_each(|key| assert_eq!(client.call(&format!("SET {key} v PX 10")), "+OK"));
+    take(&server);
+    server.advance_ms(1000);
+    client.call("GET a");
+    assert_eq!(take(&server), "DEL a");
+    client.call("APPEND b x");
+    assert_eq!(take(&server), "DEL b; append b x");
+    client.call("DEBUG SET-ACTIVE-EXPIRE 1");
+    server.advance_ms(0);
+    assert_eq!(take(&server), "DEL c");
+}
+
+#[test]
+fn a_key_that_had_not_expired_yet_is_changed_again_in_the_replay() {
+    let server = start();
+    let mut client = server.client();
+    for command in ["SET k a PX 10", "APPEND k b", "SET l a PX 10", "PEXPIRE l 20", "APPEND l b", "SET m a PX 10"] {
+        client.call(command);
+    }
+    server.advance_ms(15);
+    client.call("APPEND k c");
+    client.call("APPEND l c");
+    client.call("PEXPIRE l 1000");
+    client.call("SETNX m b");
+    let log = server.server().namespace().take_log();
+    assert_replayed(&server, log, 15);
+    assert_eq!([client.call("GET k"), client.call("GET l"), client.call("GET m")], ["$1 c", "$3 abc", "$1 b"]);
+}
+
+#[test]
+fn keys_that_are_evicted_are_logged_as_removed() {
+    let server = start_with(&[("maxmemory-policy", "allkeys-random")]);
+    let mut client = server.client();
+    for at in 0..50 {
+        client.call(&format!("SET k:{at} {}", "x".repeat(1000)));
+    }
+    client.call("CONFIG SET maxmemory 1");
+    client.call("SET too much");
+    let log = server.server().namespace().take_log();
+    assert_eq!(client.info("evicted_keys"), "50");
+    client.call("CONFIG SET maxmemory 0");
+    assert_replayed(&server, log, 0);
+}
+
+#[test]
+fn a_served_client_is_logged_behind_what_made_its_key_ready() {
+    let builder = keylatch::Server::builder().clock(keylatch::Clock::manual()).with_test_commands();
+    let server = logging(TestServer::start_with_workers(builder, 2));
+    let (mut blocked, mut other) = (server.client(), server.client());
+    blocked.send(b"TEST.BGETDEL k 0\r\n");
+    crate::harness::wait_until(|| other.info("blocked_clients") == "1");
+    other.call("SET k v");
+    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+    assert_eq!(take(&server), "SELECT 0; set k v; DEL k");
+}
+
+#[test]
+fn an_embedding_program_that_flushes_is_logged() {
+    let server = start();
+    server.client().call("SET k v");
+    server.server().flush();
+    assert_eq!(take(&server), "SELECT 0; set k v; FLUSHALL");
+}
+
+#[test]
+fn the_log_has_the_names_of_the_table_whatever_a_command_is_called() {
+    let server = start_with(&[("rename-command", "APPEND add")]);
+    server.client().call("add k v");
+    let log = server.server().namespace().take_log();
+    assert_replayed(&server, log, 0);
+    assert_eq!(server.client().call("GET k"), "$1 v");
+}
+
+#[test]
+fn a_log_that_is_cut_short_or_damaged_is_refused() {
+    let replayed = |log: &[u8]| {
+        let twin = TestServer::start();
+        let outcome = replay(twin.server().namespace(), BytesMut::from(log));
+        let outcome = outcome.map(|replayed| (replayed.commands, replayed.failed));
+        (format!("{outcome:?}"), twin.client().int("DBSIZE"))
+    };
+    assert_eq!(replayed(&encode(&["SET", "k", "v"])), ("Ok((1, 0))".into(), 1));
+    let unit = [encode(&["SET", "a", "v"]), encode(&["MULTI"]), encode(&["SET", "b", "v"])].concat();
+    assert_eq!(replayed(&unit), ("Err(Truncated)".into(), 1));
+    assert_eq!(replayed(&unit[..unit.len() - 3]), ("Err(Truncated)".into(), 1));
+    assert_eq!(replayed(b"*1\r\n+SET\r\n").0, "Err(Format)");
+    assert_eq!(replayed(&encode(&["EXEC"])).0, "Err(Format)");
+    assert!(replayed(&encode(&["NOSUCH"])).0.starts_with("Err(Unknown("));
+    assert_eq!(replayed(&encode(&["INCRBY", "k", "x"])).0, "Ok((1, 1))");
+}
+
+/// How many commands each of the clients sends in a row, and how often they do.
+const CHUNK: usize = 40;
+const ROUNDS: usize = 40;
+const CLIENTS: u64 = 3;
+
+/// Makes up a command of the random differential stream, or one that expires soon or changes several keys at once.
+fn command(random: &mut Random) -> Vec<Vec<u8>> {
+    let soon = (1 + random.below(40)).to_string();
+    let key = [&b"k"[..], b"l", b"key:3", b"{tag}4", b""][random.below(5)];
+    let args: &[&[u8]] = match random.below(12) {
+        0 => &[b"SET", key, b"soon", b"PX", soon.as_bytes()],
+        1 => &[b"PEXPIRE", key, soon.as_bytes()],
+        2 => &[b"GETEX", key, b"PX", soon.as_bytes()],
+        3 if cfg!(feature = "lua") => {
+            const SCRIPT: &[u8] = b"redis.call('SET', KEYS[1], 's', 'PX', ARGV[1]) redis.call('SELECT', ARGV[1] % 3) \
+                redis.pcall('INCR', KEYS[2]) redis.call('APPEND', KEYS[1], 'x') return redis.pcall('INCR', KEYS[1])";
+            &[b"EVAL", SCRIPT, b"2", key, b"l", soon.as_bytes()]
+        }
+        4 => &[b"MSETEX", b"2", key, b"1", b"l", b"2", b"PX", soon.as_bytes()],
+        5 => &[b"INCREX", key, b"BYINT", b"3", b"UBOUND", b"20", b"SATURATE", b"PX", soon.as_bytes(), b"ENX"],
+        _ => return random.command(),
+    };
+    args.iter().map(|arg| arg.to_vec()).collect()
+}
+
+/// Plays random commands of several clients at the same time, and lets time pass.
+fn play(server: &TestServer, seed: u64) -> u64 {
+    let mut clients: Vec<(Client, Random)> =
+        (0..CLIENTS).map(|number| (server.client(), Random::new(seed * CLIENTS + number))).collect();
+    let mut passed_ms = 0;
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            for (client, random) in &mut clients {
+                scope.spawn(move || {
+                    let requests: Vec<Vec<u8>> = (0..CHUNK).map(|_| encode(&command(random))).collect();
+                    client.send(&requests.concat());
+                    requests.iter().for_each(|_| drop(client.read_frame()));
+                });
+            }
+        });
+        server.advance_ms(round as u64 % 9);
+        passed_ms += round as u64 % 9;
+    }
+    passed_ms
+}
+
+#[test]
+fn the_log_of_random_commands_of_several_clients_gives_another_server_the_same_keys() {
+    for seed in 0..30 {
+        let server = start();
+        let passed_ms = play(&server, seed);
+        let log = server.server().namespace().take_log();
+        assert_replayed(&server, log, passed_ms);
+    }
+}
+
+#[test]
+fn the_log_of_random_commands_does_so_too_where_keys_are_evicted_and_nothing_looks_for_expired_ones() {
+    for seed in 1000..1020 {
+        let server = start_with(&[("maxmemory-policy", "allkeys-random")]);
+        let mut client = server.client();
+        client.call("DEBUG SET-ACTIVE-EXPIRE 0");
+        let limit: usize = client.info("used_memory").parse().expect("a number of bytes");
+        client.call(&format!("CONFIG SET maxmemory {}", limit + 60_000));
+        let passed_ms = play(&server, seed);
+        client.call("CONFIG SET maxmemory 0");
+        assert_ne!(client.info("evicted_keys"), "0", "{seed}");
+        let log = server.server().namespace().take_log();
+        assert_replayed(&server, log, passed_ms);
+    }
+}
