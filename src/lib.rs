@@ -22,10 +22,13 @@
 //!   millisecond old when a call begins.
 //! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard (`edit`,
 //!   `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
-//! - **Architecture Invariant:** every command passes `dispatch`, also inside EXEC: there is no second implementation.
+//! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the log come
+//!   back to it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, swept or not. Relative times to live follow the monotonic
 //!   clock, absolute ones the wall clock.
 //! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`.
+//! - **Architecture Invariant:** a record of the log is made while the shards are locked that were changed, so the order of
+//!   the log is one in which the calls could have been executed one after the other.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in `store/entry.rs` and `store/table.rs` and nowhere else.
