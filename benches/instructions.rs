@@ -54,7 +54,7 @@ struct Workload {
     calls: usize,
 }
 
-const WORKLOADS: [Workload; 11] = [
+const WORKLOADS: [Workload; 12] = [
     Workload { name: "GET, one at a time", depth: 1, load: Some(set), request: get, calls: 1 },
     Workload { name: "GET, 64 at a time", depth: 64, load: Some(set), request: get, calls: 1 },
     Workload { name: "GET of 20 KB, one at a time", depth: 1, load: Some(set_large), request: get, calls: 1 },
@@ -63,6 +63,7 @@ const WORKLOADS: [Workload; 11] = [
     Workload { name: "SET of new keys, 64 at a time", depth: 64, load: None, request: set, calls: 1 },
     Workload { name: "INCR, 64 at a time", depth: 64, load: Some(set_number), request: incr, calls: 1 },
     Workload { name: "SETNX and DEL, one at a time", depth: 1, load: Some(set), request: lock_or_release, calls: 1 },
+    Workload { name: "GETSET, one at a time", depth: 1, load: Some(set), request: getset, calls: 1 },
     Workload { name: "MGET of 10 keys, 16 at a time", depth: 16, load: Some(set), request: mget, calls: 1 },
     Workload { name: "MSET of 10 keys, 16 at a time", depth: 16, load: Some(set), request: mset, calls: 1 },
     Workload { name: "EVALSHA extends a lock, 16 at a time", depth: 16, load: Some(lock), request: extend, calls: 3 },
@@ -104,6 +105,10 @@ fn incr(number: usize) -> String {
 fn lock_or_release(number: usize) -> String {
     let lock = format!("lock:{:011}", number / 2);
     if number.is_multiple_of(2) { request(&["SETNX", &lock, VALUE]) } else { request(&["DEL", &lock]) }
+}
+
+fn getset(number: usize) -> String {
+    request(&["GETSET", &any_key(number), VALUE])
 }
 
 fn mget(number: usize) -> String {

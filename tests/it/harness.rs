@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
 
 /// How long a test waits for a reply before it fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How much a client reads at once, in bytes.
 const READ_LEN: usize = 256 * 1024;

@@ -1,18 +1,20 @@
 //! The binary as a process: its command line, what it prints, how it ends.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 
-use crate::harness::{Client, ReservedPort, encode, wait_until};
+use crate::harness::{Client, PATIENCE, ReservedPort, encode, wait_until};
 
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
     child: Child,
     /// Where it listens, once it has said so.
     known_addr: Option<SocketAddr>,
-    stdout: BufReader<ChildStdout>,
+    /// The lines of standard output, which a thread reads: to wait for the next one must have an end.
+    stdout: Receiver<String>,
 }
 
 impl Process {
@@ -25,15 +27,23 @@ impl Process {
         // What the tests are told in the environment is not for the server, which would complain.
         command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
-        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        Process { child, known_addr: None, stdout }
+        let (lines, mut stdout) = (mpsc::channel(), BufReader::new(child.stdout.take().expect("a pipe")));
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while stdout.read_line(&mut line).is_ok_and(|len| len > 0) {
+                // The test may have ended, and looks no more.
+                let _ = lines.0.send(std::mem::take(&mut line));
+            }
+        });
+        Process { child, known_addr: None, stdout: lines.1 }
     }
 
     /// Reads standard output up to a line that contains `text`, and returns all of it so far.
     pub(crate) fn read_until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.lines().last().is_some_and(|line| line.contains(text)) {
-            assert_ne!(self.stdout.read_line(&mut seen).expect("text"), 0, "no {text:?} in {seen}");
+            let line = self.stdout.recv_timeout(PATIENCE);
+            seen.push_str(&line.unwrap_or_else(|error| panic!("{error}: no {text:?} in {seen}")));
         }
         seen
     }
@@ -67,14 +77,17 @@ impl Process {
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("a child of ours")
+        let mut status = None;
+        wait_until(|| {
+            status = self.child.try_wait().expect("a child of ours");
+            status.is_some()
+        });
+        status.expect("it was waited for")
     }
 
     /// Returns the rest of standard output after the process has ended.
     pub(crate) fn rest(&mut self) -> String {
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).expect("text");
-        rest
+        self.stdout.iter().collect()
     }
 }
 
