@@ -1,8 +1,8 @@
 //! Glob patterns as Redis reads them: `KEYS`, `SCAN MATCH`, `PSUBSCRIBE`, `CONFIG GET`, ACL rules.
 //!
-//! Not a path matcher: `/` and a leading dot mean nothing. The quirks of Redis' own matcher are kept to the byte
-//! (an unterminated class ends with the pattern, ranges compare signed bytes, nothing but the empty pattern matches
-//! the empty text), because a client may depend on any of them.
+//! Not a path matcher: `/` and a leading dot have no special meaning. The quirks of Redis' own matcher are kept to the
+//! byte (an unterminated class ends with the pattern, ranges compare signed bytes, nothing but the empty pattern
+//! matches the empty text), because a client may depend on any of them.
 //!
 //! Invariant: one call does at most `pattern.len() * text.len()` steps, whatever a peer sends.
 
@@ -15,8 +15,8 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8], case_insensitive: bool) -> bo
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    // Every pattern element but `*` takes exactly one byte, so only the last star is worth another try: where the
-    // rest failed behind it, an earlier star that takes more bytes fails as well.
+    // Every pattern element but `*` takes exactly one byte, so only the last star needs backtracking: where the rest
+    // failed after it, an earlier star that takes more bytes fails as well.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -54,7 +54,8 @@ fn match_one(pattern: &[u8], byte: u8, fold: bool) -> Option<usize> {
     matched.then_some(used)
 }
 
-/// Matches the inside of `[...]`, which starts behind the bracket; returns what it used, the closing bracket included.
+/// Matches the inside of `[...]`, which starts after the opening bracket; returns the bytes consumed, including the
+/// closing bracket, and whether it matched.
 fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);
@@ -85,7 +86,7 @@ fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
     (at, matched != negated)
 }
 
-/// Compares as C's `char` does on x86: signed; a range given backwards is turned round.
+/// Compares as C's `char` does on x86: signed; a reversed range is swapped.
 fn in_range(low: u8, high: u8, byte: u8, fold: bool) -> bool {
     let (low, high) = if low.cast_signed() > high.cast_signed() { (high, low) } else { (low, high) };
     let value = |byte: u8| if fold { byte.to_ascii_lowercase() } else { byte }.cast_signed();

@@ -1,22 +1,22 @@
-//! What the allocator tells of itself, where it is one that can be asked.
+//! Statistics and operations of the allocator, where it provides them.
 
-/// What the allocator holds, in bytes.
+/// Statistics of the allocator, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocatorStats {
     /// Its name and version.
     pub name: &'static str,
-    /// Handed out and not given back.
+    /// Allocated and not freed.
     pub allocated: usize,
-    /// In pages that hold any of that.
+    /// In pages with at least one allocation.
     pub active: usize,
-    /// In pages that the operating system has provided.
+    /// In pages that are mapped to physical memory.
     pub resident: usize,
-    /// In pages that the operating system may take back, and has not yet.
+    /// In pages that the operating system may reclaim but has not yet.
     pub muzzy: usize,
-    /// Has it give back the pages it does not use; returns whether that went well.
+    /// Returns unused pages to the operating system; false on failure.
     pub purge: fn() -> bool,
-    /// Does something without the calling thread's cache of places that it has freed.
+    /// Runs a closure with the calling thread's cache of freed allocations disabled.
     pub without_cache: fn(&mut dyn FnMut()),
-    /// Returns what it says of itself, in its own words.
+    /// Returns the allocator's own statistics report.
     pub report: fn() -> String,
 }

@@ -1,11 +1,12 @@
-//! What things take on the heap, in bytes: pure arithmetic, because asking the allocator costs more than most commands.
+//! Heap usage of data structures, in bytes: pure arithmetic, because asking the allocator costs more than most
+//! commands.
 //!
 //! The size classes are jemalloc's, the binary's allocator. With another one the figures are estimates.
 
-/// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have room to spare.
+/// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have spare capacity.
 pub(crate) const SHARED_BYTES_LEN: usize = 32;
 
-/// The two counters in front of what is shared by [`std::sync::Arc`].
+/// The two reference counters that [`std::sync::Arc`] puts before its value.
 pub(crate) const COUNTED_LEN: usize = 16;
 
 /// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a power of
@@ -37,7 +38,7 @@ pub(crate) const fn hash_map_len<K, V>(capacity: usize) -> usize {
     allocation_len((buckets * size_of::<(K, V)>()).next_multiple_of(GROUP) + buckets + GROUP)
 }
 
-/// Returns the bytes of the nodes of an ordered map with `count` entries, which are three quarters full in the mean.
+/// Returns the bytes of the nodes of an ordered map with `count` entries, which are three quarters full on average.
 pub(crate) const fn tree_map_len<K, V>(count: usize) -> usize {
     const SLOTS: usize = 11;
     let node = allocation_len(SLOTS * size_of::<(K, V)>() + 16);

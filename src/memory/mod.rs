@@ -1,4 +1,4 @@
-//! What things take on the heap, and what the allocator holds beyond that.
+//! Heap usage of data structures, and the statistics of the allocator.
 
 pub(crate) mod allocator;
 pub(crate) mod heap;

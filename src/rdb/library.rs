@@ -7,14 +7,14 @@
 
 use crate::rdb::{Reader, body_of, seal, write_string};
 
-/// Says that a library follows.
+/// The opcode that precedes a library.
 const LIBRARY: u8 = 245;
-/// Said the same before Redis 7.0 was released.
+/// The opcode of release candidates of Redis 7.0.
 const LIBRARY_BEFORE_RELEASE: u8 = 246;
-/// The longest code that is unpacked, in bytes.
+/// The maximum length of a library's code once decompressed, in bytes.
 const CODE_MAX: usize = 512 << 20;
 
-/// Writes libraries by their codes. Without `compresses` they are written as they are.
+/// Serialises libraries, given by their codes. Without `compresses`, strings are not compressed.
 pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<u8> {
     let mut payload = Vec::new();
     for code in codes {
@@ -24,10 +24,10 @@ pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<
     seal(payload)
 }
 
-/// Reads the codes of libraries.
+/// Returns the codes of the serialised libraries.
 ///
 /// # Errors
-/// What is wrong with the bytes, in the words of Redis.
+/// A description of what is wrong with the bytes, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let body = body_of(payload).ok_or("DUMP payload version or checksum are wrong")?;
     let (mut reader, mut codes) = (Reader(body), Vec::new());

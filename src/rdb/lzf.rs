@@ -6,27 +6,27 @@
 //! 111ooooo llllllll oooooooo  repeat l + 9 bytes from o + 1 bytes back
 //! ```
 //!
-//! The format leaves open where a compressor looks for repetitions. This one looks where the `lzf_compress` of Redis
-//! looks, so that dumps are the same bytes. Redis leaves its table of places uninitialised, so that now and then it
-//! finds a repetition more than this one, by chance; such bytes are read all the same.
+//! The format does not say where a compressor looks for repetitions. This one looks where `lzf_compress` of Redis
+//! looks, so that dumps have the same bytes. Redis leaves its table of positions uninitialised, so it occasionally
+//! finds one more repetition by chance; such input decompresses as well.
 
-/// How many bytes at most one byte of input stands for: three bytes repeat 264.
+/// The maximum expansion: how many bytes one byte of input can decompress to. Three bytes repeat 264.
 pub const EXPANSION_MAX: usize = 88;
 
 /// The longest run of literal bytes.
 const LITERALS_MAX: usize = 32;
 /// How far back a reference reaches.
 const OFFSET_MAX: usize = 1 << 13;
-/// The longest repetition that is looked for.
+/// The longest repetition that is searched for.
 const REPEAT_MAX: usize = 264;
-/// The length from which a reference has a byte for it.
+/// The length from which a reference has an extra length byte.
 const LONG_REPEAT: usize = 7;
-/// How many bytes are compared without looking at the longest repetition, when that is more than 16.
+/// How many bytes of a repetition are compared without checking the maximum length, when that is more than 16.
 const UNCHECKED: usize = 16;
 
 const HASH_BITS: u32 = 16;
 
-/// Compresses `input` into at most `room` bytes; `None` when it does not fit.
+/// Compresses `input` to at most `room` bytes; `None` when it does not fit.
 pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
     if input.len() < 3 || room == 0 {
         return None;
@@ -36,7 +36,7 @@ pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
     packer.begin_run();
     let mut at = 0;
     while at < input.len() - 2 {
-        // A place is stored as its number plus one. The very first is never referred to.
+        // A position is stored plus one; 0 means none. The very first position is never referred to.
         let before = std::mem::replace(&mut places[hash(input, at)], at as u32 + 1) as usize;
         if before <= 1 || at - before >= OFFSET_MAX || input[before - 1..before + 2] != input[at..at + 3] {
             packer.literal(input[at])?;
@@ -49,20 +49,20 @@ pub fn compress(input: &[u8], room: usize) -> Option<Vec<u8>> {
         if at >= input.len() - 2 {
             break;
         }
-        // Of the places inside a repetition only the last two are remembered.
+        // Of the positions inside a repetition only the last two are recorded.
         places[hash(input, at - 2)] = at as u32 - 1;
         places[hash(input, at - 1)] = at as u32;
     }
     packer.finish(&input[at..])
 }
 
-/// Chooses the slot for the three bytes at a place.
+/// Returns the table slot for the three bytes at a position.
 fn hash(input: &[u8], at: usize) -> usize {
     let bytes = u32::from_be_bytes([0, input[at], input[at + 1], input[at + 2]]);
     ((bytes >> (24 - HASH_BITS)).wrapping_sub(bytes.wrapping_mul(5)) & ((1 << HASH_BITS) - 1)) as usize
 }
 
-/// Returns how many bytes at `at` repeat those at `before`, of which three are known to.
+/// Returns how many bytes at `at` repeat those at `before`, the first three of which are known to match.
 fn repetition(input: &[u8], before: usize, at: usize) -> usize {
     let most = (input.len() - at - 2).min(REPEAT_MAX);
     let same = |len: &usize| input[before + len] == input[at + len];
@@ -80,7 +80,7 @@ fn repetition(input: &[u8], before: usize, at: usize) -> usize {
     len
 }
 
-/// Puts out runs and references. A run's first byte, its length, is written when the run ends.
+/// Writes runs and references. A run's first byte, its length, is filled in when the run ends.
 struct Packer {
     out: Vec<u8>,
     /// The length of the run so far.
@@ -119,7 +119,7 @@ impl Packer {
         Some(())
     }
 
-    /// Refers to `len` bytes that begin `offset` + 1 bytes back.
+    /// Writes a reference to `len` bytes that begin `offset` + 1 bytes back.
     fn reference(&mut self, offset: usize, len: usize) -> Option<()> {
         if self.out.len() - usize::from(self.literals == 0) + 4 >= self.room {
             return None;
@@ -135,7 +135,7 @@ impl Packer {
         Some(())
     }
 
-    /// Puts out the last bytes, at most three, as literals.
+    /// Writes the last bytes, at most three, as literals.
     fn finish(mut self, rest: &[u8]) -> Option<Vec<u8>> {
         if self.out.len() + 3 > self.room {
             return None;
@@ -146,10 +146,10 @@ impl Packer {
     }
 }
 
-/// Decompresses what is known to become `len` bytes; `None` when it does not.
+/// Decompresses input whose decompressed length is known to be `len`; `None` when it is not.
 pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len == 0 {
-        // Redis takes 0 for a failure and for what was wanted here, and so overlooks what is wrong.
+        // Redis returns 0 both for a failure and for this length, so it accepts any input here.
         return Some(Vec::new());
     }
     if len / EXPANSION_MAX > packed.len() {
@@ -176,7 +176,7 @@ pub fn decompress(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     (out.len() == len).then_some(out)
 }
 
-/// Appends `len` bytes that begin `back` bytes before the end; what is appended may be repeated in turn.
+/// Appends `len` bytes that begin `back` bytes before the end; the source may overlap the appended bytes.
 fn repeat(out: &mut Vec<u8>, back: usize, len: usize) -> Option<()> {
     let from = out.len().checked_sub(back)?;
     if back >= len {

@@ -1,5 +1,4 @@
-//! The format in which Redis writes values to files and hands them out by DUMP, as far as strings go. Pure: bytes in,
-//! bytes out, no store.
+//! The serialisation format of RDB files and DUMP, for strings. Pure: bytes in, bytes out, no store.
 //!
 //! ```text
 //! +------+-----------------------------------------+-------------+-----------+
@@ -23,23 +22,23 @@ pub const VERSION: u16 = 10;
 
 /// The type of a string.
 const STRING: u8 = 0;
-/// The types that Redis 7.0 knows besides strings: collections, streams and what modules add.
+/// The types that Redis 7.0 knows besides strings: collections, streams and module types.
 const OTHER_TYPES: [std::ops::RangeInclusive<u8>; 2] = [1..=7, 9..=19];
 
 /// Version and checksum.
 const FOOTER: usize = 2 + CHECKSUM;
 const CHECKSUM: usize = 8;
 
-/// The two highest bits of the first byte of a length say how it goes on.
+/// The two highest bits of a length's first byte select its encoding.
 const LENGTH_6_BITS: u8 = 0;
 const LENGTH_14_BITS: u8 = 1;
 const LENGTH_WIDE: u8 = 2;
 const SPECIAL: u8 = 3;
-/// The whole first byte of a length that follows in four bytes, or in eight.
+/// The first byte of a length that follows in four bytes, or in eight.
 const LENGTH_32_BITS: u8 = LENGTH_WIDE << 6;
 const LENGTH_64_BITS: u8 = LENGTH_WIDE << 6 | 1;
 
-/// What the lower six bits of a special string's first byte say.
+/// Encodings of a special string, in the lower six bits of its first byte.
 const INT_8: u64 = 0;
 const INT_16: u64 = 1;
 const INT_32: u64 = 2;
@@ -49,23 +48,23 @@ const LZF: u64 = 3;
 const INTEGER_LEN_MAX: usize = 11;
 /// Redis does not try to compress strings up to this long.
 const COMPRESSED_MIN: usize = 20;
-/// By how many bytes compression must pay.
+/// How many bytes compression must save to be used.
 const GAIN_MIN: usize = 4;
 
 static CHECKSUMS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// Says why bytes are not a value.
+/// Why a payload cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// They end in no footer, in one of a newer version or in a wrong checksum.
+    /// The footer is missing, has a newer version or a wrong checksum.
     Footer,
-    /// They follow no rule of the format.
+    /// The payload violates the format.
     Format,
-    /// They are, or may be, a value of another type than string.
+    /// The value is, or may be, of another type than string.
     OtherType,
 }
 
-/// Writes a string as DUMP does: with type, version and checksum. Without `compresses` it is written as it is.
+/// Writes a string as DUMP does: with type, version and checksum. Without `compresses` it is not compressed.
 pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 32);
     out.push(STRING);
@@ -73,7 +72,7 @@ pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
     seal(out)
 }
 
-/// Adds version and checksum to what they belong to.
+/// Appends version and checksum to a body.
 pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body.extend_from_slice(&VERSION.to_le_bytes());
     let checksum = CHECKSUMS.checksum(&body);
@@ -81,7 +80,7 @@ pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// Returns what version and checksum belong to, if they are right.
+/// Returns the body before version and checksum, if both are right.
 fn body_of(payload: &[u8]) -> Option<&[u8]> {
     let body_len = payload.len().checked_sub(FOOTER)?;
     let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
@@ -92,10 +91,11 @@ fn body_of(payload: &[u8]) -> Option<&[u8]> {
 /// Reads the string that [`dump`], or Redis' DUMP, has written; one longer than `len_max` bytes is refused.
 ///
 /// # Errors
-/// [`LoadError`]; first of all the footer is checked.
+/// [`LoadError`]; the footer is checked first.
 pub fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
     body_of(payload).ok_or(LoadError::Footer)?;
-    // As in Redis, the footer is not taken off: a string may claim its bytes, and what follows a string is not looked at.
+    // As in Redis, the footer is not removed before parsing: a string may extend into it, and bytes after the string
+    // are ignored.
     let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
     match *kind {
         STRING => Reader(body).string(len_max).ok_or(LoadError::Format),
@@ -104,7 +104,7 @@ pub fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> 
     }
 }
 
-/// Writes a string in the shortest of its forms that Redis would choose.
+/// Writes a string in the shortest encoding, choosing as Redis does.
 fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
     if value.len() <= INTEGER_LEN_MAX
         && let Some(number) = crate::resp::parse_int(value)
@@ -126,7 +126,7 @@ fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
     out.extend_from_slice(value);
 }
 
-/// Writes an integer of at most 32 bits; returns whether it was one.
+/// Writes an integer of at most 32 bits; returns false for a larger one.
 fn write_integer(out: &mut Vec<u8>, number: i64) -> bool {
     let (encoding, len) = match number {
         -0x80..=0x7f => (INT_8, 1),
@@ -156,7 +156,7 @@ fn write_length(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Walks through what is left to read; every getter returns `None` when that is too short or makes no sense.
+/// A cursor over the remaining input; every getter returns `None` when the input is too short or malformed.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         lzf::decompress(packed, len)
     }
 
-    /// Reads a length; of a special string, the number of its encoding.
+    /// Reads a length; for a special string, the number of its encoding.
     fn length(&mut self) -> Option<u64> {
         let [first] = self.array()?;
         let low = u64::from(first & 0x3f);
@@ -262,13 +262,13 @@ mod tests {
     #[test]
     fn what_redis_refuses_is_refused_and_what_it_overlooks_is_overlooked() {
         let load = |body: &[u8]| load(&sealed(body), LEN_MAX).map(Cow::into_owned);
-        assert_eq!(load(b"\0\x01abc"), Ok(b"a".to_vec())); // more than the string
-        assert_eq!(load(b"\0\x03a").map(|value| value.len()), Ok(3)); // its end is the footer's beginning
-        assert_eq!(load(b"\0\x0ca"), Err(LoadError::Format)); // beyond the footer
+        assert_eq!(load(b"\0\x01abc"), Ok(b"a".to_vec())); // trailing bytes are ignored
+        assert_eq!(load(b"\0\x03a").map(|value| value.len()), Ok(3)); // extends into the footer
+        assert_eq!(load(b"\0\x0ca"), Err(LoadError::Format)); // extends beyond the footer
         assert_eq!(load(b"\0\xc4"), Err(LoadError::Format));
         assert_eq!(load(b"\0\x82abcd"), Err(LoadError::Format));
         assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(LoadError::Format));
-        assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB out of two bytes
+        assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB claimed by two bytes
         assert_eq!(load(b"\0\xc3\x01\0\0"), Ok(Vec::new()));
         assert_eq!(load(b"\x01\0"), Err(LoadError::OtherType));
         assert_eq!(load(b"\x08\0"), Err(LoadError::Format));

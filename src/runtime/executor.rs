@@ -5,10 +5,10 @@
 //! So the connections of a worker are no tasks of tokio's: one task, the *pump*, polls them from a queue, first in, first
 //! out. The kernel reports sockets in the order in which they became readable, so this is the order of arrival.
 //!
-//! A script that runs for long keeps its connection's poll from returning, and with it the pump. [`hand_over`] then starts
-//! another pump on another thread; the first one ends with the poll that it is in.
+//! A long-running script keeps its connection's poll from returning, which blocks the pump. [`hand_over`] then starts
+//! another pump on another thread; the first one stops when its current poll returns.
 //!
-//! A connection that panics ends alone: its future is dropped, which undoes what it was registered for.
+//! A panic ends only its own connection: the future is dropped, which removes all its registrations.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,22 +28,22 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::runtime::panics::Panics;
 
-/// How many polls the pump does before it lets timers, the sweeper and new connections have their turn.
+/// How many polls the pump does before it lets timers, the sweeper and new connections run.
 const POLLS_PER_ROUND: usize = 32;
 
-/// How long a task of the server that has panicked waits before it is restarted, so that one that always panics does not
-/// keep a processor busy.
+/// How long a server task that panicked pauses before it is restarted, so that one that always panics does not use up a
+/// core.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits to be woken.
+/// Not ready; a wake queues it.
 const IDLE: u8 = 0;
-/// Stands in the queue.
+/// In the queue.
 const QUEUED: u8 = 1;
-/// Is being polled.
+/// Being polled.
 const RUNNING: u8 = 2;
-/// Is being polled, and was woken since that began.
+/// Being polled, and woken again since the poll began.
 const WOKEN: u8 = 3;
-/// Has finished; nothing wakes it any more.
+/// Finished; wakes are ignored.
 const DONE: u8 = 4;
 
 thread_local! {
@@ -51,7 +51,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
 }
 
-/// Polls tasks, first woken, first served. When it is dropped it ends with its last task.
+/// Polls tasks in the order in which they were woken. When dropped, it stops after its last task.
 pub(crate) struct Executor(Arc<Queue>);
 
 struct Queue {
@@ -63,22 +63,22 @@ struct Queue {
 #[derive(Default)]
 struct Inner {
     ready: VecDeque<Arc<Task>>,
-    /// All tasks that have not finished, so that they can be dropped with the runtime.
+    /// All tasks that have not finished, so that they are dropped together with the runtime.
     tasks: Slab<Arc<Task>>,
     /// The waker of a pump that has found the queue empty.
     idle: Option<Waker>,
-    /// The number of the latest pump: the only one that may go on.
+    /// The number of the latest pump: the only one that continues.
     pump: u64,
-    /// Whether no more tasks will come.
+    /// Whether no more tasks are accepted.
     is_closed: bool,
 }
 
 struct Task {
     state: AtomicU8,
-    /// Where it stands among the queue's tasks.
+    /// The task's index in the queue's slab.
     index: usize,
     queue: Arc<Queue>,
-    /// `None` once it has finished. Locked only by the pump that polls it, and by the runtime's end.
+    /// `None` once it has finished. Locked only by the pump that polls it, and when the runtime shuts down.
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
@@ -90,7 +90,7 @@ impl Executor {
         Executor(queue)
     }
 
-    /// Runs a future to its end; from any thread.
+    /// Runs a future to completion; may be called from any thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let future = Mutex::new(Some(Box::pin(future) as Pin<Box<dyn Future<Output = ()> + Send>>));
         let mut inner = self.0.inner.lock();
@@ -114,7 +114,7 @@ impl Drop for Executor {
 }
 
 impl Queue {
-    /// Puts a task to the end of the queue.
+    /// Appends a task to the queue.
     fn push(&self, task: Arc<Task>) {
         let mut inner = self.inner.lock();
         inner.ready.push_back(task);
@@ -125,14 +125,14 @@ impl Queue {
         }
     }
 
-    /// Starts another pump; the one before, if there is one, ends with the poll that it is in.
+    /// Starts another pump; the previous one, if any, stops when its current poll returns.
     fn start_pump(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.pump += 1;
         inner.idle = None;
         let pump = Pump { queue: self.clone(), number: inner.pump };
         drop(inner);
-        // tokio's own bound on what a task may do at a time would put the tasks out of order.
+        // tokio's own limit on what a task may do per poll would change the order of the tasks.
         self.runtime.spawn(tokio::task::unconstrained(pump.run()));
     }
 }
@@ -150,7 +150,7 @@ impl Pump {
         }
     }
 
-    /// Polls tasks until none is ready or a round is over; false ends the pump.
+    /// Polls tasks until none is ready or the round is over; false stops the pump.
     fn poll_round(&self, cx: &Context<'_>) -> Poll<bool> {
         let _current = Current::enter(&self.queue);
         for _ in 0..POLLS_PER_ROUND {
@@ -173,7 +173,7 @@ impl Pump {
 }
 
 impl Drop for Pump {
-    /// The runtime may end before its tasks do: what they hold is given back then.
+    /// The runtime may shut down before its tasks finish: their resources are released then.
     fn drop(&mut self) {
         let mut inner = self.queue.inner.lock();
         if inner.pump != self.number {
@@ -183,7 +183,7 @@ impl Drop for Pump {
         drop((inner, ready));
         for (_, task) in tasks {
             task.state.store(DONE, Release);
-            // One that is being polled right now ends by itself.
+            // A future that is being polled right now is dropped by its pump.
             let future = task.future.try_lock().and_then(|mut future| future.take());
             drop(future);
         }
@@ -233,7 +233,7 @@ impl Wake for Task {
     }
 }
 
-/// Notes whose pump is polled on this thread, until it is dropped.
+/// Records the executor that is polled on this thread, until it is dropped.
 struct Current;
 
 impl Current {
@@ -249,11 +249,10 @@ impl Drop for Current {
     }
 }
 
-/// Lets another thread go on with the other work of this one, and returns once it does: the caller is about to keep this
+/// Moves the other work of this thread to another thread and returns once that runs: the caller is about to block this
 /// thread for long.
 ///
-/// On a runtime that has but the thread it was started on there is no other thread: the other clients that are served
-/// there wait.
+/// On a current-thread runtime there is no other thread: the other clients that it serves wait.
 pub(crate) fn hand_over() {
     let Ok(runtime) = Handle::try_current() else { return };
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
@@ -262,14 +261,14 @@ pub(crate) fn hand_over() {
     if let Some(queue) = CURRENT.with_borrow(Option::clone) {
         queue.start_pump();
     }
-    // The new thread has taken over when it runs this; until then the old one would take its work back.
+    // The new thread has taken over when it runs this task; until then the old one would take its work back.
     let (taken, over) = mpsc::channel();
     runtime.spawn(async move { taken.send(()) });
-    // The sender is gone without a word only when the runtime is shutting down.
+    // The sender is dropped without sending only when the runtime shuts down.
     let _ = tokio::task::block_in_place(|| over.recv());
 }
 
-/// Runs what `work` makes until it finishes by itself; one that panics is reported and made again.
+/// Runs the future made by `work` to completion; when it panics, the panic is reported and a new future is made.
 pub(crate) async fn supervise<F>(panics: Arc<Panics>, name: &'static str, mut work: impl FnMut() -> F)
 where
     F: Future<Output = ()>,
@@ -295,7 +294,7 @@ mod tests {
     use super::*;
     use crate::runtime::worker;
 
-    /// How long a test waits for what must come.
+    /// The maximum time a test waits for an event.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]

@@ -1,4 +1,5 @@
-//! The threads that execute commands: worker runtimes, the order in which they poll connections, panics that are caught.
+//! The threads that execute commands: worker runtimes, the order in which they poll connections, and the panics they
+//! catch.
 
 pub(crate) mod executor;
 pub(crate) mod panics;

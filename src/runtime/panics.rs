@@ -1,6 +1,7 @@
-//! Reports and counts panics that were caught, and causes them where a test has asked for one.
+//! Counts and logs caught panics, and injects panics for tests.
 //!
-//! A panic is a bug, and ends what it happened in: a connection, or one round of a task of the server. The server goes on.
+//! A panic is a bug. It ends only the connection, or the one round of a server task, in which it happened; the server
+//! keeps running.
 
 use std::any::Any;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,13 +15,13 @@ use tracing::error;
 pub enum Site {
     /// The task that removes expired keys.
     Sweep = 1,
-    /// The task that looks after idle and slow clients.
+    /// The task that closes idle and slow clients.
     Housekeeping = 1 << 1,
     /// The tasks that accept connections.
     Accept = 1 << 2,
 }
 
-/// Knows the panics of one server.
+/// The caught and injected panics of one server.
 #[derive(Debug, Default)]
 pub struct Panics {
     caught: AtomicU64,
@@ -28,7 +29,7 @@ pub struct Panics {
 }
 
 impl Panics {
-    /// Logs and counts a panic that was caught; `place` says where.
+    /// Logs and counts a caught panic; `place` says where it happened.
     pub fn report(&self, place: &'static str, panic: &(dyn Any + Send)) {
         self.caught.fetch_add(1, Relaxed);
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -40,12 +41,12 @@ impl Panics {
         self.caught.load(Relaxed)
     }
 
-    /// Causes a panic the next time that a site is passed.
+    /// Makes the next [`Panics::pass`] of a site panic.
     pub fn inject(&self, site: Site) {
         self.injected.fetch_or(site as u8, Relaxed);
     }
 
-    /// Panics if that was asked for.
+    /// Panics if a panic was injected at this site.
     ///
     /// # Panics
     /// Once after each [`Panics::inject`].

@@ -1,8 +1,8 @@
-//! The threads that serve connections: a runtime with one thread each, no work moves between them.
+//! The threads that serve connections: one runtime with one thread each; no work moves between them.
 //!
-//! ARCHITECTURE.md has the measurement that chose this over one runtime with many threads. The runtimes are of the kind that
-//! can replace its thread: when a script keeps one busy for too long, another takes over its connections
-//! (see `executor::hand_over`).
+//! ARCHITECTURE.md has the measurement that chose this over one runtime with many threads. The runtimes are of tokio's
+//! multi-thread kind, which can replace a blocked thread: when a script runs for too long, another thread takes over
+//! its connections (see `executor::hand_over`).
 
 use std::io;
 use std::thread;
@@ -11,8 +11,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Starts `count` worker threads, or one for every two cores when `count` is 0; returns their runtimes.
 ///
-/// The other half of the cores is for the kernel's network work and for the clients beside: a worker that finds
-/// nothing to do after every request goes to sleep and is woken again, which costs more than a second thread gains.
+/// The other half of the cores is for the kernel's network work and for clients on the same machine: a worker without
+/// work after every request sleeps and is woken again, which costs more than a second thread gains.
 ///
 /// # Errors
 /// When a thread or a runtime cannot be created.
@@ -24,7 +24,7 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
     (0..count).map(start_one).collect()
 }
 
-/// Makes the runtime of one worker, with its thread.
+/// Creates the runtime of one worker, with its thread.
 ///
 /// # Errors
 /// When the thread or the runtime cannot be created.
@@ -35,7 +35,7 @@ pub fn runtime(number: usize) -> io::Result<Runtime> {
 fn start_one(number: usize) -> io::Result<Handle> {
     let runtime = runtime(number)?;
     let handle = runtime.handle().clone();
-    // Nobody is there to drop it in time: it ends with the process.
+    // No owner outlives the worker: the runtime ends with the process.
     std::mem::forget(runtime);
     Ok(handle)
 }

@@ -1,17 +1,17 @@
-//! Moving entries together, where evicting has left pages of the allocator partly empty.
+//! Defragmentation: moves entries together where eviction has left the allocator's pages partly empty.
 //!
-//! The allocator fills its oldest pages first. So an entry that is allocated again usually moves to a fuller page, and what
-//! it leaves behind becomes empty in the end. Old places are freed many at a time: the allocator hands out first what a
-//! thread has freed last, and a single entry would only change places with the one before.
+//! The allocator fills its oldest pages first. So an entry that is allocated again usually moves to a fuller page, and
+//! the page that it leaves becomes empty in the end. Old allocations are freed many at a time: the allocator reuses
+//! first what a thread has freed last, so that entries moved one by one would only swap places.
 
 use crate::store::entry::Entry;
 use crate::store::{GateGuard, SHARDS, Store};
 
-/// How many entries move at a time, or how many bytes of them: a quarter of a millisecond's work.
+/// How many entries, or how many bytes of them, are moved at a time: a quarter of a millisecond's work.
 const ENTRIES_MAX: usize = 512;
 const BYTES_MAX: usize = 1 << 20;
 
-/// Where the entries are that move next.
+/// The position of the next entries to move.
 #[derive(Default)]
 pub(super) struct Cursor {
     db: usize,
@@ -19,24 +19,24 @@ pub(super) struct Cursor {
     bucket: usize,
 }
 
-/// Collects what moves at a time.
+/// The entries that one step has moved.
 #[derive(Default)]
 pub(crate) struct Moved {
-    /// The places that entries have left.
+    /// The allocations that the entries were moved from.
     pub left: Vec<Entry>,
     /// Bytes that were copied.
     pub bytes: usize,
 }
 
 impl Moved {
-    /// Returns whether that is enough for now.
+    /// Returns whether the step has moved enough.
     pub(crate) fn is_enough(&self) -> bool {
         self.left.len() >= ENTRIES_MAX || self.bytes >= BYTES_MAX
     }
 }
 
 impl Store {
-    /// Moves some entries, going round the store. Returns how many bytes were copied.
+    /// Moves some entries, cycling through the whole store. Returns how many bytes were copied.
     pub fn compact(&self, hold: &mut GateGuard<'_>) -> usize {
         let mut cursor = self.compacting.lock();
         let (databases, mut moved) = (hold.databases(), Moved::default());

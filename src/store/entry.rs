@@ -8,15 +8,15 @@
 //! +------+-------+--------+-----+------+----------+------------+---------+---------+-------+
 //! ```
 //!
-//! A key of 256 bytes or more has its length in a field of its own. The usage, 24 bits that the shard makes something of
-//! (`usage.rs`), is noted through `&Entry` while others may read: it shares an atomic word with the key's short length.
+//! A key of 256 bytes or more has its length in a field of its own. The usage, 24 bits that the shard interprets
+//! (`usage.rs`), is written through `&Entry` while others may read: it shares an atomic word with the key's short
+//! length.
 //!
-//! The kind has the data type of the value in its upper three bits, and in two more how the value is encoded; for strings
-//! that is the [`StringHint`].
+//! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more;
+//! for strings that is the [`StringHint`].
 //!
-//! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`]
-//! whose pointer lies there. Slack is what rounding and growth left over: a new value that fits is
-//! written in place.
+//! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`] whose pointer lies
+//! there. Slack is the spare room left by rounding and growth: a new value that fits is written in place.
 //!
 //! Invariants, which every `unsafe` block below leans on:
 //! 1. `self.0` points to an allocation of exactly `self.size()` bytes, aligned to 8, whose header
@@ -38,22 +38,22 @@ const HEADER: usize = 8;
 const DEADLINE: usize = TIMED as usize;
 const POINTER: usize = size_of::<*mut Value>();
 const ALIGN: usize = 8;
-/// What the one-byte slack field can express; with a larger remainder the entry is allocated again.
+/// The largest slack the one-byte field can hold; with more, the entry is reallocated.
 const SLACK_MAX: usize = u8::MAX as usize;
 
 /// The value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
-/// The bits that tell how the value is encoded; none of them is set of a string with [`StringHint::Plain`].
+/// The bits of the value's encoding; none is set for a string with [`StringHint::Plain`].
 const ENCODING: u8 = NOT_INT | RAW;
 /// The encoding of a string with [`StringHint::NotInt`].
 const NOT_INT: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::Raw`].
 const RAW: u8 = 1 << 2;
-/// A deadline lies between header and key. The bit is worth as much as the deadline is long.
+/// A deadline lies between header and key. The bit's value equals the deadline's length.
 const TIMED: u8 = 1 << 3;
 /// The key's length lies before the key.
 const LONG_KEY: u8 = 1 << 4;
-/// From this bit on the kind is the number of the data type.
+/// The kind byte holds the data type from this bit on.
 const TYPE_SHIFT: u32 = 5;
 
 /// How many bits of the header's last word are the key's length; the rest are the usage.
@@ -139,20 +139,20 @@ impl Entry {
         self.area(at, len)
     }
 
-    /// Returns what was noted about the use of the key; 0 of an entry that is new.
+    /// Returns the recorded usage of the key; 0 for a new entry.
     #[inline]
     pub fn usage(&self) -> u32 {
         self.header().key_len_and_usage.load(Relaxed) >> KEY_LEN_BITS
     }
 
-    /// Notes the use of the key in 24 bits. Who calls holds the shard, so nothing else is noted at the same time.
+    /// Records the usage of the key in 24 bits. The caller holds the shard, so there is no concurrent write.
     #[inline]
     pub fn set_usage(&self, usage: u32) {
         let word = &self.header().key_len_and_usage;
         word.store(word.load(Relaxed) & SHORT_KEY_MAX as u32 | usage << KEY_LEN_BITS, Relaxed);
     }
 
-    /// Notes the use that another entry of the same key had.
+    /// Takes over the usage of another entry of the same key.
     fn used_as(self, other: u32) -> Self {
         self.set_usage(other);
         self
@@ -167,7 +167,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether the value is of a data type.
+    /// Returns whether the value is of the given data type.
     #[inline]
     pub fn is_of(&self, kind: Type) -> bool {
         self.header().kind >> TYPE_SHIFT == kind as u8
@@ -205,8 +205,8 @@ impl Entry {
         }
     }
 
-    /// Replaces the value by a string, and the deadline; in place when it fits. Otherwise the old entry is handed to `free`.
-    /// Returns how many bytes more the entry takes then.
+    /// Replaces the value with a string and sets the deadline; in place when it fits. Otherwise the old entry is passed
+    /// to `free`. Returns by how many bytes the entry's memory has grown.
     #[inline(always)] // the call would be a fiftieth of a SET
     pub fn set_text(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
         let fits = value.len() < SHARED_MIN
@@ -230,8 +230,8 @@ impl Entry {
         0
     }
 
-    /// Replaces the entry by another one with the same key and usage; returns how many bytes more it takes.
-    #[inline(never)] // keeps short what is done where the value fits
+    /// Replaces the entry by another one with the same key and usage; returns by how many bytes its memory has grown.
+    #[inline(never)] // keeps the path where the value fits short
     fn replace(&mut self, value: &[u8], deadline: Option<Deadline>, free: impl FnOnce(Entry)) -> isize {
         let new = Self::text(self.key(), value, deadline).used_as(self.usage());
         let old = std::mem::replace(self, new);
@@ -240,9 +240,9 @@ impl Entry {
         growth
     }
 
-    /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
+    /// Overwrites part of the string from `offset` on, padding it with zero bytes if it is too short.
     ///
-    /// The caller has made sure that the value is a string.
+    /// The caller has checked that the value is a string.
     pub fn write_range(&mut self, offset: usize, patch: &[u8]) {
         let old_len = self.string().len();
         let new_len = old_len.max(offset + patch.len());
@@ -289,7 +289,7 @@ impl Entry {
         *self = boxed.used_as(self.usage());
     }
 
-    /// Returns how the string came to be.
+    /// Returns how the string was stored.
     pub fn hint(&self) -> StringHint {
         match self.header().kind {
             kind if kind & RAW != 0 => StringHint::Raw,
@@ -298,7 +298,7 @@ impl Entry {
         }
     }
 
-    /// Sets how the string came to be.
+    /// Sets how the string was stored.
     pub fn set_hint(&mut self, hint: StringHint) {
         let header = self.header_mut();
         header.kind &= !ENCODING;
@@ -317,7 +317,7 @@ impl Entry {
         renamed.used_as(self.usage())
     }
 
-    /// Moves to where the allocator has room now. Returns the place that it has left, which holds nothing of it any more.
+    /// Reallocates the entry. Returns the old allocation, which no longer owns anything.
     pub fn relocate(&mut self) -> Self {
         let Header { kind, slack, value_len, .. } = *self.header();
         let value = self.area(self.value_at(), value_len as usize);
@@ -332,23 +332,23 @@ impl Entry {
         allocation_len(self.size()) + self.value().map_or(0, boxed)
     }
 
-    /// Returns how much work it is to free the entry, in units of one allocation.
+    /// Returns the cost of freeing the entry, in units of one allocation.
     #[inline]
     pub fn effort(&self) -> usize {
         self.value().map_or(1, Value::effort)
     }
 
-    /// Returns the bytes of the allocation with the key.
+    /// Returns the bytes of the entry's own allocation, which holds the key.
     pub fn own_memory(&self) -> usize {
         allocation_len(self.size())
     }
 
-    /// Returns where the entry lies, for prefetching and nothing else.
+    /// Returns the entry's address, for prefetching only.
     pub fn address(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }
 
-    /// Takes the place of `self`, whose boxed value, if any, has been carried over bit by bit.
+    /// Replaces `self` with an entry that has taken over its boxed value, if any.
     fn replace_moved(&mut self, rebuilt: Entry) {
         rebuilt.set_usage(self.usage());
         self.header_mut().kind &= !BOXED;

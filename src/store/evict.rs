@@ -1,9 +1,9 @@
-//! Which keys go when memory runs out.
+//! Eviction: which keys are removed when memory runs out.
 //!
-//! LRU and LFU are approximated as in Redis: a few keys are looked at, the best candidates of many such looks are kept
-//! in a pool, and the best of these goes. Two things are better than there. Candidates are scored again every time,
-//! and one that was used since it came into the pool is passed over. The nearest deadline is not approximated: the index of
-//! deadlines knows.
+//! LRU and LFU are approximated as in Redis: a few keys are sampled, the best candidates of many samples are kept in a
+//! pool, and the best of these is evicted. Two things differ from Redis. Candidates are scored again every time, and
+//! one that was used since it entered the pool is skipped. `volatile-ttl` is not approximated: the index of deadlines
+//! is exact.
 //!
 //! Invariant: a step removes no more keys than it was allowed to, and gives up when no key can be removed.
 
@@ -17,35 +17,35 @@ use crate::store::usage::{Dice, UsageRule};
 use crate::store::{GateGuard, NEVER, SHARDS, Store};
 use crate::time::clock::Now;
 
-/// How many candidates are kept.
+/// The size of the pool of candidates.
 const POOL_MAX: usize = 16;
 /// How often new candidates are sampled because other threads have used or removed all of them.
 const ATTEMPTS_MAX: usize = 100;
 
-/// Chooses the keys to remove.
+/// Selects the keys to evict, as `maxmemory-policy` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The least recently used of those with a time to live.
+    /// The least recently used key with a TTL.
     VolatileLru,
-    /// The least frequently used of those with a time to live.
+    /// The least frequently used key with a TTL.
     VolatileLfu,
-    /// Any of those with a time to live.
+    /// A random key with a TTL.
     VolatileRandom,
-    /// The one with the nearest deadline.
+    /// The key with the nearest deadline.
     VolatileTtl,
-    /// The least recently used.
+    /// The least recently used key.
     AllkeysLru,
-    /// The least frequently used.
+    /// The least frequently used key.
     AllkeysLfu,
-    /// Any.
+    /// A random key.
     AllkeysRandom,
-    /// None.
+    /// No key.
     #[default]
     Noeviction,
 }
 
 impl Policy {
-    /// The words for the policies, in the order of the variants.
+    /// The names of the policies, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &[
         "volatile-lru",
         "volatile-lfu",
@@ -68,22 +68,22 @@ impl Policy {
         Policy::Noeviction,
     ];
 
-    /// Returns the word for this policy.
+    /// Returns the name of this policy.
     pub fn as_str(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// Returns the policy with this word.
+    /// Returns the policy with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)
     }
 
-    /// Returns whether it needs to know when keys were used last.
+    /// Returns whether the policy needs the time of the last use of keys.
     pub fn is_lru(self) -> bool {
         matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
     }
 
-    /// Returns whether it needs to know how often keys were used.
+    /// Returns whether the policy needs the frequency of use of keys.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::VolatileLfu | Policy::AllkeysLfu)
     }
@@ -93,18 +93,18 @@ impl Policy {
     }
 }
 
-/// Says what came of the attempt to free memory.
+/// The result of an attempt to free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// No more is used than may be.
+    /// Memory usage is within the limit.
     Enough,
-    /// There is more to do.
+    /// Memory usage is still over the limit; call again.
     Unfinished,
     /// No key can be removed.
     None,
 }
 
-/// Removes keys one at a time.
+/// Evicts keys one at a time.
 pub(crate) struct Evictor {
     policy: Policy,
     samples: usize,
@@ -113,17 +113,17 @@ pub(crate) struct Evictor {
     hasher: Hasher,
 }
 
-/// A key that might go.
+/// A key that may be evicted.
 struct Candidate {
     db: usize,
     hash: u64,
     key: Box<[u8]>,
-    /// As it was when the key was looked at.
+    /// Its usage when it was sampled.
     usage: u32,
 }
 
 impl Store {
-    /// Sets which keys go, and how many are looked at to choose one.
+    /// Sets the eviction policy and how many keys are sampled per choice.
     pub fn set_policy(&self, policy: Policy, samples: usize, rule: UsageRule) {
         let mut evictor = self.evictor.lock();
         evictor.pool.clear();
@@ -131,9 +131,9 @@ impl Store {
         self.memory_account().set_rule(rule);
     }
 
-    /// Removes keys, but no more than `most`, until no more memory is used than may be.
+    /// Evicts keys until memory usage is within the limit, but at most `most`.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx, most: usize) -> Eviction {
-        // Keys have to make up for what is too much now, and not for what the messages about their going take.
+        // Keys are evicted for the present excess only, not for the memory of the notifications about their eviction.
         let Some(goal) = self.memory_account().relief_goal() else { return Eviction::Enough };
         let mut evictor = self.evictor.lock();
         for _ in 0..most {
@@ -149,13 +149,13 @@ impl Store {
 }
 
 impl Evictor {
-    /// Creates one that removes nothing.
+    /// Creates an evictor without a policy to evict.
     pub(crate) fn new(hasher: Hasher) -> Self {
         let dice = Dice::new(hasher.hash_one("evictor"));
         Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
     }
 
-    /// Removes one key; returns whether there was one to remove.
+    /// Evicts one key; returns false when there was none to evict.
     fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, cx: &Cx) -> bool {
         match self.policy {
             Policy::Noeviction => false,
@@ -188,7 +188,7 @@ impl Evictor {
         false
     }
 
-    /// Looks at a few keys of a database and keeps the good candidates; returns how many it looked at.
+    /// Samples a few keys of a database and keeps the good candidates; returns how many it sampled.
     fn look_around(&mut self, hold: &mut GateGuard<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
         let Evictor { samples, pool, dice, hasher, policy } = self;
         let (first, mut found) = (dice.below(SHARDS), 0);
@@ -226,7 +226,7 @@ impl Evictor {
         Some(self.pool.swap_remove(best))
     }
 
-    /// Removes any key, of each database as likely as it has keys to remove in a random shard.
+    /// Evicts a random key; a database is chosen in proportion to the keys it can evict in a random shard.
     fn evict_any(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         let databases = hold.databases();
         let (volatile, first_db, first_shard) =
@@ -247,7 +247,7 @@ impl Evictor {
         false
     }
 
-    /// Evicts the key that would expire before all others.
+    /// Evicts the key with the nearest deadline.
     fn evict_nearest_ttl(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         loop {
             let mut first = (NEVER, 0, 0);
@@ -270,7 +270,7 @@ impl Evictor {
                     shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None, cx)
                 })
             });
-            // A bound that was too early has been corrected, so there is no end to be without.
+            // A bound that was too early was corrected, so the loop terminates.
             if evicted == Some(true) {
                 return true;
             }
@@ -278,7 +278,7 @@ impl Evictor {
     }
 }
 
-/// Finds the candidate that is needed most, with its score.
+/// Finds the best candidate for eviction, with its score.
 fn weakest(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
     let judged = pool.iter().map(|candidate| rule.eviction_score(candidate.usage, now));
     judged.enumerate().min_by_key(|(_, score)| *score)

@@ -1,23 +1,22 @@
-//! Finds the keys whose time has come, without a record per key.
+//! The index of deadlines: finds expired keys without a record per key.
 //!
-//! The table's buckets are the leaves of a tournament tree: each leaf holds a lower bound of the
-//! deadlines in its bucket, each inner node the minimum of 64 children. Setting a deadline lowers a
-//! path of the tree; the sweep descends to the leaves that may be due, looks at the handful of
-//! entries there and raises the bound to what it saw. A bound may be too early, which costs one
-//! look in vain, and is never too late, which would lose an expiry. So removing a key or
-//! prolonging its life touches nothing here, and a lock that is taken and released a million times
-//! leaves no trail.
+//! The table's buckets are the leaves of a tournament tree: each leaf holds a lower bound of the deadlines in its
+//! bucket, each inner node the minimum of 64 children. Setting a deadline lowers a path of the tree; the sweep descends
+//! to the leaves that may be due, checks the handful of entries there and raises the bound to what it found. A bound
+//! may be too early, which costs one needless check, and is never too late, which would miss an expiry. So removing a
+//! key or extending its TTL touches nothing here, and a lock that is acquired and released a million times leaves
+//! nothing behind.
 //!
-//! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards that have met a TTL.
+//! Cost: 8 bytes per bucket, which is about 2 bytes per key, and only in shards where a TTL was ever set.
 
 use crate::store::sync::{AtomicU64, Ordering};
 
-/// Means that nothing will ever fall due.
+/// The bound of a bucket or shard without deadlines.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 const FANOUT: usize = 64;
 
-/// Keeps, for every bucket of a table, a lower bound of the deadlines in it (monotonic milliseconds).
+/// A lower bound of the deadlines in every bucket of a table, in monotonic milliseconds.
 #[derive(Default)]
 pub(crate) struct DeadlineTree {
     /// `levels[0]` has one bound per bucket, every further level one per 64 of the level below, the last exactly one.
@@ -25,7 +24,7 @@ pub(crate) struct DeadlineTree {
 }
 
 impl DeadlineTree {
-    /// Returns whether no deadline has been set since the tree was made.
+    /// Returns whether no deadline has been set since the tree was created.
     pub(crate) fn is_unused(&self) -> bool {
         self.levels.is_empty()
     }
@@ -35,7 +34,7 @@ impl DeadlineTree {
         self.levels.iter().map(|level| level.capacity() * size_of::<u64>()).sum()
     }
 
-    /// Returns a time before which nothing falls due, or [`NEVER`].
+    /// Returns a lower bound of all deadlines, or [`NEVER`].
     pub(crate) fn earliest(&self) -> u64 {
         self.levels.last().and_then(|top| top.first()).copied().unwrap_or(NEVER)
     }
@@ -45,7 +44,7 @@ impl DeadlineTree {
         self.levels.first().and_then(|leaves| leaves.get(bucket)).copied().unwrap_or(NEVER)
     }
 
-    /// Notes that a key in `bucket` falls due at `at_ms`.
+    /// Records that a key in `bucket` expires at `at_ms`.
     pub(crate) fn lower(&mut self, bucket: usize, at_ms: u64) {
         self.cover(bucket);
         let mut index = bucket;
@@ -58,7 +57,7 @@ impl DeadlineTree {
         }
     }
 
-    /// Replaces the bound of a bucket by what a look into it found.
+    /// Replaces the bound of a bucket with the one found by checking its entries.
     pub(crate) fn set(&mut self, bucket: usize, at_ms: u64) {
         if self.bound(bucket) == at_ms {
             return;
@@ -78,7 +77,7 @@ impl DeadlineTree {
         }
     }
 
-    /// Finds a bucket whose bound has come.
+    /// Finds a bucket whose bound has passed.
     pub(crate) fn due(&self, now_ms: u64) -> Option<usize> {
         if self.earliest() > now_ms {
             return None;
@@ -129,7 +128,7 @@ impl DeadlineTree {
         let mut depth = 0;
         loop {
             if depth == self.levels.len() {
-                // A new top level sums up the one below, which had a single node until now.
+                // A new top level summarises the one below, which had a single node until now.
                 let carried = depth
                     .checked_sub(1)
                     .map_or(NEVER, |below| self.levels[below].iter().copied().min().unwrap_or(NEVER));
@@ -147,48 +146,49 @@ impl DeadlineTree {
     }
 }
 
-/// Wakes the sweeper when a deadline is set that is earlier than the one that it waits for.
+/// The sweeper's alarm: wakes it when a deadline is set that is earlier than the one it waits for.
 pub struct SweepTimer {
     due_ms: AtomicU64,
-    /// Until when expired keys are kept, invisible, in monotonic milliseconds.
+    /// Until when expired keys are kept (invisibly), in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl SweepTimer {
-    /// Creates an sweep_timer that calls `wake` when its time is brought forward.
+    /// Creates a timer that calls `wake` when its time is moved earlier.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         SweepTimer { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
     }
 
-    /// Keeps expired keys from being removed until then; they are invisible all the same.
+    /// Prevents expired keys from being deleted until then; they are invisible all the same.
     pub fn freeze(&self, until_ms: u64) {
         self.frozen_until_ms.store(until_ms, Ordering::Release);
     }
 
-    /// Returns until when expired keys are not to be removed, if that is so at `now_ms`.
+    /// Returns until when expired keys must not be deleted, if that is after `now_ms`.
     pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
         let until_ms = self.frozen_until_ms.load(Ordering::Acquire);
         (now_ms < until_ms).then_some(until_ms)
     }
 
-    /// Brings the sweep_timer forward to `at_ms` (monotonic milliseconds); a later time changes nothing.
+    /// Moves the timer earlier, to `at_ms` (monotonic milliseconds); a later time changes nothing.
     pub fn lower(&self, at_ms: u64) {
         if at_ms < self.due_ms.load(Ordering::Relaxed) && at_ms < self.due_ms.fetch_min(at_ms, Ordering::AcqRel) {
             (self.wake)();
         }
     }
 
-    /// Wakes the sweeper, whatever the time.
+    /// Wakes the sweeper immediately.
     pub fn wake(&self) {
         (self.wake)();
     }
 
-    /// Forgets the time set so far, calls `sweep` and notes the next time it found; returns that, or an earlier one that
-    /// was set meanwhile. Wakes no one: the caller is the sweeper, which would sweep again without end.
+    /// Resets the timer, calls `sweep` and sets the next time that it found; returns that, or an earlier one that was
+    /// set meanwhile. It does not wake the sweeper, which is the caller and would sweep again without end.
     ///
-    /// The order keeps deadlines from being lost. Who sets one holds the shard's lock, and so does so either before the
-    /// sweep comes there and finds it, or after the time was forgotten, so that [`SweepTimer::lower`] brings it forward.
+    /// The order keeps deadlines from being lost. A deadline is set under the shard's lock: either before the sweep
+    /// reaches the shard, which then finds it, or after the timer was reset, so that [`SweepTimer::lower`] moves it
+    /// earlier.
     pub fn rearm(&self, sweep: impl FnOnce() -> u64) -> u64 {
         self.due_ms.store(NEVER, Ordering::Release);
         let at_ms = sweep();

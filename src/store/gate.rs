@@ -1,12 +1,12 @@
-//! The gate of the store: many pass shared, or one exclusively; who waits at it learns when that takes too long.
+//! The gate of the store: a reader-writer lock whose waiters give up when its exclusive holder takes too long.
 //!
-//! A [`ShardedLock`] alone would keep its waiters asleep until the lock is free, and a script may hold it for ever. So who
-//! wants it exclusively takes the only busy_flag first, and who finds the lock taken waits for the busy_flag to be left instead of
-//! for the lock. A script that has run for too long says so on the busy_flag ([`BusyFlag::stay`]): waiters wake up and go away
-//! without the lock, to answer their clients.
+//! A [`ShardedLock`] alone would block its waiters until the lock is free, and a script may hold it for ever. So an
+//! exclusive holder takes the only [`BusyFlag`] before the lock, and a thread that finds the lock taken waits on the
+//! flag instead. A script that has run for too long marks the flag ([`BusyFlag::stay`]): waiters wake up and return
+//! without the lock, to answer their clients with BUSY.
 //!
-//! Invariant: the busy_flag is taken before the lock is asked for and left after the lock was given back. So a lock that cannot
-//! be had shared while the busy_flag is free is being given back or asked for right now, and asking again is no waste.
+//! Invariant: the flag is taken before the lock is requested and released after the lock. So when the lock cannot be
+//! acquired shared while the flag is free, it is being released or requested right now, and a retry succeeds soon.
 
 use std::sync::Arc;
 use std::sync::TryLockError;
@@ -17,32 +17,32 @@ use parking_lot::{Condvar, Mutex};
 
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
-/// Taken by someone who will stay for long.
+/// Taken by a holder that will keep the lock for long.
 const OCCUPIED: u8 = 2;
 
-/// Protects a value that many look at and one changes.
+/// A value behind a reader-writer lock.
 pub(super) struct Gate<T> {
     lock: ShardedLock<T>,
     busy_flag: Arc<BusyFlag>,
 }
 
-/// Shows the value to many.
+/// Shared access to the value.
 pub(super) struct Shared<'a, T> {
     pub(super) value: ShardedLockReadGuard<'a, T>,
-    /// Whether it was to be waited for.
+    /// Whether the lock was contended.
     pub(super) has_waited: bool,
 }
 
-/// Gives the value to one.
+/// Exclusive access to the value.
 pub(super) struct Exclusive<'a, T> {
-    /// The value. Given back before the busy_flag is left: fields are dropped in this order.
+    /// The value. Released before the busy flag: fields are dropped in this order.
     pub(super) value: ShardedLockWriteGuard<'a, T>,
     _seat: Taken<'a>,
-    /// Whether it was to be waited for.
+    /// Whether the lock was contended.
     pub(super) has_waited: bool,
 }
 
-/// Tells who wants the value exclusively from who waits for them.
+/// Marks that an exclusive holder is present, and whether it will stay for long.
 #[derive(Default)]
 pub struct BusyFlag {
     state: AtomicU8,
@@ -52,7 +52,7 @@ pub struct BusyFlag {
     changed: Condvar,
 }
 
-/// Leaves the busy_flag when it is dropped.
+/// Releases the busy flag when it is dropped.
 struct Taken<'a>(&'a BusyFlag);
 
 impl<T> Gate<T> {
@@ -60,19 +60,19 @@ impl<T> Gate<T> {
         Gate { lock: ShardedLock::new(value), busy_flag: Arc::default() }
     }
 
-    /// Returns the busy_flag.
+    /// Returns the busy flag.
     pub(super) fn busy_flag(&self) -> &Arc<BusyFlag> {
         &self.busy_flag
     }
 
-    /// Waits for the value with others; `None` when someone exclusive stays for long.
+    /// Acquires the value shared; `None` when an exclusive holder stays for long.
     #[inline]
     pub(super) fn share(&self) -> Option<Shared<'_, T>> {
         let mut has_waited = false;
         loop {
             match self.lock.try_read() {
                 Ok(value) => return Some(Shared { value, has_waited }),
-                // A panic elsewhere says nothing about the value, which no panic leaves half-way.
+                // A poisoned lock is safe to use: no panic leaves the value in an inconsistent state.
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return Some(Shared { value: poisoned.into_inner(), has_waited });
                 }
@@ -82,7 +82,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Waits for the value alone; `None` when someone else stays for long.
+    /// Acquires the value exclusively; `None` when another exclusive holder stays for long.
     #[inline]
     pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
         let mut has_waited = false;
@@ -111,24 +111,24 @@ impl BusyFlag {
         self.state.compare_exchange(FREE, TAKEN, SeqCst, SeqCst).is_ok()
     }
 
-    /// Returns whether someone has the value exclusively and stays for long.
+    /// Returns whether an exclusive holder stays for long.
     #[inline]
     pub fn is_occupied(&self) -> bool {
         self.state.load(SeqCst) == OCCUPIED
     }
 
-    /// Tells everybody that whoever has the busy_flag, the caller, stays for long.
+    /// Marks that the caller, which holds the flag, stays for long, and wakes all waiters.
     pub fn stay(&self) {
         self.state.store(OCCUPIED, SeqCst);
         self.wake();
     }
 
-    /// Waits until the busy_flag is free, however long that takes.
+    /// Waits without limit until the flag is free.
     pub fn wait_until_free(&self) {
         self.wait_while(|state| state != FREE);
     }
 
-    /// Waits while the busy_flag is taken; returns false when it is occupied.
+    /// Waits while the flag is taken; returns false when its holder stays for long.
     #[cold]
     fn is_free_after_waiting(&self) -> bool {
         self.wait_while(|state| state == TAKEN);
@@ -137,7 +137,8 @@ impl BusyFlag {
 
     fn wait_while(&self, condition: impl Fn(u8) -> bool) {
         let mut lock = self.lock.lock();
-        // Noted before the state is read, and `wake` reads it after the state was written: one of the two sees the other.
+        // Incremented before the state is read, and `wake` reads it after the state was written: one of the two sees
+        // the other.
         self.waiting.fetch_add(1, SeqCst);
         while condition(self.state.load(SeqCst)) {
             self.changed.wait(&mut lock);
@@ -155,7 +156,7 @@ impl BusyFlag {
 
     #[cold]
     fn wake(&self) {
-        // A waiter that has looked at the state and does not sleep yet holds the lock.
+        // A waiter that has read the state and does not sleep yet holds the lock.
         let _lock = self.lock.lock();
         self.changed.notify_all();
     }

@@ -1,5 +1,5 @@
-//! What hangs on keys, there or not: the flags of transactions and migrations that depend on them, and the clients that are
-//! blocked until they can be served from them.
+//! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, and clients that
+//! are blocked on it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::memory::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
 use crate::store::memory_account::{MemoryAccount, Share};
 
-/// Tells a transaction that one of its watched keys has changed. Shared by a session and the shards it watches in.
+/// A flag that is raised when a watched key changes. Shared by a session and the shards it watches keys in.
 #[derive(Clone, Default)]
 pub struct WatchFlag(Arc<AtomicBool>);
 
 impl WatchFlag {
-    /// Returns whether a watched key has changed since the flag was made.
+    /// Returns whether a watched key has changed since the flag was created.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -23,23 +23,23 @@ impl WatchFlag {
     }
 }
 
-/// Says in one word whether there is anything to do in the tail of a call, so that it pays one load for it: blocked clients
-/// to be served, or the log to be written. It is nearly always zero.
+/// The work for the tail of a call, in one word so that a call pays one load for the check: blocked clients to serve,
+/// or the log to write. Almost always zero.
 #[derive(Default)]
 pub(crate) struct TailWork(AtomicUsize);
 
-/// Changes are logged. The bits below count the keys that have changed and that clients are blocked on, until it is tried
-/// to serve those.
+/// Set while changes are logged. The bits below count the changed keys on which clients are blocked, until those clients
+/// are served.
 const LOGGED: usize = 1 << (usize::BITS - 1);
 
 impl TailWork {
-    /// Returns whether there is any.
+    /// Returns whether there is any work.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether keys have changed that clients are blocked on.
+    /// Returns whether keys with blocked clients have changed.
     #[inline]
     pub(crate) fn has_ready_keys(&self) -> bool {
         self.0.load(Ordering::Relaxed) & !LOGGED != 0
@@ -51,7 +51,7 @@ impl TailWork {
         self.0.load(Ordering::Relaxed) & LOGGED != 0
     }
 
-    /// Chooses whether changes are logged.
+    /// Sets whether changes are logged.
     pub(crate) fn set_logged(&self, is_logged: bool) {
         match is_logged {
             true => self.0.fetch_or(LOGGED, Ordering::Relaxed),
@@ -60,12 +60,12 @@ impl TailWork {
     }
 }
 
-/// What hangs on one key.
+/// The watchers and blocked clients of one key.
 #[derive(Default)]
 struct Interest {
     /// Raised when the key changes.
     flags: Vec<WatchFlag>,
-    /// The clients that are blocked on the key, by their ids, in the order in which they came.
+    /// The ids of the clients that are blocked on the key, in order of arrival.
     waiters: VecDeque<u64>,
 }
 
@@ -75,28 +75,28 @@ impl Interest {
     }
 }
 
-/// What hangs on the keys of a shard.
+/// The interests of all keys of a shard.
 pub(super) struct Interests {
     by_key: HashMap<Box<[u8]>, Interest>,
-    /// How many of the keys are watched, and how many clients are blocked on.
+    /// How many of the keys are watched, and how many have blocked clients.
     watched: usize,
     blocking: usize,
-    /// Keys with waiters that have changed since [`Interests::take_ready`].
+    /// Keys with blocked clients that have changed since [`Interests::take_ready`].
     ready: Vec<Box<[u8]>>,
     tail_work: Arc<TailWork>,
-    /// Bytes taken for the keys: here, and by the sessions that remember what they watch.
+    /// Memory of the keys: here, and in the sessions that watch them.
     bytes: usize,
     share: Share,
 }
 
 impl Interests {
-    /// Creates an empty set, whose memory is reported.
+    /// Creates an empty set that reports its memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         let share = Share::new(memory_account);
         Interests { by_key: HashMap::new(), watched: 0, blocking: 0, ready: Vec::new(), tail_work, bytes: 0, share }
     }
 
-    /// Takes all of it out, to be put back: changes in between are told to nobody.
+    /// Takes out all interests, to be put back later: changes in between notify no client.
     pub(super) fn lay_aside(&mut self) -> Interests {
         let empty = Interests {
             by_key: HashMap::new(),
@@ -110,7 +110,7 @@ impl Interests {
         std::mem::replace(self, empty)
     }
 
-    /// Returns whether nothing hangs on any key.
+    /// Returns whether no key has any interest.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.by_key.is_empty()
@@ -121,7 +121,7 @@ impl Interests {
         self.watched
     }
 
-    /// Returns how many keys clients are blocked on.
+    /// Returns how many keys have blocked clients.
     pub(super) fn blocking(&self) -> usize {
         self.blocking
     }
@@ -152,7 +152,7 @@ impl Interests {
         self.forget_unless_wanted(key);
     }
 
-    /// Lets a client queue up for a key.
+    /// Appends a client to the queue of a key.
     pub(super) fn enqueue(&mut self, key: &[u8], client: u64) {
         let interest = self.interest(key);
         if interest.waiters.contains(&client) {
@@ -165,7 +165,7 @@ impl Interests {
         self.report();
     }
 
-    /// Takes a client out of the queue for a key.
+    /// Removes a client from the queue of a key.
     pub(super) fn dequeue(&mut self, key: &[u8], client: u64) {
         let Some(interest) = self.by_key.get_mut(key) else { return };
         let Some(at) = interest.waiters.iter().position(|waiter| *waiter == client) else { return };
@@ -175,12 +175,12 @@ impl Interests {
         self.forget_unless_wanted(key);
     }
 
-    /// Returns the clients that are blocked on a key, in the order in which they came.
+    /// Returns the clients that are blocked on a key, in order of arrival.
     pub(super) fn waiters(&self, key: &[u8]) -> Vec<u64> {
         self.by_key.get(key).map_or_else(Vec::new, |interest| interest.waiters.iter().copied().collect())
     }
 
-    /// Takes note that a key has changed: raises its flags, and notes it for its waiters.
+    /// Handles the change of a key: raises the flags of its watchers and marks it as ready for its blocked clients.
     pub(super) fn key_changed(&mut self, key: &[u8]) {
         let Some(interest) = self.by_key.get(key) else { return };
         interest.flags.iter().for_each(WatchFlag::raise);
@@ -190,7 +190,7 @@ impl Interests {
         }
     }
 
-    /// Takes the keys that have changed and that clients are blocked on, in the order of their changes.
+    /// Takes the changed keys with blocked clients, in the order of their changes.
     pub(super) fn take_ready(&mut self) -> Vec<Box<[u8]>> {
         self.tail_work.0.fetch_sub(self.ready.len(), Ordering::Relaxed);
         std::mem::take(&mut self.ready)
@@ -220,15 +220,15 @@ impl Interests {
     }
 }
 
-/// What a place in a queue takes, in bytes; queues double.
+/// Memory of one place in a queue, in bytes; the capacity doubles.
 const WAITER_LEN: usize = 2 * size_of::<u64>();
 
-/// Returns what a key takes here, whatever hangs on it.
+/// Returns the memory of a key here, without its flags and queue.
 fn interest_len(key: &[u8]) -> usize {
     allocation_len(key.len()) + list_len::<WatchFlag>(4)
 }
 
-/// Returns what a session takes to remember that it watches a key.
+/// Returns the memory a session needs to record a watched key.
 fn watch_len(key: &[u8]) -> usize {
     const MANY: usize = 1000;
     allocation_len(key.len()) + tree_map_len::<(usize, Box<[u8]>), ()>(MANY) / MANY

@@ -1,11 +1,11 @@
-//! How much memory is in use, how much may be, and how the use of keys is noted: what every shard looks at.
+//! Accounting of used memory, its limit, and how the usage of keys is recorded.
 //!
-//! What counts as used memory is what the store has asked the allocator for, size classes included, and what others
-//! report: clients' buffers, and what the process held when it started. It is counted, not asked of the allocator, whose
-//! statistics cost microseconds; it leaves out what the allocator loses between pages.
+//! Used memory is the sum of the store's allocations, rounded to size classes, and of what other parts report: clients'
+//! buffers, and the memory the process had at startup. It is counted, because the allocator's statistics cost
+//! microseconds; fragmentation is not included.
 //!
-//! A shard reports by the step. Without a limit that is coarse, so that reporting costs nothing; with a limit of `l`
-//! bytes it is a millionth of `l`, so that all shards together are off by less than a ten-thousandth.
+//! A shard reports in steps. Without a limit a step is coarse, so that reporting costs nothing; with a limit of `l`
+//! bytes it is a millionth of `l`, so that the error of all shards together is below a ten-thousandth.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,29 +13,29 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use crate::store::usage::UsageRule;
 use crate::time::clock::Now;
 
-/// The coarsest step, in bytes.
+/// The largest step, in bytes.
 const STEP_MAX: usize = 64 * 1024;
-/// A step is the limit divided by this power of two.
+/// With a limit, the step is the limit divided by this power of two.
 const STEP_SHIFT: u32 = 20;
 /// Stands for no limit.
 const NONE: usize = usize::MAX;
 
-/// Holds the numbers that limit a store. Shared by the store, its shards and who reports memory.
+/// The memory usage of a store and its limit. Shared by the store, its shards and all that report memory.
 pub struct MemoryAccount {
     limit: AtomicUsize,
     step: AtomicUsize,
-    /// What the shards have reported. Together with `outside` it never passes the address space.
+    /// The memory reported by the shards. Together with `outside` it never exceeds the address space.
     held: AtomicUsize,
     outside: AtomicUsize,
-    /// What of `outside` does not count for eviction: messages about keys that were evicted.
+    /// The part of `outside` that does not count for eviction: notifications about evicted keys.
     exempt: AtomicUsize,
     loss: AtomicUsize,
     /// How many threads are evicting keys right now.
     evicting: AtomicUsize,
     rule: AtomicU64,
-    /// What a look-up compares the usage of a key with to see whether there is anything to note.
+    /// The usage that is current now: a look-up writes the usage of a key only when it differs.
     stamp: AtomicU32,
-    /// Set when the shards report more finely than they have so far.
+    /// Set when the shards must report in finer steps than before.
     is_coarse: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ pub struct MemoryAccount {
 const NO_STAMP: u32 = u32::MAX;
 
 impl Default for MemoryAccount {
-    /// Returns the numbers of a store without limit that notes when keys were last used.
+    /// Returns the account of a store without a limit that records when keys were last used.
     fn default() -> Self {
         MemoryAccount {
             limit: AtomicUsize::new(NONE),
@@ -70,7 +70,7 @@ impl MemoryAccount {
         self.loss.store(0, Relaxed);
     }
 
-    /// Returns whether the shards have to report again because of a new limit; true once for each.
+    /// Returns whether the shards must report again because of a new limit; true once for each limit.
     pub fn take_coarse(&self) -> bool {
         self.is_coarse.load(Relaxed) && self.is_coarse.swap(false, Relaxed)
     }
@@ -81,29 +81,29 @@ impl MemoryAccount {
         self.limit.load(Relaxed) != NONE
     }
 
-    /// Returns whether more is used than may be.
+    /// Returns whether more memory is used than the limit allows.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.counted_for_eviction() > self.limit.load(Relaxed)
     }
 
-    /// Returns how many bytes are used, with those lost to fragmentation and without those that evicting keys takes.
+    /// Returns how many bytes are compared with the limit: with excess fragmentation, without the exempt bytes.
     #[inline]
     fn counted_for_eviction(&self) -> usize {
         self.used().saturating_add(self.loss()).saturating_sub(self.exempt())
     }
 
-    /// Returns how many bytes are lost to fragmentation beyond what may be.
+    /// Returns how many bytes are lost to fragmentation beyond the tolerated share.
     pub fn loss(&self) -> usize {
         self.loss.load(Relaxed)
     }
 
-    /// Sets how many bytes are lost to fragmentation beyond what may be.
+    /// Sets how many bytes are lost to fragmentation beyond the tolerated share.
     pub fn set_loss(&self, bytes: usize) {
         self.loss.store(bytes, Relaxed);
     }
 
-    /// Returns how many bytes may be used, if there is a limit.
+    /// Returns the limit in bytes, if there is one.
     pub fn limit(&self) -> Option<usize> {
         Some(self.limit.load(Relaxed)).filter(|limit| *limit != NONE)
     }
@@ -113,8 +113,8 @@ impl MemoryAccount {
         self.exempt.load(Relaxed)
     }
 
-    /// Takes note that keys are evicted until what is returned is dropped. Messages that are written meanwhile do not
-    /// count for eviction: if they did, more keys would be evicted on account of them, with more messages, and so on.
+    /// Marks that keys are being evicted, until the guard is dropped. Messages written meanwhile do not count for
+    /// eviction: otherwise they would cause more evictions, with more messages, and so on.
     pub fn evicting(&self) -> Evicting<'_> {
         self.evicting.fetch_add(1, Relaxed);
         Evicting(self)
@@ -126,14 +126,14 @@ impl MemoryAccount {
         self.held.load(Relaxed).saturating_add(self.outside.load(Relaxed))
     }
 
-    /// Returns how many bytes the shards may hold for no more to be used than may be, if it is more now; less than none
-    /// where even that is too much.
+    /// Returns how many bytes the shards may hold to stay within the limit, if they hold more now; negative when even
+    /// that is not enough.
     pub(super) fn relief_goal(&self) -> Option<isize> {
         let too_many = self.counted_for_eviction().checked_sub(self.limit.load(Relaxed)).filter(|bytes| *bytes > 0)?;
         Some(self.held().saturating_sub_unsigned(too_many))
     }
 
-    /// Returns how many bytes the shards hold by their last reports.
+    /// Returns how many bytes the shards hold, by their last reports.
     pub fn held(&self) -> isize {
         self.held.load(Relaxed) as isize
     }
@@ -143,24 +143,24 @@ impl MemoryAccount {
         self.outside.load(Relaxed)
     }
 
-    /// Takes note of bytes outside of the store, instead of those reported by the same one before.
+    /// Reports bytes outside of the store; `before` is the previous report of the same reporter.
     pub fn report_outside(&self, before: usize, bytes: usize) {
         self.outside.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
 
-    /// Returns how the use of keys is noted.
+    /// Returns how the usage of keys is recorded.
     #[inline]
     pub fn rule(&self) -> UsageRule {
         UsageRule::from_bits(self.rule.load(Relaxed))
     }
 
-    /// Sets how the use of keys is noted.
+    /// Sets how the usage of keys is recorded.
     pub fn set_rule(&self, rule: UsageRule) {
         self.rule.store(rule.to_bits(), Relaxed);
         self.stamp.store(NO_STAMP, Relaxed);
     }
 
-    /// Takes note of the time; to be called once for many look-ups.
+    /// Updates the current usage stamp; called once for many look-ups.
     #[inline]
     pub fn follow_clock(&self, now: Now) {
         let rule = self.rule();
@@ -170,25 +170,25 @@ impl MemoryAccount {
         }
     }
 
-    /// Returns the usage of a key that needs no note.
+    /// Returns the usage of a key that needs no update.
     #[inline]
     pub(super) fn stamp(&self) -> u32 {
         self.stamp.load(Relaxed)
     }
 
-    /// Returns by how many bytes a shard may be off before it reports.
+    /// Returns by how many bytes a shard may be off before it must report.
     #[inline]
     pub(super) fn step(&self) -> usize {
         self.step.load(Relaxed)
     }
 
-    /// Takes note of a shard's bytes, instead of those it reported before.
+    /// Records a shard's bytes; `before` is its previous report.
     pub(super) fn report(&self, before: usize, bytes: usize) {
         self.held.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
 }
 
-/// Lasts as long as keys are evicted.
+/// A guard that lives while keys are evicted.
 pub struct Evicting<'a>(&'a MemoryAccount);
 
 impl Drop for Evicting<'_> {
@@ -197,7 +197,7 @@ impl Drop for Evicting<'_> {
     }
 }
 
-/// Reports what something outside of the store takes, until it is dropped.
+/// Reports the memory of something outside of the store, until it is dropped.
 #[derive(Default)]
 pub(crate) struct Share {
     memory_account: Arc<MemoryAccount>,
@@ -206,15 +206,15 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// By how many bytes a share has to change to be reported.
+    /// A share reports a change of at least this many bytes.
     const STEP: usize = 1024;
 
-    /// Creates the share of something that takes nothing yet.
+    /// Creates a share of 0 bytes.
     pub(crate) fn new(memory_account: Arc<MemoryAccount>) -> Self {
         Share { memory_account, bytes: 0, is_exempt: false }
     }
 
-    /// Creates the share of a message, which does not count for eviction if keys are evicted just now.
+    /// Creates the share of a message, which does not count for eviction if keys are being evicted right now.
     pub(crate) fn of_message(memory_account: Arc<MemoryAccount>, bytes: usize) -> Self {
         let is_exempt = memory_account.evicting.load(Relaxed) > 0;
         memory_account.report_outside(0, bytes);
@@ -224,12 +224,12 @@ impl Share {
         Share { memory_account, bytes, is_exempt }
     }
 
-    /// Returns where it is reported.
+    /// Returns the account that it reports to.
     pub(crate) fn account(&self) -> Arc<MemoryAccount> {
         self.memory_account.clone()
     }
 
-    /// Takes note of what is taken now.
+    /// Reports the present size.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.bytes.abs_diff(bytes) >= Self::STEP || bytes == 0 {
             self.memory_account.report_outside(self.bytes, bytes);

@@ -1,7 +1,7 @@
-//! Frees large values in the background, so that no client waits for it.
+//! Lazy freeing: frees large values on a background thread, so that no client waits for it.
 //!
-//! Whatever removes a value (a command, a deadline, eviction, another value, FLUSHALL) hands it in here. What is freed
-//! quickly is freed at once; the rest is queued for a thread that exists only while there is something in the queue.
+//! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here. Small values are freed at
+//! once; the rest is queued for a thread that exists only while the queue is not empty.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use crate::store::entry::Entry;
 use crate::store::table::Table;
 
-/// From this effort on, in allocations and pages, something is freed in the background: about a millisecond's work. To start
-/// a thread takes a twentieth of that.
+/// The effort, in allocations and pages, from which a value is freed in the background: about a millisecond's work.
+/// Starting a thread takes a twentieth of that.
 const EFFORT_MIN: usize = 10_000;
 
-/// What is to be freed.
+/// Something to free.
 pub(super) enum Garbage {
     /// A key with its value.
     Entry(#[expect(dead_code, reason = "it is kept only to be dropped")] Entry),
@@ -26,7 +26,7 @@ pub(super) enum Garbage {
 }
 
 impl Garbage {
-    /// Returns how many keys it is.
+    /// Returns the number of keys.
     fn objects(&self) -> usize {
         match self {
             Garbage::Entry(_) => 1,
@@ -35,10 +35,10 @@ impl Garbage {
     }
 }
 
-/// Starts a thread.
+/// Starts a thread that runs a closure.
 type Start = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
-/// Frees what is handed in. Shared by a store and its shards.
+/// Frees values at once or in the background. Shared by a store and its shards.
 pub struct Reclaimer {
     queue: Mutex<Queue>,
     pending: AtomicUsize,
@@ -49,7 +49,7 @@ pub struct Reclaimer {
 #[derive(Default)]
 struct Queue {
     garbage: VecDeque<Garbage>,
-    /// Whether a thread is at work.
+    /// Whether the thread is running.
     is_running: bool,
 }
 
@@ -64,7 +64,7 @@ impl Reclaimer {
         Reclaimer { queue: Mutex::default(), pending: AtomicUsize::new(0), freed: AtomicU64::new(0), start }
     }
 
-    /// Returns how many keys wait to be freed.
+    /// Returns how many keys are queued to be freed.
     pub fn pending(&self) -> usize {
         self.pending.load(Relaxed)
     }
@@ -74,7 +74,7 @@ impl Reclaimer {
         self.freed.load(Relaxed)
     }
 
-    /// Counts from 0 again.
+    /// Resets the counter of freed keys.
     pub fn reset_freed(&self) {
         self.freed.store(0, Relaxed);
     }
@@ -96,7 +96,7 @@ impl Reclaimer {
     }
 
     #[cold]
-    #[inline(never)] // keeps short what every removal takes
+    #[inline(never)] // keeps the path of every removal short
     fn queue(self: &Arc<Self>, garbage: Garbage) {
         self.pending.fetch_add(garbage.objects(), Relaxed);
         let mut queue = self.queue.lock();
@@ -107,11 +107,11 @@ impl Reclaimer {
         drop(queue);
         let reclaimer = self.clone();
         if (self.start)(Box::new(move || reclaimer.run())).is_err() {
-            self.run(); // without a thread, the caller has to do it
+            self.run(); // no thread could be started: the caller frees
         }
     }
 
-    /// Frees what is queued, until nothing is left.
+    /// Frees queued values until the queue is empty.
     fn run(&self) {
         while let Some(garbage) = self.next() {
             let objects = garbage.objects();
@@ -137,7 +137,7 @@ mod tests {
         Entry::text(b"key", &vec![0; EFFORT_MIN * 4096], None)
     }
 
-    /// Keeps what a thread would do, as one that is never scheduled.
+    /// Returns a reclaimer whose thread is never scheduled: the test gets its closure.
     fn reclaimer_without_time() -> Arc<Reclaimer> {
         Arc::new(Reclaimer::new(|_| Ok(())))
     }

@@ -1,14 +1,15 @@
-//! How much more the allocator holds than was asked of it: pages that are partly empty, and pages not given back yet.
+//! Fragmentation: how much more the allocator holds than was requested, in partly empty pages and in pages not yet
+//! returned to the system.
 //!
-//! `maxmemory` is compared with what was asked of the allocator, as in Redis. Where values of many sizes come and go, the
-//! process takes far more than that. So with a limit and a policy that evicts keys, the allocator is asked whenever a small
-//! part of the limit has been evicted, and three things are done about what it loses:
+//! `maxmemory` is compared with the requested memory, as in Redis. Where values of many sizes come and go, the process
+//! takes far more than that. So with a limit and a policy that evicts keys, the allocator's statistics are read
+//! whenever a small part of the limit has been evicted, and three things are done against fragmentation:
 //!
-//! - From a twenty-fourth of the limit on, entries are moved together ([`Store::compact`](crate::store::Store::compact)), a
-//!   few times as many bytes as are evicted.
-//! - What partly empty pages lose beyond a twelfth of the limit is made up for by evicting more keys.
-//! - Unused pages beyond a thirty-second part are given back at once, on a thread of its own, and beyond a sixteenth by
-//!   the thread that evicts, so that they do not grow faster than they are given back.
+//! - From a twenty-fourth of the limit on, entries are defragmented ([`Store::compact`](crate::store::Store::compact)),
+//!   moving a few times as many bytes as are evicted.
+//! - What partly empty pages lose beyond a twelfth of the limit is compensated by evicting more keys.
+//! - Unused pages beyond a thirty-second of the limit are returned at once by a background thread, and beyond a
+//!   sixteenth by the evicting thread, so that they do not grow faster than they are returned.
 
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};
@@ -19,45 +20,45 @@ use tracing::warn;
 use crate::memory::allocator::AllocatorStats;
 use crate::store::MemoryAccount;
 
-/// The allocator is asked when this part of the limit has been evicted.
+/// The allocator's statistics are read when this part of the limit has been evicted.
 const LOOK_SHARE: usize = 64;
 /// Partly empty pages may lose this part of the limit, or [`LOSS_MIN`], before more keys are evicted.
 const LOSS_SHARE: usize = 12;
 /// They may lose this part of the limit, or half of [`LOSS_MIN`], before entries are moved.
 const SCATTER_SHARE: usize = 24;
-/// Less loss than this is not made up for, in bytes: the allocator needs some for itself.
+/// A smaller loss than this, in bytes, causes no extra eviction: the allocator needs some for itself.
 const LOSS_MIN: usize = 8 << 20;
-/// Unused pages may be this part of the limit before they are given back, or [`UNUSED_MIN`].
+/// Unused pages may be this part of the limit, or [`UNUSED_MIN`], before they are returned.
 const UNUSED_SHARE: usize = 32;
-/// Fewer unused pages are left to the allocator, which gives them back after ten seconds, in bytes.
+/// Fewer unused bytes than this are left to the allocator, which returns them after ten seconds.
 const UNUSED_MIN: usize = 2 << 20;
-/// So many bytes of entries are moved for each that is evicted.
+/// Bytes of entries moved per evicted byte.
 const MOVES_PER_EVICTION: usize = 4;
-/// No more bytes than these are moved at once: about half a millisecond's work.
+/// The maximum number of bytes moved at once: about half a millisecond's work.
 const MOVES_AT_ONCE: isize = 256 << 10;
-/// When this many times the limit was moved and as much is lost as before, it is not for entries that it is lost.
+/// When this many times the limit was moved and as much is lost as before, moving entries does not help.
 const MOVES_MAX: usize = 4;
 
-/// Watches what the allocator holds.
+/// Tracks the fragmentation of the allocator.
 #[derive(Default)]
 pub(crate) struct Resident {
-    /// Bytes evicted since the allocator was asked.
+    /// Bytes evicted since the statistics were read.
     evicted: AtomicUsize,
     is_purging: Arc<AtomicBool>,
-    /// Whether entries are to be moved.
+    /// Whether entries should be moved.
     is_scattered: AtomicBool,
-    /// How many bytes of them, once that is more than none.
+    /// How many bytes to move now, if positive.
     due: AtomicIsize,
-    /// How many bytes were moved since that began.
+    /// How many bytes were moved since moving began.
     moved: AtomicUsize,
-    /// What stays lost however many entries are moved.
+    /// The loss that moving entries has failed to reduce.
     hopeless: AtomicUsize,
-    /// The allocator's, once it was asked.
+    /// The allocator's function, once its statistics were read.
     without_cache: OnceLock<fn(&mut dyn FnMut())>,
 }
 
 impl Resident {
-    /// Takes note that keys were evicted, and asks the allocator when they were many.
+    /// Records evicted bytes, and reads the allocator's statistics after enough of them.
     pub(crate) fn note_evicted(
         &self,
         bytes: usize,
@@ -75,8 +76,8 @@ impl Resident {
         }
     }
 
-    /// Has entries moved if that is due; `step` moves some and returns how many bytes. A few at a time would not be worth
-    /// while, so the next ones wait until as much was evicted as makes up for those that were moved.
+    /// Moves entries if necessary; `step` moves some and returns how many bytes. Moving a few at a time does not pay,
+    /// so after a step nothing is moved until enough bytes were evicted to balance it.
     pub(crate) fn compact(&self, memory_account: &MemoryAccount, mut step: impl FnMut() -> usize) {
         let is_due = || self.is_scattered.load(Relaxed) && self.due.load(Relaxed) > 0;
         if let Some(without_cache) = self.without_cache.get().filter(|_| is_due()) {
@@ -97,7 +98,7 @@ impl Resident {
         }
     }
 
-    /// Looks at what the allocator holds, if keys are evicted or what it loses is made up for.
+    /// Reads the allocator's statistics, if keys are being evicted or a loss is being compensated.
     pub(crate) fn look_again(&self, memory_account: &MemoryAccount, allocator: Option<fn() -> AllocatorStats>) {
         if let (Some(allocator), Some(limit)) = (allocator, memory_account.limit())
             && (memory_account.loss() > 0 || self.evicted.swap(0, Relaxed) > 0)
@@ -128,8 +129,8 @@ impl Resident {
         }
     }
 
-    /// Decides whether to move entries: when much is lost, unless moving them all several times has not helped and no more
-    /// is lost than then.
+    /// Decides whether to move entries: when much is lost, unless moving all of them several times has not reduced the
+    /// loss.
     fn judge(&self, lost: usize, limit: usize) {
         let most = (LOSS_MIN / 2).max(limit / SCATTER_SHARE);
         if self.moved.load(Relaxed) > limit.saturating_mul(MOVES_MAX) {

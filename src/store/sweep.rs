@@ -1,4 +1,4 @@
-//! Keys that go by themselves: expired ones, found by their deadlines, and evicted ones.
+//! Removal of keys by the server: expired ones, found by their deadlines, and evicted ones.
 
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
@@ -7,18 +7,19 @@ use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::shard::{Key, Shard};
 use crate::time::clock::Now;
 
-/// How many bytes of bounds are kept, for the next deadlines, when no key has one any more.
+/// How many bytes of bounds are kept for later deadlines when no key has a TTL any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
 
 impl Shard {
-    /// Removes a key that has expired; such a key is invisible, swept or not.
+    /// Deletes an expired key; such a key is invisible, deleted or not.
     #[cold]
     pub(super) fn expire(&mut self, key: Key<'_>, cx: &Cx) {
         self.expired += 1;
         self.delete(key, event::EXPIRED, cx);
     }
 
-    /// Removes up to `most` keys that have expired. Returns when the next one may be due; in the past when more are due now.
+    /// Deletes up to `most` expired keys. Returns when the next one may expire; a time in the past when more have
+    /// expired already.
     pub(crate) fn sweep(&mut self, cx: &Cx, most: usize) -> u64 {
         let now = cx.now;
         self.follow_wall_clock(now);
@@ -47,14 +48,14 @@ impl Shard {
         self.deadlines.earliest()
     }
 
-    /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on, until
-    /// there were `most` or all. Returns how many there were.
+    /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on,
+    /// until `most` keys or all were visited. Returns how many were visited.
     pub(crate) fn sample(&mut self, most: usize, volatile: bool, mut visit: impl FnMut(&Entry)) -> usize {
         let (buckets, keys) = (self.table().buckets(), if volatile { self.with_ttl } else { self.table().count() });
         let most = most.min(keys);
         let (mut found, mut bucket) = (0, if keys == 0 { 0 } else { self.dice.below(buckets) });
         while found < most {
-            // The buckets that may hold a deadline are known, so that few such keys among many are found, too.
+            // The buckets that may hold a deadline are known, so few keys with a TTL among many without are found, too.
             if volatile {
                 bucket = self.deadlines.bounded_from(bucket).or(self.deadlines.bounded_from(0)).unwrap_or(0);
             }
@@ -69,13 +70,14 @@ impl Shard {
         found
     }
 
-    /// Returns a bound of the earliest deadline, or [`NEVER`].
+    /// Returns a lower bound of the earliest deadline, or [`NEVER`].
     pub(crate) fn earliest(&mut self, now: Now) -> u64 {
         self.follow_wall_clock(now);
         if self.with_ttl == 0 { NEVER } else { self.deadlines.earliest() }
     }
 
-    /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise corrects a bound.
+    /// Returns the key with the earliest deadline if that is at the bound [`Shard::earliest`]; otherwise it corrects a
+    /// bound.
     pub(crate) fn nearest_ttl(&mut self, now: Now) -> Option<Box<[u8]>> {
         let bound = self.deadlines.earliest();
         let bucket = self.deadlines.due(bound)?;
@@ -92,7 +94,7 @@ impl Shard {
         first.filter(|_| earliest_ms <= bound).map(|(_, key)| key)
     }
 
-    /// Evicts a key, unless it was used since its usage was this; returns whether it was there.
+    /// Evicts a key, unless its usage has changed from the one given; returns whether the key existed.
     pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &Cx) -> bool {
         let found = self.leftover(key);
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {

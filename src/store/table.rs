@@ -14,7 +14,7 @@
 //! A scan walks the hash space with the bits reversed: a bucket is then one interval of it, splitting
 //! cuts that interval in two, merging joins two, and a cursor keeps its meaning whatever happens.
 //!
-//! What it is not: it knows no time, no watchers and no statistics; that is the shard's work.
+//! It knows no time, no watchers and no statistics; those belong to the shard.
 
 use ahash::RandomState;
 
@@ -28,8 +28,8 @@ const SCAN_BITS: u32 = 40;
 const SLOTS: usize = 6;
 /// Buckets are allocated by the chunk, so that growing never moves one.
 const CHUNK: usize = 64;
-/// Mean entries per bucket above which one bucket is split, in thirds: 15/3. An eighth of the keys then lies in overflow
-/// buckets; fewer would cost a byte per key more.
+/// Mean entries per bucket above which one bucket is split, in thirds: 15/3. An eighth of the keys is then in overflow
+/// buckets; a lower limit would cost one more byte per key.
 const GROW_THIRDS: usize = 15;
 /// Mean entries per bucket below which one bucket is merged, in thirds: 5/3.
 const SHRINK_THIRDS: usize = 5;
@@ -49,11 +49,11 @@ struct Bucket {
     overflow: Option<Box<Bucket>>,
 }
 
-/// Where an entry is, until the table changes.
+/// The position of an entry, valid until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     bucket: usize,
-    /// How many overflow buckets to go down.
+    /// How many overflow buckets precede the entry's.
     depth: usize,
     slot: usize,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Table {
     chunks: Vec<Box<[Bucket]>>,
     /// Buckets in use: `mask + 1 <= buckets <= 2 * (mask + 1)`, or 0 before the first insertion.
     buckets: usize,
-    /// Selects the hash bits that number the buckets not split in this round.
+    /// Selects the hash bits that number the buckets not yet split in this round.
     mask: usize,
     len: usize,
     /// Overflow buckets.
@@ -82,8 +82,8 @@ impl Table {
         self.len
     }
 
-    /// Returns the bytes of the buckets in use, without the entries. Less than a chunk that waits for its use is left
-    /// out: 64 shards with a key each would otherwise seem to take a quarter of a megabyte.
+    /// Returns the bytes of the buckets in use, without the entries. The unused part of a chunk is left out: 64 shards
+    /// with a key each would otherwise seem to take a quarter of a megabyte.
     pub(crate) fn memory(&self) -> usize {
         if self.len == 0 && self.buckets <= CHUNK {
             return 0;
@@ -91,12 +91,12 @@ impl Table {
         (self.buckets + self.overflows) * size_of::<Bucket>()
     }
 
-    /// Returns the number of buckets in use, overflow buckets aside.
+    /// Returns the number of buckets in use, without overflow buckets.
     pub(crate) fn buckets(&self) -> usize {
         self.buckets
     }
 
-    /// Finds the entry of a key, and where it is.
+    /// Finds the entry of a key and its position.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, key: &[u8]) -> Option<(Place, &Entry)> {
         let index = self.bucket_of(hash)?;
@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Returns the entry at a place that was located and not changed since.
+    /// Returns the entry at a located position; the table must not have changed since.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> Option<&Entry> {
         let mut bucket = self.bucket(place.bucket);
@@ -120,7 +120,7 @@ impl Table {
         bucket.slots[place.slot].as_ref()
     }
 
-    /// Returns the entry at a place that was located and not changed since, to change it.
+    /// Returns the entry at a located position mutably; the table must not have changed since.
     pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut Entry> {
         let mut bucket = self.bucket_mut(place.bucket);
         for _ in 0..place.depth {
@@ -148,7 +148,7 @@ impl Table {
     }
 
     /// Adds an entry whose key is known to be absent. Returns the bucket that was split to make room and the new
-    /// one its entries were shared with, if any.
+    /// bucket, if any.
     pub(crate) fn insert(&mut self, hash: u64, entry: Entry) -> Option<(usize, usize)> {
         if self.buckets == 0 {
             self.add_bucket();
@@ -158,7 +158,7 @@ impl Table {
         (self.len * 3 > self.buckets * GROW_THIRDS).then(|| self.split())
     }
 
-    /// Removes the entry of a key. Returns it, and the bucket that took over the last one's entries, if any did.
+    /// Removes the entry of a key. Returns it, and the bucket into which the last one was merged, if any.
     pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<(Entry, Option<(usize, usize)>)> {
         let index = self.bucket_of(hash)?;
         let (entry, dropped) = self.bucket_mut(index).take(tag(hash), key)?;
@@ -176,7 +176,7 @@ impl Table {
         (index < self.buckets).then_some(index)
     }
 
-    /// Asks the processor to bring the bucket of a hash into its cache; the first step to a look-up that is yet to come.
+    /// Asks the processor to bring the bucket of a hash into its cache; the first step of a coming look-up.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
         if let Some(index) = self.bucket_of(hash) {
@@ -184,14 +184,15 @@ impl Table {
         }
     }
 
-    /// Asks the processor to bring in the entry that a hash probably belongs to; the bucket should have arrived.
+    /// Asks the processor to bring in the entry that a hash probably belongs to; the bucket should be in the cache by
+    /// now.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) {
         let Some(index) = self.bucket_of(hash) else { return };
         let bucket = self.bucket(index);
         for entry in bucket.candidates(tag(hash)).filter_map(|slot| bucket.slots.get(slot)?.as_ref()) {
             prefetch(entry.address());
-            // Half of the short entries begin in one cache line and have their key's end in the next.
+            // Half of the short entries begin in one cache line and have the end of their key in the next.
             prefetch(entry.address().wrapping_add(PREFETCH_AHEAD));
         }
     }
@@ -205,8 +206,7 @@ impl Table {
         }
     }
 
-    /// Moves the entries of a bucket to where the allocator has room now. Returns how many bytes
-    /// more they take then.
+    /// Reallocates the entries of a bucket. Returns by how many bytes their memory has grown.
     pub(crate) fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
         let (mut bucket, mut growth) = (self.bucket_mut(bucket), 0);
         loop {
@@ -268,7 +268,7 @@ impl Table {
         self.overflows += added;
     }
 
-    /// Shares the entries of the next bucket in turn with a new one at the end.
+    /// Moves part of the entries of the next bucket to split into a new one at the end.
     fn split(&mut self) -> (usize, usize) {
         let to = self.buckets;
         self.add_bucket(); // which widens the mask when a round begins
@@ -277,7 +277,7 @@ impl Table {
         (from, to)
     }
 
-    /// Gives up the last bucket, the reverse of `split`.
+    /// Removes the last bucket, the reverse of `split`.
     fn merge(&mut self) -> (usize, usize) {
         let last = self.buckets - 1;
         if last == self.mask {
@@ -355,7 +355,7 @@ impl Bucket {
         })
     }
 
-    /// Takes a key's entry out of the chain, and drops the overflow buckets that are empty then; returns how many.
+    /// Removes a key's entry from the chain and drops overflow buckets that become empty; returns how many.
     fn take(&mut self, tag: u8, key: &[u8]) -> Option<(Entry, usize)> {
         if let Some(slot) = self.position(tag, key) {
             let entry = self.slots[slot].take()?;
@@ -367,8 +367,8 @@ impl Bucket {
         Some((entry, dropped + self.drop_empty()))
     }
 
-    /// Fills an empty slot from the overflow bucket, so that keys that come and go leave no chains of half-empty ones;
-    /// returns how many were dropped.
+    /// Fills an empty slot from the overflow bucket, so that churn leaves no chains of half-empty buckets; returns how
+    /// many buckets were dropped.
     fn refill(&mut self, slot: usize) -> usize {
         let Some(overflow) = self.overflow.as_deref_mut() else { return 0 };
         let Some(last) = overflow.slots.iter().rposition(Option::is_some) else { return 0 };
@@ -387,7 +387,7 @@ impl Bucket {
     }
 }
 
-/// Starts to load the cache line at an address, if the processor can be asked to.
+/// Prefetches the cache line at an address, where the processor supports it.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

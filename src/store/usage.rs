@@ -1,40 +1,42 @@
-//! How much a key is used, in the 24 bits that an entry has for it.
+//! How recently or how often a key was used, in 24 bits of its entry.
 //!
-//! Without an LFU policy they hold when the key was last used, in ticks of a coarse clock: that is what `OBJECT IDLETIME`
-//! tells and LRU policies compare. With one they hold how often it was used: a counter of eight bits that rises with
-//! falling probability and falls with time, and, in sixteen bits, the minute it was last brought up to date.
+//! Without an LFU policy they hold when the key was last used, in ticks of a coarse clock: `OBJECT IDLETIME` reports it
+//! and LRU policies compare it. With one they hold how often it was used: a counter of eight bits that rises with
+//! falling probability and falls with time, and, in sixteen bits, the minute of its last update.
 //!
-//! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not know by which rule
-//! their bits were written, so after a change of the policy they mean little until keys are used again, as in Redis.
+//! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not record the rule by
+//! which their bits were written, so after a change of the policy the bits are meaningless until keys are used again,
+//! as in Redis.
 
 use crate::time::clock::Now;
 
-/// How many bits an entry has for its usage.
+/// The number of bits in an entry for the usage.
 const BITS: u32 = 24;
 const MASK: u32 = (1 << BITS) - 1;
-/// How long a tick is, in milliseconds. A second, as in Redis, is too long to tell which keys of a small and busy cache
-/// were used last.
+/// The length of a tick, in milliseconds. A second, as in Redis, is too long to order the keys of a small and busy
+/// cache.
 const TICK_MS: u64 = 200;
 
 const COUNT_BITS: u32 = 8;
 const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 const MINUTES_MASK: u32 = MASK >> COUNT_BITS;
 const MINUTE_MS: u64 = 60_000;
-/// A new key has been used this often, or it would be the first to go.
+/// The count of a new key; with 0 it would be the first to be evicted.
 const FIRST_COUNT: u32 = 5;
 
-/// Says how the use of keys is noted. Packed, because it is read at every look-up.
+/// How the usage of keys is recorded. Packed, because it is read at every look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageRule(u64);
 
 impl UsageRule {
-    /// Notes when a key was used last.
+    /// Records when a key was last used.
     pub const RECENCY: UsageRule = UsageRule(0);
 
     const COUNTS: u64 = 1 << 63;
     const HALF: u32 = 31;
 
-    /// Notes how often a key was used; `factor` slows the counter down, and `decay_minutes` without use lower it by one.
+    /// Records how often a key was used; `factor` slows the counter down, and every `decay_minutes` without use lower
+    /// it by one.
     pub fn frequency(factor: u32, decay_minutes: u32) -> Self {
         let half = |number: u32| u64::from(number) & ((1 << Self::HALF) - 1);
         UsageRule(Self::COUNTS | half(factor) << Self::HALF | half(decay_minutes))
@@ -50,13 +52,13 @@ impl UsageRule {
         self.0
     }
 
-    /// Returns whether uses are counted.
+    /// Returns whether the frequency of use is recorded.
     #[inline]
     pub fn counts(self) -> bool {
         self.0 & Self::COUNTS != 0
     }
 
-    /// Returns the usage of a key that is new.
+    /// Returns the usage of a new key.
     #[inline]
     pub fn fresh(self, now: Now) -> u32 {
         match self.counts() {
@@ -65,7 +67,7 @@ impl UsageRule {
         }
     }
 
-    /// Returns the usage of a key that had `usage` and is used now.
+    /// Returns the new usage of a key that had `usage` and is used now.
     #[inline]
     pub fn used(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
         match self.counts() {
@@ -77,13 +79,13 @@ impl UsageRule {
     fn counted(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
         let count = self.count(usage, now);
         let factor = self.0 >> Self::HALF & ((1 << Self::HALF) - 1);
-        // The counter rises with the probability of one in `chance`.
+        // The counter rises with probability 1/`chance`.
         let chance = u64::from(count.saturating_sub(FIRST_COUNT)) * factor + 1;
         let rises = count < COUNT_MAX && dice.roll() < (1 << 32) / chance;
         minutes(now) << COUNT_BITS | (count + u32::from(rises))
     }
 
-    /// Returns how often a key was used, on a scale of 255 that is logarithmic.
+    /// Returns how often a key was used, on a logarithmic scale up to 255.
     pub fn count(self, usage: u32, now: Now) -> u32 {
         let decay_minutes = self.0 & ((1 << Self::HALF) - 1);
         let elapsed = minutes(now).wrapping_sub(usage >> COUNT_BITS) & MINUTES_MASK;
@@ -91,7 +93,7 @@ impl UsageRule {
         (usage & COUNT_MAX).saturating_sub(periods as u32)
     }
 
-    /// Returns how well a key can be done without; comparable among keys at the same time.
+    /// Returns how well a key is suited for eviction; comparable among keys at the same time.
     pub fn eviction_score(self, usage: u32, now: Now) -> u32 {
         match self.counts() {
             true => {
@@ -103,23 +105,23 @@ impl UsageRule {
     }
 }
 
-/// Returns for how many seconds a key was not used.
+/// Returns for how many seconds a key has not been used.
 pub(crate) fn idle_s(usage: u32, now: Now) -> u64 {
     u64::from(ticks(now).wrapping_sub(usage) & MASK) * TICK_MS / 1000
 }
 
-/// Returns the second of the last use, counted from some point in time, with a policy that looks at it.
+/// Returns the second of the last use, counted from an arbitrary origin, with a policy that records it.
 pub(crate) fn second(usage: u32) -> u64 {
     u64::from(usage) * TICK_MS / 1000
 }
 
-/// Returns the usage of a key that has been idle for `idle_s` seconds; at most what 24 bits can express.
+/// Returns the usage of a key that has been idle for `idle_s` seconds; at most what 24 bits can hold.
 pub(crate) fn idle_for(idle_s: u64, now: Now) -> u32 {
     let idle_ticks = idle_s.saturating_mul(1000).div_ceil(TICK_MS).min(u64::from(MASK));
     ticks(now).wrapping_sub(idle_ticks as u32) & MASK
 }
 
-/// Returns the usage of a key that was used `count` times, on the scale of [`UsageRule::count`].
+/// Returns the usage of a key that was with the count `count`, on the scale of [`UsageRule::count`].
 pub(crate) fn used_often(count: u8, now: Now) -> u32 {
     minutes(now) << COUNT_BITS | u32::from(count)
 }
@@ -133,17 +135,17 @@ fn minutes(now: Now) -> u32 {
     (now.mono_ms() / MINUTE_MS) as u32 & MINUTES_MASK
 }
 
-/// Rolls numbers that only have to be spread, not to be unforeseeable (Marsaglia's xorshift).
+/// A random number generator whose numbers are evenly spread but predictable (Marsaglia's xorshift).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Starts a sequence.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Dice(seed | 1)
     }
 
-    /// Returns a number of 32 bits.
+    /// Returns a random number of 32 bits.
     #[inline]
     pub fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
@@ -152,7 +154,7 @@ impl Dice {
         self.0 >> 32
     }
 
-    /// Returns a number below `below`, which is not 0.
+    /// Returns a random number below `below`, which is not 0.
     pub fn below(&mut self, below: usize) -> usize {
         self.roll() as usize % below
     }

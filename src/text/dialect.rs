@@ -1,26 +1,26 @@
-//! Whose names and error messages the server answers with: those of Redis, or of Valkey where it has its own.
+//! The dialect of names and error messages: those of Redis, or of Valkey where they differ.
 //!
-//! keylatch answers as Redis to the byte. Valkey's own wordings contradict that, so they are there only for those who
-//! ask for them by the setting that Valkey itself has for it, `extended-redis-compatibility no`. What Valkey adds without
-//! a contradiction (commands, the table `server` in scripts) is always there.
+//! keylatch answers as Redis to the byte. Valkey's own wordings differ, so they are used only with the setting that
+//! Valkey itself has for this, `extended-redis-compatibility no`. Additions of Valkey that conflict with nothing
+//! (commands, the table `server` in scripts) are always available.
 
 /// The version of Redis that clients may rely on.
 pub const REDIS_VERSION: &str = "8.4.0";
-/// The version of Valkey whose names and error messages are used where they are asked for.
+/// The version of Valkey that is reported in its dialect.
 pub(crate) const VALKEY_VERSION: &str = "8.1.0";
 
-/// Says whose names and error messages are used where Redis and Valkey differ.
+/// Selects names and error messages where Redis and Valkey differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Those of Redis.
+    /// As in Redis.
     #[default]
     Redis,
-    /// Those of Valkey.
+    /// As in Valkey.
     Valkey,
 }
 
 impl Dialect {
-    /// Returns what Redis says, or what Valkey says.
+    /// Returns the text of this dialect.
     pub fn choose<T>(self, redis: T, valkey: T) -> T {
         match self {
             Dialect::Redis => redis,
@@ -33,7 +33,7 @@ impl Dialect {
         self.choose("Redis", "Valkey")
     }
 
-    /// Returns the name of the server as a word for machines.
+    /// Returns the name of the server in machine-readable replies.
     pub fn name(self) -> &'static str {
         self.choose("redis", "valkey")
     }

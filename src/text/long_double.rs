@@ -1,8 +1,8 @@
 //! Numbers with the range and precision of C's `long double` on x86: 80 bits, 64 of them significand.
 //!
-//! INCRBYFLOAT is defined by what `strtold`, one addition and `printf("%.17Lf")` do there, so it is
-//! calculated in software: the result is the same on every machine, and the same as Redis'. This file is
-//! not a general parser of numbers: scores and geographic coordinates will be plain doubles.
+//! INCRBYFLOAT is defined by `strtold`, one addition and `printf("%.17Lf")` on that type, so it is calculated in
+//! software: the result is the same on every machine, and the same as Redis'. This file is not a general parser of
+//! numbers: scores and geographic coordinates will be plain doubles.
 
 use num_bigint::BigUint;
 use rustc_apfloat::ieee::X87DoubleExtended;
@@ -11,13 +11,14 @@ use rustc_apfloat::{Float, Round};
 /// Names the 80-bit type.
 pub(crate) type LongDouble = X87DoubleExtended;
 
-/// The length from which a text is refused whatever it says, in bytes: the size of the buffer Redis copies it to.
+/// The length in bytes from which a text is refused regardless of its content: the size of the buffer that Redis copies
+/// it to.
 const TEXT_LEN_MAX: usize = 5 * 1024;
 
-/// Exponents beyond this are cut back to it: no text is long enough to make up for such a one.
+/// Larger exponents are clamped to this: no text is long enough to compensate such an exponent.
 const EXPONENT_MAX: i32 = 100_000;
 
-/// How many decimals are written, before trailing zeros go, and ten to the power of that.
+/// The number of decimals that are written, before trailing zeros are removed, and ten to the power of it.
 const DECIMALS: usize = 17;
 const DECIMALS_SCALE: u128 = 10u128.pow(DECIMALS as u32);
 
@@ -26,8 +27,8 @@ const EXPONENT_BIAS: i32 = 16_383 + 63;
 
 /// Reads a number as `strtold` does: decimal or hexadecimal, or infinity; rounds to nearest, ties to even.
 ///
-/// Returns `None` for blanks or anything else around the number, for NaN, and for a number so large or so
-/// small that only infinity or zero would be left of it.
+/// Returns `None` for blanks or anything else around the number, for NaN, and for a number that overflows to infinity
+/// or underflows to zero.
 pub(crate) fn parse(text: &[u8]) -> Option<LongDouble> {
     if text.len() >= TEXT_LEN_MAX {
         return None;
@@ -131,7 +132,7 @@ fn format_fraction(significand: u64, halvings: u32) -> String {
 mod tests {
     use super::*;
 
-    /// What INCRBYFLOAT replied on a Redis 7.0.15, x86-64: value, increment, sum.
+    /// Replies of Redis 7.0.15 on x86-64 to INCRBYFLOAT: value, increment, sum.
     const SUMS: &[(&str, &str, &str)] = &[
         ("0.1", "0.2", "0.3"),
         ("10.5", "0.1", "10.6"),
@@ -168,7 +169,7 @@ mod tests {
         ("3.0000000000000000001", "0", "3"),
     ];
 
-    /// What it refused as "not a valid float", as value and as increment.
+    /// What it rejected as "not a valid float", as value and as increment.
     const REFUSED: &[&str] = &[
         "",
         " 1",

@@ -1,4 +1,4 @@
-//! Numbers and amounts of memory, as Redis reads them in config files and in `CONFIG SET`.
+//! Numbers and amounts of memory, as Redis parses them in config files and in `CONFIG SET`.
 
 use crate::text::until_nul;
 
@@ -13,8 +13,8 @@ pub(crate) fn parse_integer(word: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(word).ok()?.parse().ok())?
 }
 
-/// Reads an integer as C's `strtoll` does, the whole of a word: blanks and a sign may come before the digits, nothing
-/// at all is 0, and what does not fit becomes the nearest number.
+/// Reads an integer as C's `strtoll` does, but the whole text must be a number: blanks and a sign may precede the
+/// digits, empty text is 0, and a number out of range is clamped.
 pub(crate) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
     let word = until_nul(word);
     if word.is_empty() {
@@ -35,9 +35,9 @@ pub(crate) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
     })
 }
 
-/// Reads an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024) in any case.
+/// Parses an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024), case-insensitive.
 ///
-/// As in Redis, no digits mean 0, too large a number becomes the largest, and units that make it overflow wrap around.
+/// As in Redis, no digits mean 0, too large a number is clamped, and a unit that makes it overflow wraps around.
 pub(crate) fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = word.split_at(digits);

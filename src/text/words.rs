@@ -1,6 +1,7 @@
-//! Lines of words and quotes, as Redis writes them in config files, on the command line and in rules of users.
+//! Quoting: splits lines into words and quotes words, as Redis does in config files, on the command line and in ACL
+//! rules.
 //!
-//! Invariant: `split_words` of what `quote` wrote is the same bytes again.
+//! Invariant: `split_words` returns the very bytes that were passed to `quote`.
 
 /// Splits a line into words by Redis' quoting rules; `None` when the quotes are unbalanced.
 ///
@@ -20,7 +21,7 @@ pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Takes one word; returns it with the number of bytes it used.
+/// Parses one word; returns it with the number of bytes consumed.
 fn take_word(line: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut word = Vec::new();
     let mut at = 0;
@@ -40,7 +41,7 @@ fn take_word(line: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Takes the inside of a quoted part and its closing quote; returns the number of bytes used.
+/// Parses a quoted part up to its closing quote; returns the number of bytes consumed.
 fn take_quoted(text: &[u8], quote: u8, word: &mut Vec<u8>) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -1,12 +1,11 @@
 //! Time as a parameter: the only file that reads the operating system's clocks.
 //!
-//! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic one, which relative
-//! times to live follow, and the wall clock, which absolute ones (`EXPIREAT`, `PXAT`) follow. A
-//! manual clock stands still until it is advanced, so that tests and test doubles move time instead
-//! of waiting for it.
+//! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic one, for relative TTLs, and the wall
+//! clock, for absolute deadlines (`EXPIREAT`, `PXAT`). A manual clock stands still until it is advanced, so that tests
+//! and test doubles move time instead of waiting for it.
 //!
-//! Beside the time there is a counter, [`Clock::ticks`], to measure with how long something took: the processor's own where
-//! it may be trusted, because it is read in a few nanoseconds and every command is measured.
+//! Durations are measured with a counter, [`Clock::ticks`]: the processor's own where it can be trusted, because
+//! reading it takes a few nanoseconds and every command is measured.
 //!
 //! Invariant: between two adjustments of the wall clock, `wall_ms - mono_ms` is constant. The two
 //! clocks are read one after the other and would otherwise drift apart by a rounded millisecond
@@ -18,54 +17,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far the wall clock may stray from its last known offset before that counts as an adjustment.
+/// How far the wall clock may deviate from its last known offset before that counts as an adjustment.
 const WALL_TOLERANCE_MS: i64 = 1;
 
 const US_PER_MS: u64 = 1000;
 
-/// Holds one reading of both clocks.
+/// One reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Microseconds since the clock was made; never goes back.
+    /// Microseconds since the clock was created; never decreases.
     mono_us: u64,
-    /// What must be added to the monotonic milliseconds to get those of the wall clock.
+    /// The offset from monotonic to wall-clock milliseconds.
     wall_offset_ms: i64,
 }
 
 impl Now {
-    /// Creates a reading of two times in milliseconds.
+    /// Creates a reading from two times in milliseconds.
     pub fn at_ms(mono_ms: u64, wall_ms: i64) -> Self {
         let mono_us = mono_ms.saturating_mul(US_PER_MS);
         Now { mono_us, wall_offset_ms: wall_ms.wrapping_sub_unsigned(mono_us / US_PER_MS) }
     }
 
-    /// Returns the whole milliseconds since the clock was made.
+    /// Returns the whole milliseconds since the clock was created.
     pub fn mono_ms(self) -> u64 {
         self.mono_us / US_PER_MS
     }
 
-    /// Returns the first millisecond since the clock was made that has not passed in part.
+    /// Returns the milliseconds since the clock was created, rounded up.
     fn next_mono_ms(self) -> u64 {
         self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS
     }
 
-    /// Returns the reading that both clocks would give so many microseconds later.
+    /// Returns the reading of both clocks `us` microseconds later.
     pub fn later_by_us(self, us: u64) -> Self {
         Now { mono_us: self.mono_us.saturating_add(us), ..self }
     }
 
-    /// Returns the milliseconds since 1970, as the operating system believes.
+    /// Returns the milliseconds since 1970 by the system's wall clock.
     pub fn wall_ms(self) -> i64 {
         self.wall_offset_ms.wrapping_add_unsigned(self.mono_ms())
     }
 
-    /// Returns what must be added to monotonic time to get wall time, in milliseconds.
+    /// Returns the offset from monotonic to wall-clock time, in milliseconds.
     pub fn wall_offset_ms(self) -> i64 {
         self.wall_offset_ms
     }
 }
 
-/// Tells the time: the system's, or one that a test moves by hand. Clones share the same time.
+/// A source of time: the system's clocks, or a manual clock for tests. Clones share the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Source>);
 
@@ -73,12 +72,12 @@ pub struct Clock(Arc<Source>);
 enum Source {
     System {
         origin: Instant,
-        /// How far into a millisecond of the wall clock the origin was. Milliseconds of both clocks then begin together,
-        /// and the wall clock read here is behind nobody else's.
+        /// The part of a wall-clock millisecond that had passed at the origin. With it, milliseconds of both clocks
+        /// begin together, and the wall clock read here is not behind that of other programs.
         lead: Duration,
         wall_offset_ms: AtomicI64,
-        /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once in a millisecond is
-        /// enough, and spares every other request a clock.
+        /// When the offset was last compared with the wall clock, in monotonic milliseconds. Once per millisecond is
+        /// enough and saves reading the second clock for most requests.
         compared_ms: AtomicU64,
         counter: Counter,
     },
@@ -103,17 +102,17 @@ impl Clock {
         }))
     }
 
-    /// Creates a clock that stands still, at today's date, until [`Clock::advance`] moves it.
+    /// Creates a clock that stays at today's date until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
         Clock(Arc::new(Source::Manual { mono_us: AtomicU64::new(0), wall_us: AtomicI64::new(unix_us()) }))
     }
 
-    /// Returns whether time moves only by hand.
+    /// Returns whether the clock is a manual one.
     pub fn is_manual(&self) -> bool {
         matches!(*self.0, Source::Manual { .. })
     }
 
-    /// Reads both clocks once.
+    /// Reads both clocks.
     pub fn now(&self) -> Now {
         match &*self.0 {
             Source::Manual { mono_us, wall_us } => {
@@ -140,7 +139,7 @@ impl Clock {
         }
     }
 
-    /// Returns how long it is until a monotonic time in milliseconds, to the nanosecond.
+    /// Returns the duration until a monotonic time in milliseconds, to the nanosecond.
     pub fn time_until(&self, mono_ms: u64) -> Duration {
         let since_start = match &*self.0 {
             Source::Manual { mono_us, .. } => Duration::from_micros(mono_us.load(Ordering::Relaxed)),
@@ -157,7 +156,7 @@ impl Clock {
         }
     }
 
-    /// Reads the counter by which durations are measured; [`Clock::tick_rate`] tells what a tick is.
+    /// Reads the counter that measures durations; [`Clock::tick_rate`] converts its ticks.
     #[inline]
     pub fn ticks(&self) -> u64 {
         match &*self.0 {
@@ -167,7 +166,7 @@ impl Clock {
         }
     }
 
-    /// Returns what a tick is, as far as that is known by now.
+    /// Returns the duration of a tick, by the calibration so far.
     pub fn tick_rate(&self) -> TickRate {
         match &*self.0 {
             Source::System { counter, .. } if counter.is_trusted => TickRate(counter.rate.load(Ordering::Relaxed)),
@@ -175,7 +174,7 @@ impl Clock {
         }
     }
 
-    /// Lets time pass on this thread: it sleeps by the system's clock, and moves a manual one.
+    /// Waits on this thread: sleeps with a system clock, advances a manual one.
     pub fn pass(&self, time: Duration) {
         match &*self.0 {
             Source::System { .. } => std::thread::sleep(time),
@@ -183,7 +182,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward, both of its clocks together; a system clock is left alone.
+    /// Moves a manual clock forward, both of its clocks together; a system clock is not changed.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual { mono_us, wall_us } = &*self.0 {
             mono_us.fetch_add(by.as_micros() as u64, Ordering::Relaxed);
@@ -191,7 +190,7 @@ impl Clock {
         }
     }
 
-    /// Sets only the wall clock of a manual clock, as an administrator's `date` does, in milliseconds since 1970.
+    /// Sets only the wall clock of a manual clock, as an administrator does with `date`, in milliseconds since 1970.
     pub fn set_wall_ms(&self, unix_ms: i64) {
         if let Source::Manual { wall_us, .. } = &*self.0 {
             wall_us.store(unix_ms.saturating_mul(1000), Ordering::Relaxed);
@@ -206,39 +205,39 @@ fn unix_us() -> i64 {
     }
 }
 
-/// Says what a tick of [`Clock::ticks`] is: nanoseconds, with 32 bits behind the point.
+/// The duration of a tick of [`Clock::ticks`]: nanoseconds, with 32 fractional bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate(u64);
 
 impl TickRate {
     const NANOSECOND: TickRate = TickRate(1 << 32);
 
-    /// Turns ticks into nanoseconds.
+    /// Converts ticks to nanoseconds.
     #[inline]
     pub fn ns(self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.0)) >> 32) as u64
     }
 
-    /// Turns a short time in nanoseconds, up to four seconds, into ticks.
+    /// Converts nanoseconds, up to four seconds, to ticks.
     pub fn ticks(self, ns: u32) -> u64 {
         (u64::from(ns) << 32) / self.0.max(1)
     }
 }
 
-/// Out of the way of those that are fast.
+/// A separate function, to keep the fast path short.
 #[inline(never)]
 fn elapsed_ns(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// The processor's counter, and what has been found out about it.
+/// The processor's counter and its calibration.
 #[derive(Debug)]
 struct Counter {
-    /// Whether it runs evenly, on all processors alike.
+    /// Whether it runs at a constant rate, in step on all processors.
     is_trusted: bool,
-    /// What it stood at when the clock was made.
+    /// Its value when the clock was created.
     origin: u64,
-    /// See [`TickRate`]. Counted from the beginning on, so that it becomes more exact all the time.
+    /// See [`TickRate`]. Measured over the clock's whole life, so that it becomes more and more exact.
     rate: AtomicU64,
 }
 
@@ -247,7 +246,7 @@ impl Counter {
         Counter { is_trusted: is_trusted(), origin: raw_counter(), rate: AtomicU64::new(TickRate::NANOSECOND.0) }
     }
 
-    /// Notes how much it has counted in a time, which began when the clock was made.
+    /// Updates the rate from the time elapsed since the clock was created.
     fn calibrate(&self, elapsed: Duration) {
         let ticks = raw_counter().wrapping_sub(self.origin);
         if self.is_trusted && ticks > 0 {
@@ -257,8 +256,7 @@ impl Counter {
     }
 }
 
-/// The kernel counts time by the processor's counter, or would if it were told to; it strikes one that runs unevenly off
-/// its list.
+/// The kernel lists the processor's counter as a clock source only if it runs at a constant rate.
 #[cfg(target_arch = "x86_64")]
 fn is_trusted() -> bool {
     const LIST: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -271,7 +269,7 @@ fn raw_counter() -> u64 {
     tick_counter::x86_64_tick_counter()
 }
 
-/// The counter belongs to the architecture, which says that it runs evenly.
+/// The architecture guarantees a constant rate.
 #[cfg(target_arch = "aarch64")]
 fn is_trusted() -> bool {
     true
@@ -293,16 +291,16 @@ fn raw_counter() -> u64 {
     0
 }
 
-/// Says when a key ends, and by which clock.
+/// The instant at which a key expires, on the monotonic or the wall clock.
 ///
-/// Packed into eight bytes, because every key with a time to live carries one: the lowest bit tells
-/// the clock, the rest are milliseconds.
+/// Packed into eight bytes, because every key with a TTL has one: the lowest bit selects the clock, the rest are
+/// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: the first millisecond that begins when
-    /// they have passed. Rounded down, a lock could be given to somebody else before the time it was promised for.
+    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: rounded up to a whole millisecond.
+    /// Rounded down, a lock could be granted to another client before its TTL is over.
     pub fn after(now: Now, ttl_ms: u64) -> Self {
         Deadline(now.next_mono_ms().saturating_add(ttl_ms).min(u64::MAX >> 1) << 1)
     }
@@ -312,15 +310,15 @@ impl Deadline {
         Deadline((unix_ms.max(0) as u64) << 1 | 1)
     }
 
-    /// Returns whether the deadline has come.
+    /// Returns whether the deadline has passed.
     #[inline]
     pub fn is_due(self, now: Now) -> bool {
         let at_ms = self.0 >> 1;
         if self.is_wall() { at_ms as i64 <= now.wall_ms() } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
     }
 
-    /// Returns the milliseconds left, zero or less when the deadline has come. What [`Deadline::after`] has rounded up is
-    /// taken off again, so that nobody sees more than was asked for.
+    /// Returns the remaining TTL in milliseconds, zero or less after the deadline. What [`Deadline::after`] rounded up
+    /// is subtracted, so that no client sees a longer TTL than was set.
     pub fn remaining_ms(self, now: Now) -> i64 {
         let at_ms = (self.0 >> 1) as i64;
         match self.is_wall() {
@@ -329,24 +327,24 @@ impl Deadline {
         }
     }
 
-    /// Returns the wall-clock time of the deadline, in milliseconds since 1970, as seen from now.
+    /// Returns the deadline in wall-clock milliseconds since 1970, as seen from now.
     pub fn wall_ms(self, now: Now) -> i64 {
         let at_ms = (self.0 >> 1) as i64;
         if self.is_wall() { at_ms } else { now.wall_offset_ms().saturating_add(at_ms) }
     }
 
-    /// Returns the monotonic time in milliseconds at which the deadline comes if the wall clock is not adjusted.
+    /// Returns the deadline in monotonic milliseconds, if the wall clock is not adjusted.
     pub fn mono_ms(self, now: Now) -> u64 {
         let at_ms = self.0 >> 1;
         if self.is_wall() { at_ms.saturating_add_signed(now.wall_offset_ms().saturating_neg()) } else { at_ms }
     }
 
-    /// Returns the eight bytes that an entry stores.
+    /// Returns the packed representation.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// Restores what [`Deadline::to_bits`] gave.
+    /// Restores a deadline from [`Deadline::to_bits`].
     pub fn from_bits(bits: u64) -> Self {
         Deadline(bits)
     }

@@ -1,21 +1,21 @@
-//! Waiting for a moment, to within a few hundredths of a millisecond where the operating system has timers for that.
+//! A timer that is accurate to a few hundredths of a millisecond where the operating system supports that.
 //!
-//! The runtime's own timers go by whole milliseconds, and round up twice: whoever sleeps until a key's deadline wakes one to
-//! two milliseconds after it. Here Linux tells the runtime of the moment as it tells of a socket (timerfd). Elsewhere, or
-//! when no more files may be opened, the runtime's timers have to do.
+//! The runtime's own timers count whole milliseconds and round up twice, so a task that sleeps until a key's deadline
+//! wakes one to two milliseconds late. Here Linux signals the instant through a file descriptor (timerfd). On other
+//! systems, or when no more files can be opened, the runtime's timers are used.
 
 use std::time::Duration;
 
-/// Waits, one time after the other.
+/// A timer for one wait at a time.
 pub(crate) struct Timer(Option<precise::Timer>);
 
 impl Timer {
-    /// Opens a timer; to be called inside the runtime that waits.
+    /// Opens a timer; must be called inside the runtime that waits.
     pub(crate) fn open() -> Self {
         Timer(precise::Timer::open().ok())
     }
 
-    /// Waits for so long. Nothing is lost when the wait is given up.
+    /// Waits for a duration. Safe to cancel.
     pub(crate) async fn wait(&self, time: Duration) {
         let is_over = match &self.0 {
             Some(timer) => timer.wait(time).await.is_ok(),
@@ -39,7 +39,7 @@ mod precise {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    /// A file that can be read once its time has come.
+    /// A file descriptor that becomes readable at the set time.
     pub(super) struct Timer(AsyncFd<OwnedFd>);
 
     impl Timer {
@@ -53,7 +53,7 @@ mod precise {
         }
 
         pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
-            // No time at all would switch the timer off.
+            // A duration of zero would disarm the timer.
             let it_value = Timespec::try_from(time.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
             let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value })?;
@@ -69,7 +69,7 @@ mod precise {
     use std::io;
     use std::time::Duration;
 
-    /// Is not to be had here.
+    /// No timerfd on this system.
     pub(super) enum Timer {}
 
     impl Timer {

@@ -1,10 +1,11 @@
-//! What a key can hold: one file a data type.
+//! The values that a key can hold: one file per data type.
 //!
 //! A short string lives inside its key's [`Entry`]. Everything else is a [`Value`] behind one pointer: long strings now;
 //! hashes, lists, sets, sorted sets and streams get their variants here.
 //!
-//! A data type implements [`Kind`]. Handlers name it where they look a key up (`view.get::<Str>(key, how)`) and where they
-//! change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which knows one refusal: [`WrongType`].
+//! A data type implements [`Kind`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
+//! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
+//! [`WrongType`].
 
 mod string;
 
@@ -12,11 +13,11 @@ use crate::store::entry::Entry;
 
 pub(crate) use string::{LongText, SHARED_MIN, Str, StringHint};
 
-/// Says that a key holds a value of another data type than the one asked for.
+/// The error for a key that holds a value of another data type than the one requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// Names the data types, as `TYPE` does. The number of a type is what the entries have in their type bits.
+/// The data types, named as in `TYPE`. The discriminant is stored in the type bits of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Type {
@@ -33,43 +34,43 @@ impl Type {
     }
 }
 
-/// A data type: how handlers read a value of it and change it. Its file is all that a new type adds to the store, beside
-/// its variants of [`Type`] and [`Value`] and its method of [`Visitor`].
+/// A data type: how handlers read and change a value. A new type adds to the store its own file, a variant of [`Type`]
+/// and of [`Value`], and a method of [`Visitor`].
 pub trait Kind {
     /// The type's name.
     const TYPE: Type;
-    /// A value of this type, to be read.
+    /// A shared borrow of a value of this type.
     type Ref<'e>;
-    /// A value of this type, to be changed.
+    /// A mutable borrow of a value of this type.
     type Mut<'e>;
 
-    /// Lends the value of an entry of this type.
+    /// Borrows the value of an entry of this type.
     fn read(entry: &Entry) -> Self::Ref<'_>;
 
-    /// Lends the value of an entry of this type, to be changed.
+    /// Borrows the value of an entry of this type mutably.
     fn write(entry: &mut Entry) -> Self::Mut<'_>;
 
-    /// Returns what a missing key is read as.
+    /// Returns the value that a missing key reads as.
     fn nothing<'e>() -> Self::Ref<'e>;
 
     /// Creates an entry with an empty value.
     fn create(key: &[u8]) -> Entry;
 
-    /// Returns whether nothing is left of a value, so that its key goes. An empty string stays.
+    /// Returns whether a value is empty, so that its key is deleted. An empty string is not.
     fn is_empty(value: Self::Ref<'_>) -> bool;
 
-    /// Shows the value of an entry of this type.
+    /// Passes the value of an entry of this type to a visitor.
     fn visit(entry: &Entry, visitor: &mut dyn Visitor);
 }
 
-/// Is shown a value, whatever its type: what copies, serialises or signs values is a visitor, and is written once for all
+/// Receives a value of any type: copying, serialising and digesting are visitors, so each is written once for all
 /// types.
 pub trait Visitor {
-    /// Sees a string, and how it came to be.
+    /// Receives a string, and how it was stored.
     fn string(&mut self, text: Str<'_>, hint: StringHint);
 }
 
-/// Holds what is too large, or too structured, to lie inside an entry.
+/// A value that is too large, or too structured, to lie inside an entry.
 #[derive(Debug)]
 pub enum Value {
     /// A string of at least [`SHARED_MIN`] bytes.
@@ -84,14 +85,14 @@ impl Value {
         }
     }
 
-    /// Returns the bytes taken from the allocator, those of this enum aside.
+    /// Returns the bytes allocated, without this enum itself.
     pub fn memory(&self) -> usize {
         match self {
             Value::Text(text) => text.memory(),
         }
     }
 
-    /// Returns how much work it is to free the value, in units of one allocation.
+    /// Returns the cost of freeing the value, in units of one allocation.
     pub fn effort(&self) -> usize {
         match self {
             Value::Text(text) => text.effort(),
@@ -100,24 +101,24 @@ impl Value {
 }
 
 impl Entry {
-    /// Returns the value as one of a type.
+    /// Returns the value as a given type.
     ///
     /// # Errors
-    /// [`WrongType`] when it is of another one.
+    /// [`WrongType`] when it is of another type.
     #[inline]
     pub fn get<K: Kind>(&self) -> Result<K::Ref<'_>, WrongType> {
         if self.is_of(K::TYPE) { Ok(K::read(self)) } else { Err(WrongType) }
     }
 
-    /// Shows the value to a visitor.
+    /// Passes the value to a visitor.
     pub fn visit(&self, visitor: &mut dyn Visitor) {
         match self.kind() {
             Type::String => Str::visit(self, visitor),
         }
     }
 
-    /// Returns a copy of value and deadline under another key, as yet unused. It shares nothing, so that the memory of each
-    /// is its own.
+    /// Returns a copy of value and deadline under another key, with a fresh usage. The copy shares no memory with the
+    /// original.
     pub fn copy(&self, key: &[u8]) -> Self {
         let mut copier = Copier { key, source: self, copy: None };
         self.visit(&mut copier);
@@ -125,7 +126,7 @@ impl Entry {
     }
 }
 
-/// Copies the value that it is shown.
+/// A visitor that copies the value.
 struct Copier<'a> {
     key: &'a [u8],
     source: &'a Entry,

@@ -9,55 +9,55 @@ use crate::store::value::{Kind, Type, Visitor};
 /// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
 pub(crate) const SHARED_MIN: usize = 16 * 1024;
 
-/// What the system gives and takes back in one piece, in bytes.
+/// The page size of the system, in bytes.
 const PAGE_LEN: usize = 4096;
 
-/// Holds a long string, and knows how much room it has, which shared bytes do not tell.
+/// A long string with its capacity, which shared bytes do not expose.
 #[derive(Debug)]
 pub struct LongText {
     bytes: Bytes,
-    /// How many bytes fit where the string is.
+    /// How many bytes fit into the allocation.
     capacity: usize,
 }
 
 impl LongText {
-    /// Copies a string, without room for more.
+    /// Copies a string, without spare capacity.
     pub fn new(text: &[u8]) -> Self {
         LongText { bytes: Bytes::copy_from_slice(text), capacity: text.len() }
     }
 
-    /// Copies a string, with room to grow to `len` bytes.
+    /// Copies a string, with capacity for `len` bytes.
     pub(in crate::store) fn with_room(text: &[u8], len: usize) -> Self {
         let mut own = BytesMut::with_capacity(allocation_len(len.max(text.len())));
         own.extend_from_slice(text);
         LongText { capacity: own.capacity(), bytes: own.freeze() }
     }
 
-    /// Lends the bytes, which a reply may share.
+    /// Borrows the bytes, which a reply may share.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns how much work it is to free the string: its pages have to go back to the system one by one.
+    /// Returns the cost of freeing the string: the system reclaims its pages one by one.
     pub fn effort(&self) -> usize {
         self.capacity.div_ceil(PAGE_LEN)
     }
 
-    /// Returns the bytes taken from the allocator.
+    /// Returns the allocated bytes.
     pub fn memory(&self) -> usize {
         allocation_len(self.capacity) + SHARED_BYTES_LEN
     }
 
-    /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
+    /// Overwrites part of the string from `offset` on, padding it with zero bytes if it is too short.
     ///
-    /// It grows to the end of a size class of the allocator, which sets that aside anyway. The classes are a fifth apart,
-    /// so that appending bit by bit copies every byte a few times only.
+    /// It grows to the full size class of the allocator, which reserves that anyway. The classes are a fifth apart, so
+    /// the cost of appending is amortised.
     pub(in crate::store) fn write_range(&mut self, offset: usize, patch: &[u8]) {
         let end = offset + patch.len();
         let mut own = match std::mem::take(&mut self.bytes).try_into_mut() {
             Ok(own) if end <= own.capacity() => own,
             Ok(own) => grown(own, end),
-            // A reply still holds the bytes; only then are they copied.
+            // A reply still shares the bytes; only then are they copied.
             Err(shared) => {
                 let mut own = BytesMut::with_capacity(allocation_len(end.max(shared.len())));
                 own.extend_from_slice(&shared);
@@ -74,7 +74,7 @@ impl LongText {
 }
 
 impl From<Bytes> for LongText {
-    /// Takes over bytes that nobody else holds; copies others, and those with far too much room.
+    /// Takes over bytes that are not shared; copies shared ones, and those with far too much capacity.
     fn from(bytes: Bytes) -> Self {
         match bytes.try_into_mut() {
             Ok(own) if allocation_len(own.capacity()) == allocation_len(own.len()) => {
@@ -86,26 +86,26 @@ impl From<Bytes> for LongText {
     }
 }
 
-/// Makes room for `len` bytes in all and not more, where that is possible without copying what is there.
+/// Grows the buffer to exactly `len` bytes, where possible without copying its content.
 fn grown(own: BytesMut, len: usize) -> BytesMut {
     let mut text = Vec::from(own);
     text.reserve_exact(allocation_len(len) - text.len());
     BytesMut::from(Bytes::from(text))
 }
 
-/// Says how a string came to be, which decides how Redis would keep it, as `OBJECT ENCODING` tells.
+/// How a string was stored, which decides the encoding that `OBJECT ENCODING` reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StringHint {
-    /// It was stored as a whole: an integer, embedded or raw, by its content.
+    /// Stored as a whole: an integer, embedded or raw, by its content.
     #[default]
     Plain,
-    /// It was stored as a whole by a command that does not take it for an integer.
+    /// Stored as a whole by a command that does not recognise integers.
     NotInt,
-    /// It was edited in place, or made ready for that.
+    /// Edited in place, or prepared for that.
     Raw,
 }
 
-/// Lends the string of a key: short ones as a slice, long ones as bytes that can be shared.
+/// A borrowed string value: short ones as a slice, long ones as bytes that can be shared.
 #[derive(Clone, Copy, Debug)]
 pub enum Str<'a> {
     /// Lies inside the entry.
@@ -128,7 +128,7 @@ impl<'a> Str<'a> {
         self.as_slice().len()
     }
 
-    /// Returns the bytes as a value of their own; long ones are shared, short ones copied.
+    /// Returns the bytes as an owned value; long ones are shared, short ones copied.
     pub fn to_bytes(self) -> Bytes {
         match self {
             Str::Inline(slice) => Bytes::copy_from_slice(slice),
@@ -168,16 +168,16 @@ impl Kind for Str<'_> {
     }
 }
 
-/// Lends a string to be changed in place.
+/// A string borrowed to be changed in place.
 pub struct StringMut<'e>(&'e mut Entry);
 
 impl StringMut<'_> {
-    /// Overwrites part of the string from `offset` on, growing it with zero bytes where it is too short.
+    /// Overwrites part of the string from `offset` on, padding it with zero bytes if it is too short.
     pub fn write_range(&mut self, offset: usize, patch: &[u8]) {
         self.0.write_range(offset, patch);
     }
 
-    /// Sets how the string came to be.
+    /// Sets how the string was stored.
     pub fn set_hint(&mut self, hint: StringHint) {
         self.0.set_hint(hint);
     }
