@@ -1,8 +1,8 @@
-//! Every error a client can be told, with its text, once.
+//! All error replies, each with its text.
 //!
-//! The text is what goes on the wire between `-` and the line end: an upper-case prefix that clients
-//! match on, then a sentence for people. Wording is Redis' own wherever Redis has the error, and Valkey's where a handler
-//! was told to choose that ([`Dialect`]).
+//! The text is what goes on the wire between `-` and the line end: an upper-case prefix that clients match on, then a
+//! sentence for people. Wording is Redis' own wherever Redis has the error, and Valkey's where a handler asks for that
+//! ([`Dialect`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,10 @@ use std::fmt;
 use crate::store::WrongType;
 use crate::text::{Dialect, until_nul};
 
-/// Names the result of a command handler.
+/// The result of a command handler.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Says why a command was refused.
+/// The reason why a command fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The options of a command do not fit together.
@@ -36,11 +36,11 @@ pub enum Error {
     StringTooLong,
     /// An offset is negative.
     OffsetOutOfRange,
-    /// The number of a bit is negative, too large or no integer.
+    /// The offset of a bit is negative, too large or not an integer.
     BitOffset,
     /// A bit is neither 0 nor 1.
     BitValue,
-    /// A time to live is zero, negative or too large; holds the command's name.
+    /// A TTL is zero, negative or too large; holds the command's name.
     InvalidExpire(&'static str),
     /// The source key of a RENAME does not exist.
     NoSuchKey,
@@ -50,19 +50,19 @@ pub enum Error {
     SameObject,
     /// A cursor is not an unsigned integer.
     InvalidCursor,
-    /// No such command; holds the name and the arguments as far as they are quoted.
+    /// No such command; holds the quoted name and arguments.
     UnknownCommand(Vec<u8>),
-    /// No such subcommand; holds the word and the container's name as it was called, in capitals.
+    /// No such subcommand; holds the subcommand and the container's name as it was called, in capitals.
     UnknownSubcommand(Vec<u8>, String),
     /// Too few or too many arguments; holds the command's full name.
     WrongArity(Cow<'static, str>),
     /// The client must authenticate first.
     NoAuth,
-    /// The user may not call this command, named in full, or not with these keys or channels.
+    /// The user lacks permission for this command, named in full, or for a key or channel.
     NoPerm(Denial, &'static str),
-    /// The user may not call a queued command any more.
+    /// The user no longer has permission for a queued command.
     NoPermAtExec(Denial),
-    /// HELLO needs authentication and did not bring any.
+    /// HELLO without AUTH, though authentication is required.
     NoAuthHello,
     /// User name or password are wrong.
     WrongPass,
@@ -72,7 +72,7 @@ pub enum Error {
     NoProto,
     /// HELLO's version is not an integer.
     ProtoNotInteger,
-    /// HELLO met a word it does not know; holds the word.
+    /// HELLO with an unknown option; holds the option.
     HelloOption(Vec<u8>),
     /// A database number is out of range.
     DbOutOfRange,
@@ -82,92 +82,92 @@ pub enum Error {
     WatchInsideMulti,
     /// EXEC without MULTI, DISCARD without MULTI; holds the command's name.
     WithoutMulti(&'static str),
-    /// A queued command was refused, so the transaction is off.
+    /// A queued command was rejected, so EXEC fails.
     ExecAborted,
-    /// EXEC itself was refused; holds the reason without its `ERR` prefix.
+    /// EXEC itself was rejected; holds the reason without its `ERR` prefix.
     ExecRefused(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
-    /// The client listens to channels in RESP2, where little else is possible; holds the command's full name.
+    /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
     NotWhileListening(String),
-    /// A client that listens to nothing gives channels up, which Valkey refuses; holds the command's name.
+    /// UNSUBSCRIBE without a subscription, which Valkey rejects; holds the command's name.
     NotSubscribed(&'static str),
     /// CLIENT UNBLOCK ended the wait.
     Unblocked,
     /// A client name has bytes outside `!`..`~`.
     ClientName,
-    /// CLIENT SETINFO met an attribute it does not know; holds the word.
+    /// CLIENT SETINFO with an unknown attribute; holds it.
     SetInfoOption(Vec<u8>),
     /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
     SetInfoValue(&'static str),
-    /// EXPIRE and its kin met an option they do not know; holds the word.
+    /// EXPIRE or a related command with an unknown option; holds it.
     UnsupportedOption(Vec<u8>),
     /// The string is no HyperLogLog.
     NotHyperLogLog,
     /// The runs of a sparse HyperLogLog do not add up.
     CorruptHyperLogLog,
-    /// PFDEBUG met a word it does not know; holds the word.
+    /// PFDEBUG with an unknown subcommand; holds it.
     PfdebugSubcommand(Vec<u8>),
-    /// A container's subcommand has too many words; holds the subcommand's word and the container's name.
+    /// Too many arguments for a container's subcommand; holds the subcommand and the container's name.
     SubcommandSyntax(Vec<u8>, &'static str),
-    /// ACL refuses rules, or the file of users; holds the reason.
+    /// ACL rejects rules, or the ACL file; holds the reason.
     AclRefused(Vec<u8>),
     /// ACL LOAD and SAVE without `aclfile`.
     NoAclFile,
-    /// ACL CAT met a category that it does not know; holds the word.
+    /// ACL CAT with an unknown category; holds it.
     UnknownCategory(Vec<u8>),
-    /// ACL DRYRUN met a user that does not exist; holds the name.
+    /// ACL DRYRUN with an unknown user; holds the name.
     UserNotFound(Vec<u8>),
-    /// ACL DRYRUN met a command that does not exist; holds the name.
+    /// ACL DRYRUN with an unknown command; holds the name.
     CommandNotFound(Vec<u8>),
     /// No user has this name.
     NoSuchUser(Vec<u8>),
-    /// CLIENT LIST TYPE met a type it does not know; holds the word.
+    /// CLIENT LIST TYPE with an unknown type; holds it.
     UnknownClientType(Vec<u8>),
-    /// CONFIG SET refused; holds the reason.
+    /// CONFIG SET failed; holds the reason.
     Config(String),
-    /// DEBUG or MODULE, which a setting keeps for some clients or none; holds the command's name.
+    /// DEBUG or MODULE is disabled by a setting, for this client or for all; holds the command's name.
     NotAllowed(&'static str),
-    /// The memory that may be used is, and nothing can be removed.
+    /// Memory usage is over the limit, and no key can be evicted.
     OutOfMemory,
     /// There are fewer replicas than `min-replicas-to-write` asks for.
     NoReplicas,
-    /// The server has as many clients as it may have.
+    /// The number of clients has reached `maxclients`.
     MaxClients,
-    /// A stranger's address met protected mode.
+    /// A connection from another machine in protected mode.
     ProtectedMode,
-    /// A script has been running for too long; holds whether it is a `SCRIPT` or a `FUNCTION` that can be killed.
+    /// A script has been running for too long; holds the dialect, and `SCRIPT` or `FUNCTION`.
     Busy(Dialect, &'static str),
     /// SCRIPT KILL or FUNCTION KILL found nothing to kill.
     NotBusy,
     /// The script to be killed has written already.
     Unkillable,
-    /// No script of this SHA1 is known.
+    /// There is no script with this SHA1.
     NoScript,
-    /// A script failed, or its text is wrong; holds the whole line.
+    /// A script failed or does not compile; holds the whole line.
     Script(Vec<u8>),
-    /// LCS over values too large for its table.
+    /// The values are too large for the table of LCS.
     LcsTooLong,
-    /// The target of MIGRATE refuses; holds what it says.
+    /// The target of MIGRATE replied with an error; holds it.
     TargetRefused(Vec<u8>),
-    /// The target of MIGRATE cannot be found, or not in time.
+    /// The connection to the target of MIGRATE failed or timed out.
     TargetUnknown,
-    /// The target of MIGRATE is gone, or takes too long; says what was being done.
+    /// The connection to the target of MIGRATE broke or timed out later; holds the step.
     TargetLost(&'static str),
-    /// Two prefixes of one client that overlap: the new one, what the other one is, and that.
+    /// Two prefixes of one client overlap; holds the new one, where the other one comes from, and the other one.
     PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
-    /// A text that only one command knows, without the `ERR` prefix.
+    /// An error of a single command, without the `ERR` prefix.
     Other(Cow<'static, str>),
 }
 
-/// Says what a user is not allowed to do. Of several, the last in this order is told.
+/// What a user has no permission for. Of several reasons, the last in this order is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
     /// To call the command.
     Command,
-    /// To use the key that is this word of the request.
+    /// The key at this position of the request.
     Key(usize),
-    /// To use the channel that is this word of the request.
+    /// The channel at this position of the request.
     Channel(usize),
 }
 
@@ -209,7 +209,7 @@ impl Error {
         self.quoted().unwrap_or_else(|| self.to_string().into_bytes())
     }
 
-    /// Returns the text of an error that quotes what a client sent: byte by byte, whether it is text or not.
+    /// Returns the text of an error that quotes bytes sent by the client, verbatim.
     fn quoted(&self) -> Option<Vec<u8>> {
         Some(match self {
             Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
@@ -221,7 +221,7 @@ impl Error {
             Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
             Error::PfdebugSubcommand(word) => {
-                // As in C, the word ends at its first NUL.
+                // As in C, the text ends at its first NUL.
                 let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
                 quoting("ERR Unknown PFDEBUG subcommand '", word, "'")
             }
@@ -248,10 +248,10 @@ impl Error {
     }
 }
 
-/// How much of a word that is not understood is quoted back, in bytes.
+/// How many bytes of an unknown argument are quoted in an error.
 const QUOTED_MAX: usize = 128;
 
-/// Cuts a word where C's `%.*s` would: after `most` bytes or before a NUL.
+/// Truncates as C's `%.*s` would: after `most` bytes or before a NUL.
 fn clip(word: &[u8], most: usize) -> &[u8] {
     until_nul(&word[..word.len().min(most)])
 }
@@ -332,13 +332,13 @@ impl fmt::Display for Error {
     }
 }
 
-/// Says that a script or function has been running for too long.
+/// Returns the BUSY error text.
 fn busy(dialect: Dialect, kind: &str) -> String {
     let name = dialect.title();
     format!("BUSY {name} is busy running a script. You can only call {kind} KILL or SHUTDOWN NOSAVE.")
 }
 
-/// Says what the gate refuses a user.
+/// Returns the NOPERM error text of the gate.
 fn denied(denial: Denial, command: &str) -> String {
     let what = match denial {
         Denial::Command => format!("run the '{command}' command"),
@@ -348,7 +348,7 @@ fn denied(denial: Denial, command: &str) -> String {
     format!("NOPERM this user has no permissions to {what}")
 }
 
-/// Says what EXEC refuses a user who was allowed it before.
+/// Returns the NOPERM error text at EXEC.
 fn denied_at_exec(denial: Denial) -> String {
     let what = match denial {
         Denial::Command => "execute the command or subcommand",

@@ -1,4 +1,4 @@
-//! The `keylatch` binary: its allocator, its standard output, and a call of the library.
+//! The `keylatch` binary: sets up the allocator and standard output, and calls the library.
 
 use std::process::ExitCode;
 

@@ -1,20 +1,21 @@
-//! How many bytes of replies wait for all clients together, and how many may wait for one.
+//! Backpressure across clients: how many bytes of replies are pending for all clients together, and how many may be for
+//! one.
 //!
-//! A client that sends requests and reads no replies is not read from any more once too much waits for it: what it has
-//! sent stays in its socket, and nothing is lost. How much that is depends on how much memory others take in the same
-//! way: a client may have waiting what is left of a common limit. So one client gets half of [`LIMIT`], and `n` of them
-//! a share of `LIMIT / (n + 1)` each, without anybody dividing it among them.
+//! A client that sends requests but reads no replies is not read from any more once too many of its replies are
+//! pending: further requests stay in its socket, and nothing is lost. The allowance of a client is what remains of a
+//! common limit. So one client gets half of [`LIMIT`], and each of `n` clients gets `LIMIT / (n + 1)`, without a
+//! central division.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How many bytes of replies may wait for all clients together.
+/// The limit of pending replies of all clients together, in bytes.
 const LIMIT: usize = 512 * 1024 * 1024;
-/// How many may wait for a client whatever the others do, in bytes.
+/// The minimum allowance of a client, in bytes, whatever the others use.
 pub(crate) const SHARE_MIN: usize = 64 * 1024;
-/// Clients whose requests wait for that check again each time the sum has fallen by this many bytes.
+/// Throttled clients check again each time the sum has fallen by this many bytes.
 const RETRY_STEP: usize = 1024 * 1024;
 
-/// Sums up the replies that wait.
+/// The sum of the pending replies of all clients.
 #[derive(Default)]
 pub struct Backlog {
     waiting: AtomicUsize,
@@ -22,27 +23,27 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Takes note that `bytes` wait for a client instead of those reported before. Returns whether clients that are held
-    /// up should look again.
+    /// Records that a client has `bytes` pending; `before` is its previous report. Returns whether throttled clients
+    /// should check again.
     pub fn report(&self, before: usize, bytes: usize) -> bool {
         let old = self.waiting.fetch_add(bytes.wrapping_sub(before), Relaxed);
         let new = old.wrapping_add(bytes.wrapping_sub(before));
         new / RETRY_STEP < old / RETRY_STEP && self.held_up.load(Relaxed) > 0
     }
 
-    /// Returns whether a client for which `waiting` bytes wait, of which `reported` are reported, may go on.
+    /// Returns whether a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
     #[inline]
     pub fn may_go_on(&self, waiting: usize, reported: usize) -> bool {
         waiting < SHARE_MIN || waiting < self.most(reported)
     }
 
-    /// Returns how many bytes may wait for a client of which `reported` are reported.
+    /// Returns the allowance in bytes of a client that has reported `reported` bytes.
     fn most(&self, reported: usize) -> usize {
         let of_others = self.waiting.load(Relaxed).saturating_sub(reported);
         (LIMIT.saturating_sub(of_others) / 2).max(SHARE_MIN)
     }
 
-    /// Takes note that a client is held up, or no more.
+    /// Records that a client is throttled, or not any more.
     pub fn note_held_up(&self, is_held_up: bool) {
         match is_held_up {
             true => self.held_up.fetch_add(1, Relaxed),
@@ -55,7 +56,8 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    /// Lets clients that read nothing take what they may, in turn and in pieces; returns what each has waiting then.
+    /// Lets clients that read nothing fill their allowances in small steps, in rotation; returns the pending bytes of
+    /// each at the end.
     fn filled(clients: usize) -> usize {
         const PIECE: usize = 16 * 1024;
         let backlog = Backlog::default();

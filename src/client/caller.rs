@@ -1,4 +1,4 @@
-//! Who calls a command: all that a handler of data may know of a client.
+//! The caller of a command: all that a data handler may know of a client.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
 
-/// Identifies the caller of a command and holds what its calls depend on.
+/// The caller of a command and the state its calls depend on.
 ///
-/// A client's own task has one for as long as the client is connected. A call that another task carries out for the client
-/// has a copy of what is needed.
+/// A client's own task keeps one for the lifetime of the connection. A call that another task executes for the client
+/// has a copy.
 #[derive(Clone)]
 pub struct Caller {
-    /// What others may see of the client.
+    /// The client's entry in the registry.
     pub info: Arc<ClientInfo>,
     /// The selected database.
     pub db: usize,
     /// The protocol replies are written in.
     pub protocol: Protocol,
-    /// The client's user, and so what it may do.
+    /// The client's user and its permissions.
     pub access: Access,
-    /// The command that the client itself called last, not EXEC or a script in its name.
+    /// The command that the client itself called last, not one called by EXEC or a script on its behalf.
     pub called: Option<&'static CommandSpec>,
-    /// How many commands were executed, those of EXEC and scripts included.
+    /// The number of commands executed, including those in EXEC and scripts.
     pub commands: u64,
-    /// Whether a script calls commands in the client's name.
+    /// Whether a script is calling commands on the client's behalf.
     pub is_in_script: bool,
-    /// Whether too much memory was used, and no key could be evicted, when the present request was admitted.
+    /// Whether memory was over the limit, with no key to evict, when the present request was admitted.
     pub is_short_of_memory: bool,
     /// The time in microseconds that TIME replies throughout the present script or EXEC, once it was called there.
     pub frozen_us: Option<i64>,
-    /// Set when the connection is to be closed after the replies so far.
+    /// Set when the connection must be closed after the replies so far.
     pub closing: bool,
     /// What the call that is being executed has changed so far, for the log; made when there is one.
     effects: Option<Box<Effects>>,
 }
 
 impl Caller {
-    /// Creates the caller of a fresh connection.
+    /// Creates the caller of a new connection.
     pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
         let access = Access::new(acl);
         info.set_user(&access.user().name);
@@ -68,7 +68,7 @@ impl Caller {
         self.effects.as_deref_mut().filter(|effects| effects.count() > 0)
     }
 
-    /// Shows others which command the client has called: inside EXEC and scripts these.
+    /// Shows the present command in CLIENT LIST; inside EXEC and scripts, the inner command.
     pub fn show_command(&self) {
         self.called.iter().for_each(|command| self.info.set_last_command(command));
     }
@@ -84,14 +84,14 @@ impl Caller {
         self.info.set_db(db);
     }
 
-    /// Switches the protocol, for the reply that goes on in `reply` too.
+    /// Switches the protocol, also for the rest of `reply`.
     pub fn set_protocol(&mut self, protocol: Protocol, reply: &mut Reply<'_>) {
         self.protocol = protocol;
         self.info.set_protocol(protocol, reply.output());
         reply.set_protocol(protocol);
     }
 
-    /// Takes over changes of the users; a client whose user was deleted is to be closed.
+    /// Reloads the user if users have changed; a client whose user was deleted is marked for closing.
     #[inline]
     pub fn follow_users(&mut self, acl: &Acl) {
         if !self.access.follow(acl) {
@@ -100,7 +100,7 @@ impl Caller {
         }
     }
 
-    /// Logs in; returns whether name and password are right.
+    /// Authenticates; returns whether user name and password are right.
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
         let is_right = self.access.log_in(acl, name, password);
         if is_right {
@@ -109,18 +109,18 @@ impl Caller {
         is_right
     }
 
-    /// Becomes the default user, as a fresh connection.
+    /// Resets to the default user, as in a new connection.
     pub fn log_out(&mut self, acl: &Acl) {
         self.access = Access::new(acl);
         self.info.set_user(&self.access.user().name);
     }
 
-    /// Returns whether others may push something to it that belongs between its replies.
+    /// Returns whether other clients may push frames to it that belong between its replies.
     pub fn is_pushed_to(&self) -> bool {
         self.info.class() == Class::Subscriber || self.info.tracking.is_on()
     }
 
-    /// Returns whether it has subscribed to something in RESP2, where replies cannot be told from messages.
+    /// Returns whether it has a subscription in RESP2, where replies and messages cannot be told apart.
     pub fn is_subscribed_in_resp2(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.info.class() == Class::Subscriber
     }

@@ -1,4 +1,4 @@
-//! One client: its session, what others may see of it, and what they leave for it.
+//! One client: its session, its entry in the registry, and its outbox.
 
 pub(crate) mod backlog;
 

@@ -1,12 +1,13 @@
-//! What others leave for a client: frames it is to write (pub/sub messages, MONITOR lines, invalidations) and signals.
+//! The outbox of a client: frames that other tasks push to it (pub/sub messages, MONITOR lines, invalidations) and
+//! signals.
 //!
-//! A session is touched only by its own task, so nobody else writes to its output. Others leave frames here, and the
-//! client's task takes them out between exchanges: never inside a reply, and in the order in which they came. Frames
-//! stay shared bytes while they wait, so that ten thousand slow subscribers keep one copy of a message.
+//! A session is touched only by its own task, so no other task writes to its output. Others push frames here, and the
+//! client's task takes them out between exchanges: never inside a reply, and in order of arrival. Queued frames are
+//! shared bytes, so ten thousand slow subscribers keep one copy of a message.
 //!
-//! A busy connection looks at one word per exchange, [`Outbox::signals`]; an idle one leaves its waker with what it
-//! wants to be woken for. What may wait is bounded where it is pushed, see [`ClientInfo::push`], and counts as used memory:
-//! each frame once, however many clients it waits for.
+//! A busy connection loads one atomic per exchange, [`Outbox::signals`]; an idle one registers its waker with the
+//! signals it waits for. The size is limited where frames are pushed, see [`ClientInfo::push`], and counts as used
+//! memory: each frame once, however many clients it is queued for.
 //!
 //! [`ClientInfo::push`]: crate::client::registry::ClientInfo::push
 
@@ -25,73 +26,73 @@ use crate::store::{MemoryAccount, Share};
 /// A set of the signals below.
 pub(crate) type Signals = u8;
 
-/// The connection is to end once its last replies are written.
+/// Close the connection after its last replies are written.
 pub(crate) const END: Signals = 1;
-/// The client reads too slowly: its connection is to end, and what waits for it is dropped.
+/// The client reads too slowly: close the connection and drop its pending output.
 pub(crate) const OVERFLOW: Signals = 1 << 1;
-/// Frames wait to be written.
+/// Frames are queued.
 pub(crate) const PUSHED: Signals = 1 << 2;
-/// Clients take too much memory: this one's connection is to end, and what waits for it is dropped.
+/// Clients use too much memory: close this connection and drop its pending output.
 pub(crate) const EVICTED: Signals = 1 << 4;
-/// The signals that end a connection.
+/// The signals that close a connection.
 pub(crate) const ENDS: Signals = END | OVERFLOW | EVICTED;
-/// A client that is blocked is to look whether it still is.
+/// A blocked client must check whether it still is blocked.
 pub(crate) const NUDGE: Signals = 1 << 3;
 
-/// Holds what others left for one client.
+/// The outbox of one client.
 #[derive(Default)]
 pub struct Outbox {
-    /// Changed only under the lock, so that no one who is about to sleep misses a signal.
+    /// Changed only under the lock, so that a task that is about to sleep misses no signal.
     signals: AtomicU8,
     inner: Mutex<Inner>,
-    /// Where frames are counted.
+    /// The account that frames are reported to.
     memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
 struct Inner {
     frames: VecDeque<Bytes>,
-    /// What the list takes, the frames themselves aside.
+    /// The memory of the list, without the frames.
     list: Share,
-    /// Bytes of all frames.
+    /// The bytes of all frames.
     len: usize,
     protocol: Protocol,
     waker: Option<Waker>,
-    /// The signals for which the waker is to be used.
+    /// The signals that use the waker.
     awaited: Signals,
 }
 
 impl Outbox {
-    /// Creates an empty outbox; what is left in it is reported as used memory.
+    /// Creates an empty outbox; its memory is reported as used memory.
     pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
         let inner = Inner { list: Share::new(memory_account.clone()), ..Inner::default() };
         Outbox { memory_account, inner: Mutex::new(inner), ..Outbox::default() }
     }
 
-    /// Returns what has been signalled and not been dealt with.
+    /// Returns the pending signals.
     #[inline]
     pub fn signals(&self) -> Signals {
         self.signals.load(Ordering::Acquire)
     }
 
-    /// Returns whether the connection has been told to end.
+    /// Returns whether the connection was told to close.
     pub fn is_ending(&self) -> bool {
         self.signals() & ENDS != 0
     }
 
-    /// Raises a signal and wakes the client's task if that waits for it.
+    /// Raises a signal and wakes the client's task if it waits for it.
     pub fn signal(&self, signal: Signals) {
         self.raise(&mut self.inner.lock(), signal);
     }
 
-    /// Lowers signals that have been dealt with.
+    /// Clears signals that were handled.
     pub fn lower(&self, signals: Signals) {
         let _inner = self.inner.lock();
         self.signals.fetch_and(!signals, Ordering::AcqRel);
     }
 
-    /// Leaves a frame in the protocol that the client speaks. Returns whether it may stay: when more than `most` bytes
-    /// would wait, all frames are dropped and the connection is told to end. One that ends takes no frames.
+    /// Queues a frame in the client's protocol. Returns false when more than `most` bytes would be queued: all frames
+    /// are then dropped and the connection is told to close. A closing connection accepts no frames.
     pub fn push(&self, letter: &mut PushFrame<'_>, most: u64) -> bool {
         let mut inner = self.inner.lock();
         if self.is_ending() {
@@ -110,19 +111,19 @@ impl Outbox {
         true
     }
 
-    /// Moves frames to the client's output, the oldest first, until about `most` bytes are moved or none is left.
+    /// Moves frames to the client's output, oldest first, until about `most` bytes are moved or none remains.
     pub fn take_into(&self, out: &mut Output, most: usize) {
         self.take(&mut self.inner.lock(), out, most);
     }
 
-    /// Changes the protocol of the frames that come from now on; those that wait go to the output first.
+    /// Changes the protocol of later frames; queued ones are moved to the output first.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         let mut inner = self.inner.lock();
         self.take(&mut inner, out, usize::MAX);
         inner.protocol = protocol;
     }
 
-    /// Returns how many frames wait, and their bytes.
+    /// Returns the number of queued frames and their bytes.
     pub fn waiting(&self) -> (usize, usize) {
         let inner = self.inner.lock();
         (inner.frames.len(), inner.len)
@@ -131,7 +132,7 @@ impl Outbox {
     /// Waits for any of the signals.
     pub fn poll(&self, cx: &Context<'_>, awaited: Signals) -> Poll<()> {
         let mut inner = self.inner.lock();
-        // Asked under the lock: whoever signals after this finds the waker.
+        // Checked under the lock: a later signal finds the waker.
         if self.signals() & awaited != 0 {
             return Poll::Ready(());
         }
@@ -166,7 +167,7 @@ impl Outbox {
 }
 
 impl Inner {
-    /// A list that takes less is not counted, in bytes: it comes and goes with every message.
+    /// A list smaller than this, in bytes, is not reported: it comes and goes with every message.
     const COUNTED_MIN: usize = 4096;
 
     fn clear(&mut self) {
@@ -180,15 +181,15 @@ impl Inner {
     }
 }
 
-/// Writes one message for any number of clients, at most once for each protocol.
+/// A message for any number of clients, encoded at most once per protocol.
 pub struct PushFrame<'a> {
     write: &'a dyn Fn(&mut Reply<'_>),
-    /// The frame in RESP2 and in RESP3, where somebody wanted it.
+    /// The frame in RESP2 and in RESP3, encoded on demand.
     frames: [Option<Bytes>; 2],
 }
 
 impl<'a> PushFrame<'a> {
-    /// Describes a message by what writes it.
+    /// Creates a message from the function that writes it.
     pub fn new(write: &'a dyn Fn(&mut Reply<'_>)) -> Self {
         PushFrame { write, frames: [None, None] }
     }
@@ -205,16 +206,16 @@ impl<'a> PushFrame<'a> {
     }
 }
 
-/// Counts bytes as used memory as long as anybody keeps them.
+/// Counts bytes as used memory for as long as they are referenced.
 struct Counted {
     bytes: Bytes,
     _share: Share,
 }
 
 impl Counted {
-    /// What the allocator sets aside for the owner of shared bytes, which has a counter and a destructor besides.
+    /// The allocation of the owner of shared bytes, which has a counter and a destructor besides.
     const OWNER_LEN: usize = allocation_len(size_of::<Counted>() + 16);
-    /// From this length on a frame with room to spare is copied, in bytes.
+    /// A frame of this length or more, in bytes, is copied if it has spare capacity.
     const TRIMMED_MIN: usize = 1024;
 
     fn new(written: BytesMut, memory_account: Arc<MemoryAccount>) -> Self {

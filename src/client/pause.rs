@@ -1,6 +1,6 @@
-//! CLIENT PAUSE: until when which commands are held back. Whoever waits here is served, in order, when it is over.
+//! CLIENT PAUSE: which commands are paused, and until when. Paused clients are served in order of arrival when it ends.
 //!
-//! Nothing here wakes anybody: connections that are held back look again when the time has come or they are nudged.
+//! Nothing here wakes clients: paused connections check again at the end of the pause or when they are nudged.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,32 +8,32 @@ use parking_lot::Mutex;
 
 use crate::time::clock::Now;
 
-/// Says which commands a pause holds back; the later holds back what the former does.
+/// Which commands a pause affects; `Everything` includes `Writes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// Those that may change keys or reach other servers.
+    /// Commands that may change keys or contact other servers.
     Writes,
     /// All.
     Everything,
 }
 
-/// Holds the pause that is in force.
+/// The pause in force, if any.
 #[derive(Default)]
 pub struct Pause {
-    /// What is looked at once per batch of requests; true while `current` is there.
+    /// Checked once per batch of requests; true while `current` is set.
     is_set: AtomicBool,
-    /// What is held back, and until when in monotonic milliseconds.
+    /// The commands that are paused, and until when in monotonic milliseconds.
     current: Mutex<Option<(Held, u64)>>,
 }
 
 impl Pause {
-    /// Returns whether there may be a pause: a quick look.
+    /// Returns whether there may be a pause: a cheap check.
     #[inline]
     pub fn may_be_on(&self) -> bool {
         self.is_set.load(Relaxed)
     }
 
-    /// Returns what is held back now, and until when.
+    /// Returns which commands are paused now, and until when.
     pub fn in_force(&self, now: Now) -> Option<(Held, u64)> {
         let mut current = self.current.lock();
         if current.is_some_and(|(_, until_ms)| until_ms <= now.mono_ms()) {
@@ -43,7 +43,7 @@ impl Pause {
         *current
     }
 
-    /// Begins a pause, or makes the one that is in force stricter and longer. Returns until when it lasts then.
+    /// Begins a pause, or makes the present one stricter and longer. Returns its new end.
     pub fn begin(&self, held: Held, until_ms: u64, now: Now) -> u64 {
         let before = self.in_force(now);
         let mut current = self.current.lock();

@@ -1,12 +1,12 @@
-//! How much of a client's input has been read and waits for the rest of its request.
+//! How much input of a client was read and belongs to an incomplete request.
 
-/// Sums up the input that waits for the rest of a request, in bytes.
+/// The input of an incomplete request, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Not parsed yet: a line or an argument that is not complete.
+    /// Not parsed yet: an incomplete line or argument.
     pub unparsed: usize,
-    /// Of the arguments that are complete.
+    /// Of the complete arguments.
     pub arguments: usize,
-    /// What all of it takes.
+    /// Memory of all of it.
     pub held: usize,
 }

@@ -1,6 +1,6 @@
-//! What only a connection has: a transaction, watched keys, subscriptions. Touched only by the client's own task.
+//! The state of a connection: transaction, watched keys, subscriptions. Touched only by the client's own task.
 //!
-//! What others may see of a client, for `CLIENT LIST`, is mirrored in [`ClientInfo`].
+//! What CLIENT LIST shows of it is mirrored in [`ClientInfo`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,27 +15,28 @@ use crate::resp::{Mark, Output, OwnedRequest, Request};
 use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, EVERY, Flags, Group};
 use crate::store::{Store, View, WatchFlag};
 
-/// Holds the state of one connection: who calls, and what only a connection has.
+/// The state of one connection: the caller, and the session.
 pub struct Client {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
-    /// What commands about the connection itself work on.
+    /// The state that only connection commands use.
     pub session: Session,
 }
 
-/// Holds what a caller has only by its connection.
+/// The part of a connection's state that is not in its caller.
 #[derive(Default)]
 pub struct Session {
     /// The transaction being queued.
     pub transaction: Option<Transaction>,
     /// The keys being watched.
     pub watch: Watch,
-    /// Watches that ended while the shards were locked by a script that runs for too long.
+    /// Watches that were dropped while a long-running script kept the shards locked, so that the shards still have
+    /// them.
     #[allow(clippy::box_collection, reason = "hardly ever there, and every session has room for it")]
     dropped_watches: Option<Box<Vec<Watch>>>,
-    /// Commands with any of these flags are refused: those on keys, while the client is a monitor.
+    /// Commands with any of these flags are rejected: those with keys, while the client runs MONITOR.
     pub barred: Flags,
-    /// The channels and patterns that it has subscribed to.
+    /// The client's subscriptions.
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
@@ -43,12 +44,12 @@ pub struct Session {
     pub batch_is_over: bool,
 }
 
-/// Collects the commands between MULTI and EXEC.
+/// The commands queued between MULTI and EXEC.
 #[derive(Default)]
 pub struct Transaction {
     /// The requests so far, each with its command.
     pub queue: Vec<(&'static CommandSpec, OwnedRequest)>,
-    /// Set when a command was refused, so that EXEC will refuse too.
+    /// Set when a command was rejected, so that EXEC fails.
     pub failed: bool,
     /// Bytes taken by the requests.
     memory: usize,
@@ -68,7 +69,7 @@ impl Transaction {
     }
 }
 
-/// Remembers which keys are watched, to be able to stop.
+/// The watched keys of a session.
 #[derive(Default)]
 pub struct Watch {
     /// Raised by the store when one of the keys changes.
@@ -77,30 +78,30 @@ pub struct Watch {
     pub keys: BTreeSet<(usize, Box<[u8]>)>,
 }
 
-/// Says whether replies are written; CLIENT REPLY changes it. What is pushed is written in any case.
+/// Whether replies are written; set by CLIENT REPLY. Pushes are written in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
-    /// Yes.
+    /// They are.
     #[default]
     On,
-    /// No.
+    /// They are not.
     Off,
-    /// Not that of the next request.
+    /// The reply to the next request is skipped.
     SkipNext,
-    /// Not that of this request.
+    /// The reply to this request is skipped.
     Skip,
 }
 
 impl Replies {
-    /// Takes note that a request begins.
+    /// Updates the state at the beginning of a request.
     pub fn begin_request(&mut self) {
         if *self == Replies::SkipNext {
             *self = Replies::Skip;
         }
     }
 
-    /// Takes back what a request has written since `mark`, if replies are off. Confirmations of subscriptions are pushes and
-    /// stay.
+    /// Removes what a request has written since `mark`, if replies are off. Confirmations of subscriptions are pushes
+    /// and stay.
     pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&CommandSpec>) {
         let is_push = command.is_some_and(|command| {
             command.command.group == Group::PubSub && command.command.flags & ALLOW_SUBSCRIBED != 0
@@ -115,26 +116,26 @@ impl Replies {
 }
 
 impl Client {
-    /// Creates the state of a fresh connection.
+    /// Creates the state of a new connection.
     pub fn new(info: Arc<ClientInfo>, acl: &Acl) -> Self {
         Client { caller: Caller::new(info, acl), session: Session::default() }
     }
 
-    /// Returns the flags of commands that the gate has to look at for this client, which may need attention: all, unless it
-    /// is a plain one.
+    /// Returns the flags of commands that the gate must check for this client, which may need attention: all, except
+    /// for a plain client.
     #[inline]
     pub fn closed(&self, needs_attention: bool) -> Flags {
         let is_plain = !needs_attention && self.caller.access.is_free() && self.session.transaction.is_none();
         if is_plain { self.session.barred } else { EVERY }
     }
 
-    /// Returns whether its calls are followed by more than their replies, or by none: pushes, no replies, no use of keys.
+    /// Returns whether its calls need work besides the reply: pushes, suppressed replies, tracking, CLIENT NO-TOUCH.
     #[inline]
     pub fn needs_attention(&self) -> bool {
         self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_silent()
     }
 
-    /// Writes what was pushed to it so far, by others or by its own calls, if it is of a kind that expects pushes.
+    /// Writes the pushed frames so far, if the client is of a kind that expects pushes.
     pub fn take_pushes(&self, out: &mut Output) {
         if self.caller.is_pushed_to() && self.caller.info.outbox.signals() & PUSHED != 0 {
             self.caller.info.outbox.take_into(out, usize::MAX);
@@ -143,7 +144,7 @@ impl Client {
 }
 
 impl Session {
-    /// Drops the watches of `caller`, and what the shards remember of them: later, while a script keeps the shards locked.
+    /// Removes all watches of the session, in the shards as well: later, while a script keeps the shards locked.
     pub fn stop_watching(&mut self, caller: &Caller, view: &mut View<'_>, store: &Store) {
         let watch = std::mem::take(&mut self.watch);
         caller.info.set_watched(0);
@@ -159,12 +160,12 @@ impl Session {
         }
     }
 
-    /// Returns whether shards remember anything of this session.
+    /// Returns whether shards have state of this session.
     pub fn is_known_to_shards(&self) -> bool {
         !self.watch.keys.is_empty() || self.dropped_watches.is_some()
     }
 
-    /// Notes that a queued command was refused, so that EXEC must not run.
+    /// Marks the transaction as failed because a command was rejected, so that EXEC is rejected too.
     pub fn fail_transaction(&mut self) {
         if let Some(transaction) = &mut self.transaction {
             transaction.failed = true;

@@ -1,4 +1,4 @@
-//! What one client has subscribed to; who is subscribed to a channel is known to the hub.
+//! The subscriptions of one client; the subscribers of a channel are in the hub.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use bytes::Bytes;
 
 use crate::client::registry::ChannelKind;
 
-/// A map from names of channels or patterns.
+/// A map by the name of a channel or pattern.
 pub(crate) type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
 
-/// Remembers what one client is subscribed to. Allocates nothing before the first subscription.
+/// The subscriptions of one client. Allocates nothing before the first one.
 #[derive(Default)]
 pub struct Subscriptions(Option<Box<[Names<u64>; 3]>>);
 
 impl Subscriptions {
-    /// Returns the names of a kind, each with the number of its subscription; makes room for them.
+    /// Returns the names of a kind, each with its subscription's number; allocates the maps if necessary.
     pub fn of_mut(&mut self, topic: ChannelKind) -> &mut Names<u64> {
         &mut self.0.get_or_insert_default()[topic as usize]
     }
@@ -24,7 +24,7 @@ impl Subscriptions {
         self.0.as_mut().map(|own| &mut own[topic as usize])
     }
 
-    /// Returns the names that the client has subscribed to, the oldest first.
+    /// Returns the subscribed names of a kind, oldest first.
     pub fn names(&self, topic: ChannelKind) -> Vec<Bytes> {
         let Some(own) = &self.0 else { return Vec::new() };
         let mut names: Vec<(u64, &Bytes)> = own[topic as usize].iter().map(|(name, number)| (*number, name)).collect();

@@ -1,3 +1,3 @@
-//! The locks of the protocols between threads that are our own: parking_lot's here, loom's in `tests/loom.rs`.
+//! The locks used by our own lock protocols: parking_lot's here, loom's in `tests/loom.rs`.
 
 pub(super) use parking_lot::Mutex;

@@ -1,30 +1,30 @@
-//! How one client tracks keys. Its own task changes that; others look at it when they have something to tell.
+//! The tracking mode of one client (CLIENT TRACKING). Written by its own task, read by tasks that invalidate keys.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// A set of the flags below.
 pub(crate) type Flags = u8;
 
-/// The client tracks.
+/// Tracking is on.
 pub(crate) const ON: Flags = 1;
-/// It is told of all keys with certain prefixes, whether it has read them or not.
+/// BCAST: it is notified of all keys with certain prefixes, whether it has read them or not.
 pub(crate) const BROADCAST: Flags = 1 << 1;
-/// Only what is read after CLIENT CACHING YES is remembered.
+/// OPTIN: only keys read after CLIENT CACHING YES are tracked.
 pub(crate) const OPT_IN: Flags = 1 << 2;
-/// What is read after CLIENT CACHING NO is not remembered.
+/// OPTOUT: keys read after CLIENT CACHING NO are not tracked.
 pub(crate) const OPT_OUT: Flags = 1 << 3;
-/// It is not told of what it changes itself.
+/// NOLOOP: it is not notified of its own changes.
 pub(crate) const NO_LOOP: Flags = 1 << 4;
-/// CLIENT CACHING holds for the next request.
+/// CLIENT CACHING applies to the next request.
 pub(crate) const CACHING: Flags = 1 << 5;
-/// The client that its messages are redirected to has gone.
+/// The client that messages are redirected to has disconnected.
 pub(crate) const BROKEN: Flags = 1 << 6;
 
-/// Shows how a client tracks.
+/// The tracking mode of a client.
 #[derive(Default)]
 pub struct Mode {
     flags: AtomicU8,
-    /// The number of the client that gets the messages, or 0.
+    /// The id of the client that gets the messages, or 0 for itself.
     redirect: AtomicU64,
 }
 
@@ -39,13 +39,13 @@ impl Mode {
         self.flags() & flags != 0
     }
 
-    /// Returns whether the client tracks.
+    /// Returns whether tracking is on.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.has(ON)
     }
 
-    /// Returns whether what is read now is to be remembered.
+    /// Returns whether a read by the present request is tracked.
     pub fn remembers(&self) -> bool {
         let flags = self.flags();
         let is_called_for = flags & CACHING != 0;
@@ -55,12 +55,12 @@ impl Mode {
             && (flags & OPT_OUT == 0 || !is_called_for)
     }
 
-    /// Returns the number of the client that gets the messages; 0 stands for the client itself.
+    /// Returns the id of the client that gets the messages; 0 stands for the client itself.
     pub fn redirect(&self) -> u64 {
         self.redirect.load(Relaxed)
     }
 
-    /// Sets everything.
+    /// Sets flags and redirection.
     pub(crate) fn set(&self, flags: Flags, redirect: u64) {
         self.flags.store(flags, Relaxed);
         self.redirect.store(redirect, Relaxed);
@@ -71,7 +71,7 @@ impl Mode {
         self.flags.fetch_or(flag, Relaxed);
     }
 
-    /// Takes a flag back.
+    /// Clears a flag.
     pub fn lower(&self, flag: Flags) {
         self.flags.fetch_and(!flag, Relaxed);
     }

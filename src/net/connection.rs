@@ -1,9 +1,8 @@
-//! One client: read, decode all, execute all, write once.
+//! The connection of one client: read, decode all requests, execute all, write once.
 //!
-//! Generic over the stream, so that TCP, Unix sockets and whatever comes later share every line.
-//! While replies wait for a slow reader the connection goes on reading, as Redis does, because many
-//! clients send a whole pipeline before they read; how much may wait is bounded by
-//! `client-output-buffer-limit` and, above that, by what waits for all clients (`Backlog`).
+//! Generic over the stream, so that TCP, TLS and Unix sockets share all code. While replies wait for a slow reader the
+//! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
+//! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -33,22 +32,22 @@ use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::Clock;
 
-/// How much of what others left is moved to the output at a time, in bytes; the rest stays shared.
+/// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
-/// How many pieces of the output one write takes.
+/// How many slices one vectored write takes.
 const SLICES: usize = 16;
-/// What a connection takes that has nothing to do, in bytes.
+/// Memory of an idle connection, in bytes.
 const IDLE_LEN: usize = 1200;
-/// By how many bytes its buffers have to change to be counted anew.
+/// A change of its buffers by this many bytes is reported.
 const COUNTED_STEP: usize = 4 * 1024;
-/// How large a request may become in parts that are each within `client-query-buffer-limit`, at least, in bytes.
+/// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
 const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
-/// How long to wait before asking again whether a script that runs for too long has ended.
+/// How long to wait before checking again whether a long-running script has ended.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// How long a client that is being closed has to take its last replies.
+/// How long a client that is being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves one client until it leaves, breaks the protocol or is told to go.
+/// Serves one client until it disconnects, breaks the protocol or is told to close.
 pub struct Connection<S> {
     stream: S,
     namespace: Arc<Namespace>,
@@ -56,28 +55,28 @@ pub struct Connection<S> {
     config: Arc<Config>,
     config_version: u64,
     pool: Arc<BufferPool>,
-    /// How many bytes beside [`IDLE_LEN`] were last counted as used memory for this connection.
+    /// The bytes besides [`IDLE_LEN`] that were last reported as used memory.
     counted: usize,
-    /// How many bytes of replies were last reported to wait.
+    /// The pending bytes of replies that were last reported.
     reported: usize,
-    /// Whether nothing is read or executed because too many replies wait.
+    /// Whether nothing is read or executed because too many replies are pending.
     is_held_up: bool,
-    /// Borrowed from the pool while there is anything to read, execute or write.
+    /// Taken from the pool while there is anything to read, execute or write.
     buffers: Option<Box<ConnBuffers>>,
 }
 
-/// What the last exchange with the client brought.
+/// The result of the last exchange with the client.
 enum Exchange {
-    /// This many bytes were read; 0 where requests that were held up may be executed now.
+    /// This many bytes were read; 0 when throttled requests may be executed now.
     Read(usize),
-    /// Others have left something, which was written.
+    /// Pushed frames were written.
     Changed,
-    /// The client is gone, or was told to go.
+    /// The client has disconnected, or was told to close.
     Ended,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Creates the connection of a client that has been admitted; its working memory comes from `pool`.
+    /// Creates the connection of an admitted client; its buffers come from `pool`.
     pub fn new(stream: S, namespace: Arc<Namespace>, client: Client, pool: Arc<BufferPool>) -> Self {
         let config_version = namespace.instance.settings.version();
         let config = namespace.instance.settings.current();
@@ -96,8 +95,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Serves the client to the end. What the client was registered for is undone when the connection is dropped, which
-    /// also happens when this panics.
+    /// Serves the client until it disconnects. Its registrations are removed when the connection is dropped, also after
+    /// a panic.
     pub async fn run(&mut self) {
         if let Err(error) = self.serve().await {
             debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
@@ -107,8 +106,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         self.unwatch();
-        // A client that takes nothing any more does not hold the connection for ever. Boxed, because every connection
-        // would have room for the timer all its life.
+        // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
+        // otherwise every connection would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
     }
 
@@ -140,20 +139,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.client.caller.closing || self.is_over_limits() {
                 return Ok(());
             }
-            // A client that floods lets the others of this thread have their turn.
+            // A client that sends a lot yields to the others of this thread.
             if len >= READ_LEN {
                 poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await?;
-                self.count_buffers(); // they may ask what this one has sent
+                self.count_buffers(); // other clients may list this one
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Writes what can be written, then reads what can be read. Who has nothing of either lends nothing.
+    /// Writes what can be written, then reads what can be read. Without input or output it holds no buffers.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
         let waiting = self.waiting();
         self.poll_write(cx)?;
-        // Asked every time, because a client that always has more to read is never waited for.
+        // Checked every time, because a client with more input never gets to wait for signals.
         if self.client.caller.info.outbox.signals() != 0 && self.poll_outbox(cx)?.is_ready() {
             return Poll::Ready(Ok(Exchange::Ended));
         }
@@ -181,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             buffers.settle();
         }
-        // Mail that comes while output waits is looked at once the client has taken that.
+        // Frames pushed while output is pending are handled once the client has read that.
         let awaited = if buffers.output.is_empty() { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
         if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
             self.pool.give(blank);
@@ -191,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Poll::Ready(Ok(Exchange::Changed))
     }
 
-    /// Writes what others have left, as far as the client takes it; ready when the connection is to end.
+    /// Writes pushed frames, as much as the client accepts; ready when the connection must close.
     #[cold]
     fn poll_outbox(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
@@ -217,7 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Writes until nothing is left or the client's buffer is full.
+    /// Writes until nothing is pending or the socket's buffer is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if let Some(buffers) = &mut self.buffers {
             while !buffers.output.is_empty() {
@@ -243,17 +242,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
-        // A TLS stream keeps what the socket did not take; a plain one has nothing to do here.
+        // A TLS stream buffers what the socket did not accept; for a plain one this does nothing.
         match Pin::new(&mut self.stream).poll_flush(cx) {
             Poll::Ready(Err(error)) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Counts what waits to be executed or written: as used memory, and as the client's.
+    /// Reports the pending input and output: as used memory, and as the client's.
     fn count_buffers(&mut self) {
         let Some(buffers) = &self.buffers else { return };
-        // Nearly always there is nothing, and was nothing.
+        // Almost always both are and were zero.
         let was_something = self.counted | self.reported != 0;
         if was_something || !buffers.holds_nothing() || self.client.session.transaction.is_some() {
             self.count_used_buffers();
@@ -277,14 +276,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether requests are read and executed while `waiting` bytes of replies wait.
+    /// Returns whether requests are read and executed while `waiting` bytes of replies are pending.
     #[inline]
     fn may_go_on(&mut self, waiting: usize) -> bool {
         !self.is_held_up && self.namespace.instance.clients.backlog.may_go_on(waiting, self.reported)
             || self.look_again(waiting)
     }
 
-    /// Returns the same for a client that was held up, or is from now on, and takes note of it.
+    /// Does the same for a client that is throttled or becomes so, and records its state.
     #[cold]
     fn look_again(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.instance.clients;
@@ -293,13 +292,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         !self.is_held_up
     }
 
-    /// Returns how many bytes of replies wait to be written.
+    /// Returns how many bytes of replies are pending.
     fn waiting(&self) -> usize {
         self.buffers.as_ref().map_or(0, |buffers| buffers.output.len())
     }
 
-    /// Decodes and executes the complete requests that have been read: all, or as many as there are before a long
-    /// command, which the caller finishes and then comes back.
+    /// Decodes and executes the complete requests in the input: all of them, or up to a command that the caller must
+    /// finish before calling again.
     fn execute_input(&mut self) -> Next {
         let Some(mut buffers) = self.buffers.take() else { return Next::Done };
         let mut left = Next::Done;
@@ -317,7 +316,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         left
     }
 
-    /// Decodes the next batch; returns whether there was one, or an error, after which the client is closed.
+    /// Decodes the next batch; returns whether there was one; after a protocol error the client is closed.
     fn decode_batch(&mut self, buffers: &mut ConnBuffers) -> bool {
         let requests = &mut buffers.codec.requests;
         requests.recycle(std::mem::take(&mut buffers.batch));
@@ -344,8 +343,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         true
     }
 
-    /// Executes requests in one run until the batch, or the run, ends.
-    #[inline(always)] // of a request that comes alone a tenth of all instructions would be those of the call
+    /// Executes the batch in one run until its end or until a command ends the run.
+    #[inline(always)] // for a single request the call would cost a tenth of all instructions
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
         let mut run = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
@@ -357,7 +356,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
             let waiting = output.len();
             if waiting >= SHARE_MIN {
-                // Other threads fill their outputs at the same time, and are to know of this one before the batch ends.
+                // Other threads fill their outputs at the same time; they need this one's size before the batch ends.
                 if waiting.abs_diff(self.reported) > COUNTED_STEP {
                     clients.report_backlog(self.reported, waiting);
                     self.reported = waiting;
@@ -382,7 +381,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         left
     }
 
-    /// Does what a request has left to do; returns whether the client is still there then.
+    /// Does what remains of a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
             Next::Done | Next::EndBatch => Ok(true),
@@ -398,10 +397,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Finishes a command step by step; others are served in between.
+    /// Finishes a command step by step; other clients are served between the steps.
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
         loop {
-            // A client leaves by closing its connection, or the connection breaks: either way what it has left is undone.
+            // When the client disconnects, what the command has left in the store is undone.
             let woken = match rest.wait() {
                 Wait::Turn => {
                     tokio::task::yield_now().await;
@@ -434,7 +433,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Undoes what a command has left in the store, for a client that has left; returns whether that could be done.
+    /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.
     fn abandon(&self, rest: &mut dyn Continuation) -> bool {
         let batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
         let is_done = batch.abandon(rest, &self.client.caller);
@@ -444,8 +443,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         is_done
     }
 
-    /// Blocks the client until a time, unless others let it go on before. Output is written meanwhile, and what the
-    /// client sends is read but not looked at. Returns `None` when it leaves.
+    /// Blocks the client until a time or until it is unblocked. Meanwhile output is written, and input is read but not
+    /// parsed. Returns `None` on disconnect.
     async fn block(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
         let namespace = self.namespace.clone();
         let mut time_is_over = pin!(until(&namespace.clock, blocked.until_ms));
@@ -455,7 +454,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if let Some(unblocked) = blocked.ended(now) {
                 return Ok(Some(unblocked));
             }
-            // The pause may have ended before it was known that this client waits for that.
+            // The pause may have ended before this client was registered as blocked.
             if is_paused && namespace.pause.in_force(now).is_none() {
                 return Ok(Some(Unblocked::InTime));
             }
@@ -472,8 +471,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Does some work for the client's command, with the client served as in [`Connection::block`]; the work is dropped when
-    /// the client leaves. Returns whether it is still there.
+    /// Runs a future for the client's command, with the client served as in [`Connection::block`]; the future is
+    /// dropped on disconnect. Returns whether the client is still connected.
     async fn meanwhile(&mut self, work: impl Future<Output = ()>) -> io::Result<bool> {
         let mut work = pin!(work);
         loop {
@@ -487,7 +486,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether a client that waits stays connected after an exchange.
+    /// Returns whether a blocked client stays connected after an exchange.
     fn stays_after(&mut self, exchange: Exchange) -> bool {
         match exchange {
             Exchange::Ended => false,
@@ -500,7 +499,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Takes over settings that changed.
+    /// Applies changed settings.
     fn follow_settings(&mut self) {
         let version = self.namespace.instance.settings.version();
         if version != self.config_version {
@@ -509,11 +508,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether the client makes the server keep more than it may. The soft limit needs time to pass, so it is
-    /// only noted here; the server's housekeeping looks at it.
+    /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
+    /// the server's housekeeping checks it.
     fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
-        // First, because no other client is to be evicted for what this one takes.
+        // Checked first, because no other client should be evicted for the memory of this one.
         if self.client.caller.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
             warn!(
                 client = self.client.caller.info.id,
@@ -530,8 +529,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         false
     }
 
-    /// Returns whether the client has sent more than may wait to be executed: of one argument, with the queue of its
-    /// transaction, or of one request. Asked before anything of it is executed.
+    /// Returns whether the client's unexecuted input is too large: one argument, a request, or a transaction's queue.
+    /// Checked before anything of it is executed.
     fn is_greedy(&mut self) -> bool {
         let Some(buffers) = &self.buffers else { return false };
         let limit = self.config.client_query_buffer_limit;
@@ -550,7 +549,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         is_greedy
     }
 
-    /// Counts the client's memory where that of all is limited; returns whether it is over for this one.
+    /// Reports the client's memory where `maxmemory-clients` limits it; returns whether this client is evicted.
     fn is_evicted(&mut self) -> bool {
         if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
             return false;
@@ -566,7 +565,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         info.outbox.is_ending()
     }
 
-    /// Shows others how much output waits, and since when it has been more than the soft limit allows.
+    /// Publishes how much output is pending, and since when it has exceeded the soft limit.
     fn note_waiting(&self) {
         let info = &self.client.caller.info;
         info.set_output_buffer(self.waiting());
@@ -576,12 +575,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Forgets the replies that wait, for a client that is not to get them.
+    /// Drops pending replies that the client must not get.
     fn drop_output(&mut self) {
         self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
     }
 
-    /// Writes the replies that are left, and the messages that came before the client was told to go, and closes.
+    /// Writes the last replies and the messages pushed before the client was told to close, and closes.
     async fn flush_and_close(&mut self) -> io::Result<()> {
         let outbox = &self.client.caller.info.outbox;
         if outbox.signals() & (PUSHED | OVERFLOW | EVICTED) == PUSHED {
@@ -629,7 +628,7 @@ fn limits(config: &Config, caller: &Caller) -> Limits {
     Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
 }
 
-/// Waits until a monotonic time; where time moves by hand, whoever moves it nudges the clients.
+/// Waits until a monotonic time; a manual clock nudges the clients when it is moved.
 async fn until(clock: &Clock, until_ms: u64) {
     let ms = until_ms.saturating_sub(clock.now().mono_ms());
     match clock.is_manual() || until_ms == NEVER {

@@ -1,7 +1,7 @@
-//! TLS handshakes under way: connections that are no clients yet, counted apart from them.
+//! TLS handshakes in progress: connections that are not clients yet and are counted separately.
 //!
-//! A peer that opens connections and says nothing would otherwise take all the places of `maxclients` for as long as a
-//! handshake may last. Here it can only drop handshakes that began before its own: when there are too many, the oldest ends.
+//! Otherwise a peer that opens connections and sends nothing could occupy all of `maxclients` for as long as a
+//! handshake may last. Here it can only drop older handshakes: when there are too many, the oldest is dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How many handshakes may be under way however many clients there are.
+/// How many handshakes are allowed whatever the number of clients.
 const ALWAYS: usize = 16;
 
-/// Counts the handshakes of one server.
+/// The handshakes of one server.
 #[derive(Default)]
 pub(crate) struct Handshakes {
-    /// Oldest first; each by the number of all that began before it.
+    /// Oldest first; the key counts all handshakes begun before.
     under_way: Mutex<(u64, BTreeMap<u64, CancellationToken>)>,
 }
 
-/// One handshake under way, until this is dropped.
+/// One handshake in progress, until this is dropped.
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
     number: u64,
@@ -28,8 +28,8 @@ pub(crate) struct Handshake {
 }
 
 impl Handshakes {
-    /// Begins a handshake; drops the oldest if there are more than `places` then, which are those that clients leave free.
-    /// It also ends when `stop` says so.
+    /// Begins a handshake; drops the oldest if there are more than `places`, the number of clients that could still
+    /// connect. It also ends when `stop` is cancelled.
     pub(crate) fn begin(self: &Arc<Self>, places: usize, stop: &CancellationToken) -> Handshake {
         let is_dropped = stop.child_token();
         let (begun, under_way) = &mut *self.under_way.lock();
@@ -45,10 +45,10 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
-    /// Those of the handshake, and when it is dropped for a later one or the server stops.
+    /// Errors of the handshake itself, or when it is dropped for a later one or because the server stops.
     pub(crate) async fn shake<T>(self, hands: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         tokio::select! {
             shaken = hands => shaken,

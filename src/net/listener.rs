@@ -1,6 +1,6 @@
-//! The ports a server listens on: opened at the start, and anew when the settings name others.
+//! The ports of a server: opened at startup, and reopened when CONFIG SET changes them.
 //!
-//! What it is not: it accepts nobody. Invariant: a port that cannot be changed stays as it was.
+//! It does not accept connections. Invariant: a port that cannot be changed stays as it was.
 
 use std::error;
 use std::fmt;
@@ -25,18 +25,18 @@ const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
 const NOT_BOUND: &str = "Failed to bind to specified addresses.";
 const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 
-/// Returns whether a server with these settings starts with a port for plain TCP connections. Port 0 opens none where
-/// there is another way in, as in Redis; alone, which Redis refuses, it takes a free one.
+/// Returns whether a server with these settings starts with a port for plain TCP connections. With port 0 there is none
+/// if TLS or a Unix socket is configured, as in Redis; otherwise, where Redis refuses to start, a free port is used.
 pub(crate) fn has_plain_port(config: &Config) -> bool {
     config.port != 0 || takes_free_port(config)
 }
 
-/// Returns whether the operating system is to choose the port.
+/// Returns whether the operating system chooses the port.
 pub(crate) fn takes_free_port(config: &Config) -> bool {
     config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
 }
 
-/// Says where the server could not listen; the error of a start that fails so.
+/// The error of a startup that cannot listen at an address.
 #[derive(Debug)]
 pub(crate) struct ListenError {
     /// The address, or the path of the Unix socket.
@@ -64,17 +64,18 @@ impl fmt::Display for ListenError {
 
 impl error::Error for ListenError {}
 
-/// One port, at every address of `bind`.
+/// One port, open at every address of `bind`.
 #[derive(Default)]
 pub(crate) struct Opened {
-    /// Where connections arrive, until [`Opened::take`].
+    /// The sockets until [`Opened::take`].
     fresh: Vec<Arc<TcpListener>>,
-    /// The sockets of those who accept. They alone hold them: when their runtime ends, nothing is left open.
+    /// The sockets that were taken by accepting tasks. Only those own them, so when their runtime ends, nothing is left
+    /// open.
     taken: Vec<Weak<TcpListener>>,
     addr: Option<SocketAddr>,
-    /// What connections must do first, on a TLS port.
+    /// The TLS acceptor, on a TLS port.
     pub acceptor: Option<Arc<Acceptor>>,
-    /// Tells whoever accepts that the port is closed.
+    /// Cancelled when the port is closed, for the accepting tasks.
     pub closed: CancellationToken,
 }
 
@@ -105,7 +106,7 @@ impl Opened {
         Opened { fresh: listeners, addr, ..Opened::default() }
     }
 
-    /// Gives the sockets to whoever accepts connections.
+    /// Hands the sockets over to the accepting tasks.
     pub(crate) fn take(&mut self) -> Vec<Arc<TcpListener>> {
         let fresh = std::mem::take(&mut self.fresh);
         self.taken.extend(fresh.iter().map(Arc::downgrade));
@@ -117,19 +118,19 @@ impl Opened {
         self.addr
     }
 
-    /// Refuses connections from now on, though whoever accepts them may still hold the sockets.
+    /// Stops accepting connections, although accepting tasks may still hold the sockets.
     fn close(&mut self) {
         self.closed.cancel();
         self.fresh.clear();
         self.addr = None;
         for listener in self.taken.iter().filter_map(Weak::upgrade) {
-            // On a listening socket this cannot fail on Linux; elsewhere it closes with its last holder.
+            // On Linux this cannot fail for a listening socket; elsewhere the port closes with its last owner.
             let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
         }
     }
 
-    /// Closes this port and opens one for `new`. An address is in use even by ourselves, so the old one is closed
-    /// before; when the new one cannot be opened, the old one is opened again.
+    /// Closes this port and opens it by the first of `ways` that works. The old port is closed first, because an
+    /// address is in use even by ourselves; when the new one cannot be opened, the old one is reopened.
     fn reopen(&mut self, open: impl Fn(&Config, u16) -> io::Result<Self>, ways: [(&Config, u16); 2]) -> io::Result<()> {
         self.close();
         let [(old, old_port), (new, new_port)] = ways;
@@ -154,12 +155,12 @@ impl Opened {
 pub(crate) struct Ports {
     plain: Opened,
     tls: Opened,
-    /// The port for plain connections while there is an address, and what it was before there was none.
+    /// The plain port, kept while `bind` is empty.
     last_plain: u16,
 }
 
 impl Ports {
-    /// Joins the ports that were opened at the start.
+    /// Combines the ports opened at startup.
     pub(crate) fn new(plain: Opened, tls: Opened) -> Self {
         let last_plain = plain.addr().map_or(0, |addr| addr.port());
         Ports { plain, tls, last_plain }
@@ -175,10 +176,10 @@ impl Ports {
         self.plain.addr().map_or(0, |addr| addr.port())
     }
 
-    /// Listens where new settings say, which must be called inside a runtime. Connections stay.
+    /// Applies new settings to the ports; must be called inside a runtime. Connections stay.
     ///
     /// # Errors
-    /// The setting that cannot be followed; all ports are then as before.
+    /// The setting that cannot be applied; all ports are then as before.
     pub(crate) fn follow(&mut self, old: &Config, new: &Config) -> Result<(), SetError> {
         if self.tls.acceptor.is_some()
             && new.tls_port != 0
@@ -192,7 +193,7 @@ impl Ports {
             self.last_plain = was;
         }
         let becomes = match changes_port {
-            // Without an address there was no socket that could tell the port.
+            // With an empty `bind` there was no socket that could tell the port.
             false if old.bind.is_empty() && new.port == 0 => self.last_plain,
             false if !old.bind.is_empty() => was,
             _ => new.port,
@@ -202,7 +203,7 @@ impl Ports {
             port => Opened::plain(config, port),
         };
         if changes_port {
-            // A port that was closed by name is not opened again when an address comes back.
+            // A port that was closed explicitly is not reopened when `bind` gets an address again.
             self.last_plain = becomes;
         }
         if moves || changes_port {
@@ -217,7 +218,7 @@ impl Ports {
         let reopened = self.tls.reopen(Opened::tls, [(old, tls_was), (new, new.tls_port)]);
         reopened.map_err(|cause| {
             if moves || changes_port {
-                // Whether or not it can: the reason is the one that is told.
+                // Whether or not this succeeds, the first failure is the one reported.
                 let _ = self.plain.reopen(plain, [(new, becomes), (old, was)]);
             }
             let reason = if cause.kind() == io::ErrorKind::InvalidInput { NO_TLS } else { NOT_LISTENING };
@@ -226,7 +227,7 @@ impl Ports {
     }
 }
 
-/// Returns the first setting that differs and says what TLS is like, apart from the port.
+/// Returns the first TLS setting that differs, other than the port.
 pub(crate) fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
     let is_supported = |setting: &&Setting| setting.effect == Effect::Supported && setting.name != "tls-port";
     Setting::all()
@@ -243,7 +244,7 @@ fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
 /// Opens the Unix socket.
 ///
 /// # Errors
-/// When its folder is missing or may not be written to.
+/// When its directory is missing or not writable.
 pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
     // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
     let _ = std::fs::remove_file(path);
@@ -256,7 +257,7 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<Uni
     Ok(listener)
 }
 
-/// Binds every address of `bind`; one with a leading `-` may be missing on this machine.
+/// Binds every address of `bind`; an address with a leading `-` may be missing on this machine.
 fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
     let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
     for address in &config.bind {
@@ -264,7 +265,7 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
             Some(address) => (address, true),
             None => (address.as_str(), false),
         };
-        // With port 0 every address gets the port that the first one got.
+        // With port 0 every address gets the same port as the first.
         let port = match listeners.first() {
             Some(first) => first.local_addr()?.port(),
             None => port,
@@ -302,7 +303,7 @@ fn is_unavailable(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
-/// "Address family not supported", which the standard library gives no kind of its own.
+/// "Address family not supported", for which the standard library has no error kind.
 const EAFNOSUPPORT: i32 = 97;
 
 fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {

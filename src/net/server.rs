@@ -1,7 +1,7 @@
-//! The server as a library: bind, accept, limit, sweep, drain.
+//! The server as a library: bind, accept, limit, expire, shut down.
 //!
-//! What it is not: it knows no command and no byte of the protocol beyond the line that refuses a
-//! connection. A [`Server`] stops when it is dropped.
+//! It knows no command, and of the protocol only the line that rejects a connection. A [`Server`] stops when it is
+//! dropped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,14 +46,13 @@ use crate::store::{Cx, Eviction, NEVER, Origin};
 use crate::time::clock::{Clock, Now};
 use crate::time::timer::Timer;
 
-/// How often idle clients are looked for, and how long the sweeper sleeps at most, so that it notices a wall clock
-/// that was set forward.
+/// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
-/// How long to wait after a failed accept, usually for want of file descriptors.
+/// How long to wait after a failed accept, usually because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Puts a server together.
+/// Builds a [`Server`].
 pub struct Builder {
     config: Config,
     clock: Clock,
@@ -81,11 +80,12 @@ impl Builder {
         self
     }
 
-    /// Sets settings as lines of a `redis.conf`, such as `"maxmemory 10mb\nrequirepass secret"`, and all others to their
-    /// defaults. Unless the lines say where to listen, that is a free port of the loopback interface.
+    /// Sets settings from lines of a `redis.conf`, such as `"maxmemory 10mb\nrequirepass secret"`, and all others to
+    /// their defaults. Without a `port`, `bind` or similar, the server listens on a free port of the loopback
+    /// interface.
     ///
     /// # Errors
-    /// When a line names no setting, or has a bad value; the error quotes it.
+    /// When a line names no setting, or has an invalid value; the error quotes it.
     pub fn settings(self, lines: &str) -> Result<Self, LoadError> {
         let lines = lines.lines().filter(|line| !line.trim_start().starts_with('#'));
         let options: String =
@@ -93,33 +93,33 @@ impl Builder {
         Ok(self.config(load(command::table(), None, None, options.as_bytes())?))
     }
 
-    /// Replaces all settings, also where to listen, which by default is port 6379 of every interface: see
-    /// [`Builder::settings`] for another way. A `port` of 0 takes a free one; beside `tls-port` or `unixsocket` it opens
-    /// none, as in Redis.
+    /// Replaces all settings, including the address, which defaults to port 6379 of every interface;
+    /// [`Builder::settings`] defaults to a free loopback port. A `port` of 0 selects a free one; with `tls-port` or
+    /// `unixsocket` it opens none, as in Redis.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Notes the file the settings came from, for `INFO server`.
+    /// Sets the path of the configuration file that `INFO server` shows.
     pub fn config_file(mut self, path: Option<PathBuf>) -> Self {
         self.config_file = path;
         self
     }
 
-    /// Sets the TCP port; 0, the default here, takes a free one.
+    /// Sets the TCP port; 0, the default, selects a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.config.port = port;
         self
     }
 
-    /// Lets `INFO memory` ask the process's allocator what it holds; without it, only the data is counted.
+    /// Lets `INFO memory` show the allocator's statistics; without them, only the data is counted.
     pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
         self.allocator = Some(stats);
         self
     }
 
-    /// Adds the commands that exist for the project's own tests.
+    /// Adds the commands of the project's own tests.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     pub fn with_test_commands(mut self) -> Self {
@@ -127,29 +127,29 @@ impl Builder {
         self
     }
 
-    /// Hands connections out evenly to these runtimes and accepts them on the one that calls [`Builder::start`], instead of
-    /// doing both on a thread of the server's own.
+    /// Distributes connections evenly over these runtimes and accepts them on the one that calls [`Builder::start`],
+    /// instead of doing both on a thread of the server's own.
     pub fn workers(mut self, workers: Vec<Handle>) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Does what [`Builder::start_blocking`] does; for callers that are asynchronous anyway.
+    /// The same as [`Builder::start_blocking`], for asynchronous callers.
     ///
     /// # Errors
-    /// As of [`Builder::start_blocking`].
+    /// Those of [`Builder::start_blocking`].
     pub async fn start(self) -> io::Result<Server> {
         self.start_blocking()
     }
 
-    /// Binds and starts to serve, on a thread that the server owns: it does not depend on a runtime of the caller's, and
-    /// clients that block may run on the caller's thread.
+    /// Binds and starts to serve on a thread that the server owns. It does not depend on the caller's runtime, so
+    /// blocking clients may run on the caller's thread.
     ///
     /// # Errors
-    /// When an address cannot be bound, the thread cannot be started, or the users cannot be made as the settings say.
+    /// When an address cannot be bound, the thread cannot be started, or the users in the settings are invalid.
     ///
     /// # Panics
-    /// When workers were given and this is called outside a tokio runtime.
+    /// If workers were given and it is called outside a tokio runtime.
     pub fn start_blocking(mut self) -> io::Result<Server> {
         let runtime = match self.workers.is_empty() {
             true => OwnRuntime(Some(worker::runtime(0)?)),
@@ -209,7 +209,8 @@ impl Builder {
         if !shared.namespace.clock.is_manual() {
             let (sweeper, housekeeper) = (shared.clone(), shared.clone());
             let sweep = shared.supervised("sweep", move || sweeper.clone().sweep());
-            // On a worker, so that neither waits for the other's locks, and accepting goes on while a million keys expire.
+            // On a worker, so that neither contends for the other's locks, and accepting continues while a million keys
+            // expire.
             shared.tasks.spawn_on(sweep, &shared.workers[0].runtime);
             shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().housekeeping()));
         }
@@ -218,7 +219,7 @@ impl Builder {
     }
 }
 
-/// Serves until it is dropped.
+/// A running server; it stops when it is dropped.
 pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
@@ -226,12 +227,11 @@ pub struct Server {
     _runtime: OwnRuntime,
 }
 
-/// The runtime that a server has started for itself, if it has.
+/// The runtime that the server has started for itself, if any.
 struct OwnRuntime(Option<Runtime>);
 
 impl Drop for OwnRuntime {
-    /// Lets connections that were told to end do so, without keeping the caller, who may be asynchronous and so must not
-    /// wait for a runtime to end.
+    /// Shuts the runtime down in the background, because the caller may be asynchronous and must not block.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -240,7 +240,7 @@ impl Drop for OwnRuntime {
 }
 
 impl Server {
-    /// Starts to describe a server: on a free loopback port, in memory, by the system's clock.
+    /// Returns a builder: a free loopback port, the system's clock.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -250,7 +250,7 @@ impl Server {
         self.addr
     }
 
-    /// Returns the address in the form that client libraries take: `redis://127.0.0.1:6379`, with the password of the
+    /// Returns the address in the form that client libraries accept: `redis://127.0.0.1:6379`, with the password of the
     /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
     pub fn url(&self) -> String {
         let config = self.namespace().instance.settings.current();
@@ -259,11 +259,11 @@ impl Server {
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
     }
 
-    /// Moves a manual clock forward; every key that falls due has expired when this returns, and every client whose
-    /// time is over has been told to go.
+    /// Advances a manual clock. When this returns, every key whose TTL is over has expired, and every client whose idle
+    /// timeout is over was told to close.
     ///
     /// # Panics
-    /// When the server follows the system's clock, which nobody can move: it is to be built with [`Clock::manual`].
+    /// If the server uses the system's clock: build it with [`Clock::manual`].
     pub fn advance(&self, by: Duration) {
         assert!(self.namespace().clock.is_manual(), "only a server that is built with Clock::manual() can be advanced");
         self.namespace().clock.advance(by);
@@ -273,11 +273,11 @@ impl Server {
         self.namespace().sample();
     }
 
-    /// Sets the wall clock of a manual clock, in milliseconds since 1970, and leaves the monotonic one alone, as when an
-    /// administrator sets the date; keys with an absolute deadline that has come expire.
+    /// Sets the wall clock of a manual clock, in milliseconds since 1970, but not the monotonic one, as when an
+    /// administrator sets the date; keys whose absolute deadline has passed expire.
     ///
     /// # Panics
-    /// As of [`Server::advance`].
+    /// As for [`Server::advance`].
     pub fn set_wall_ms(&self, unix_ms: i64) {
         assert!(
             self.namespace().clock.is_manual(),
@@ -298,18 +298,18 @@ impl Server {
         &self.shared.namespace
     }
 
-    /// Waits until the server is to stop, as SHUTDOWN asks for.
+    /// Waits until SHUTDOWN stops the server.
     pub async fn stopped(&self) {
         self.namespace().instance.stop.cancelled().await;
     }
 
-    /// Stops: no new connections, the replies in flight are written, every connection is closed.
+    /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.
     pub async fn shutdown(self) {
         self.namespace().begin_to_stop();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         if let Some(path) = &self.namespace().instance.settings.current().unixsocket {
-            // Gone already, or not ours to remove: neither keeps the server from stopping.
+            // A socket that is gone already, or not ours to remove, does not prevent the shutdown.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -326,7 +326,7 @@ impl Drop for Server {
     }
 }
 
-/// One runtime that serves connections, in which order it does that, and the working memory they share.
+/// One runtime that serves connections, its executor and its pool of buffers.
 struct Worker {
     runtime: Handle,
     executor: Executor,
@@ -340,23 +340,23 @@ impl Worker {
     }
 }
 
-/// What the tasks of a server share.
+/// The state shared by the tasks of a server.
 struct Shared {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
     workers: Vec<Worker>,
     next_worker: AtomicUsize,
-    /// Where connections are accepted.
+    /// The runtime that accepts connections.
     runtime: Handle,
     ports: Mutex<Ports>,
     handshakes: Arc<Handshakes>,
     tasks: TaskTracker,
-    /// The tasks that accept connections, also among `tasks`.
+    /// The accepting tasks, which are also in `tasks`.
     accepting: TaskTracker,
 }
 
 impl Shared {
-    /// Accepts connections at a port that was opened.
+    /// Accepts connections at an open port.
     fn listen(self: &Arc<Self>, opened: &mut Opened) {
         for listener in opened.take() {
             let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
@@ -365,7 +365,7 @@ impl Shared {
         }
     }
 
-    /// Runs a task of the server's; see [`supervise`].
+    /// Runs a server task under [`supervise`].
     fn supervised<F, W>(&self, name: &'static str, work: W) -> impl Future<Output = ()> + Send + use<F, W>
     where
         F: Future<Output = ()> + Send,
@@ -374,7 +374,7 @@ impl Shared {
         supervise(self.namespace.instance.panics.clone(), name, work)
     }
 
-    /// Listens where new settings say.
+    /// Applies new settings to the ports.
     fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
         let same_ports = (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port);
         if same_ports && changed_tls(old, new).is_none() {
@@ -385,7 +385,7 @@ impl Shared {
         let before = ports.all().map(|opened| opened.closed.clone());
         let followed = ports.follow(old, new);
         for (opened, before) in ports.all().into_iter().zip(before) {
-            // Whatever was closed has been opened anew, here or there.
+            // A closed port was reopened, at the new address or at the old one.
             if before.is_cancelled() {
                 self.listen(opened);
             }
@@ -415,7 +415,7 @@ impl Shared {
         }
     }
 
-    /// Ends all connections when the server has been told to stop and its ports are closed.
+    /// Closes all connections once the server was told to stop and its ports are closed.
     async fn end_clients(self: Arc<Self>) {
         self.namespace.instance.stop.cancelled().await;
         self.accepting.close();
@@ -438,7 +438,7 @@ impl Shared {
 
     fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
         let config = self.namespace.instance.settings.current();
-        // A socket whose options cannot be set, or that cannot move to its worker, is one whose client has gone.
+        // If socket options or the move to the worker fail, the client has already disconnected.
         let _ = stream.set_nodelay(true);
         if config.tcp_keepalive_s > 0 {
             let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(u64::from(config.tcp_keepalive_s)));
@@ -457,7 +457,8 @@ impl Shared {
         }
     }
 
-    /// Gives a connection to the next worker, which shakes hands; it becomes a client, and is counted as one, after that.
+    /// Hands a connection to the next worker, which performs the handshake; it is admitted and counted as a client
+    /// after that.
     fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
         let server = self.namespace.clone();
         let places = (config.maxclients as usize).saturating_sub(server.instance.clients.len());
@@ -481,7 +482,7 @@ impl Shared {
         self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
     }
 
-    /// Gives the connection of a client to the next worker, which registers it with its own runtime.
+    /// Hands a client's connection to the next worker, which registers it with its own runtime.
     fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -490,7 +491,8 @@ impl Shared {
         self.spawn(async move { (register.await, info) });
     }
 
-    /// Serves, on the next worker, what arrives there: a stream, and the client if there is room for it.
+    /// Spawns a connection on the next worker, from a future that yields the stream and, if the limit allows, the
+    /// client.
     fn spawn<S>(&self, arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -519,14 +521,14 @@ impl Shared {
         self.tasks.spawn(say_and_close(stream, error));
     }
 
-    /// Removes some expired keys and serves clients that have waited for that; returns when the next sweep is needed.
+    /// Deletes some expired keys and serves clients blocked on them; returns when the next sweep is needed.
     fn sweep_once(&self, now: Now) -> u64 {
         let due_ms = self.namespace.sweep(now);
         serve_after_sweep(&self.namespace, self.handlers);
         due_ms
     }
 
-    /// Removes keys the moment they expire; when many do, some at a time.
+    /// Deletes keys the moment they expire; a large number of them in several steps.
     async fn sweep(self: Arc<Self>) {
         let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
         loop {
@@ -552,7 +554,7 @@ impl Shared {
         }
     }
 
-    /// Looks after the clients: `hz` times a second at what they take together, and every second at each.
+    /// Housekeeping: checks the clients' total memory `hz` times a second, and every client each second.
     async fn housekeeping(self: Arc<Self>) {
         let mut rounds = 0;
         loop {
@@ -576,15 +578,15 @@ impl Shared {
         }
     }
 
-    /// Closes the clients that take the most where all of them take too much together.
+    /// Disconnects the largest clients while all together exceed `maxmemory-clients`.
     fn relieve_clients(&self) {
         if let Some(most) = self.namespace.instance.settings.current().client_memory_max() {
             self.namespace.instance.clients.evict(most);
         }
     }
 
-    /// Closes clients that have sent nothing for `timeout` seconds, whose replies wait for too long, or that take too
-    /// much memory.
+    /// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use
+    /// too much memory.
     fn close_overdue(&self) {
         let config = self.namespace.instance.settings.current();
         let timeout_ms = u64::from(config.timeout_s) * 1000;
@@ -607,7 +609,7 @@ impl Shared {
     }
 }
 
-/// Writes bytes as a part of a URL.
+/// Percent-encodes bytes for a URL.
 fn percent_encoded(bytes: &[u8]) -> String {
     let encoded = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
@@ -623,7 +625,7 @@ async fn pause_after(error: &io::Error) {
 
 async fn say_and_close(mut stream: impl AsyncWrite + Unpin, error: Error) {
     let line = [b"-", &error.wire_text()[..], b"\r\n"].concat();
-    // One line fits any socket's buffer; whoever is gone already does not miss it.
+    // One line fits any socket's buffer; a failure means that the client has already disconnected.
     let _ = stream.write_all(&line).await;
     let _ = stream.shutdown().await;
 }

@@ -1,7 +1,7 @@
-//! TLS: the settings `tls-*` turned into what a listener needs to take connections.
+//! TLS: builds the acceptor of a listener from the `tls-*` settings.
 //!
-//! rustls does the protocol; this file reads certificates and keys, and does so again when a setting has changed.
-//! What it is not: it opens no socket.
+//! rustls implements the protocol; this file loads certificates and keys, and reloads them when a setting has changed.
+//! It opens no socket.
 
 use std::fmt::Display;
 use std::fs;
@@ -26,36 +26,36 @@ use tracing::warn;
 
 use crate::config::{Config, TlsAuthClients};
 
-/// How long a client may take to shake hands.
+/// The timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Takes TLS connections by the settings in force.
+/// Accepts TLS connections by the settings in force.
 pub(crate) struct Acceptor {
     current: Mutex<(Arc<Config>, TlsAcceptor)>,
 }
 
 impl Acceptor {
-    /// Reads what the settings name.
+    /// Loads the files that the settings name.
     ///
     /// # Errors
     ///
-    /// Names the setting and the cause, when a file is missing or does not hold what it should.
+    /// Names the setting and the cause, when a file is missing or invalid.
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let made = make(config).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         Ok(Acceptor { current: Mutex::new((Arc::new(config.clone()), made)) })
     }
 
-    /// Shakes hands with a client.
+    /// Performs the handshake with a client.
     ///
     /// # Errors
     ///
-    /// When it does not speak TLS, shows no certificate that is trusted, or takes longer than ten seconds.
+    /// When the client does not speak TLS, has no trusted certificate, or takes longer than ten seconds.
     pub(crate) async fn accept(&self, stream: TcpStream, config: &Arc<Config>) -> io::Result<TlsStream<TcpStream>> {
         let shaking = self.current(config).accept(stream);
         tokio::time::timeout(HANDSHAKE, shaking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Returns what the settings in force describe, or the last that could be made.
+    /// Returns the acceptor of the present settings, or the last one that could be built.
     fn current(&self, config: &Arc<Config>) -> TlsAcceptor {
         let mut current = self.current.lock();
         if !Arc::ptr_eq(&current.0, config) {
@@ -69,7 +69,7 @@ impl Acceptor {
     }
 }
 
-/// Makes the acceptor that the settings describe.
+/// Builds the acceptor of the settings.
 ///
 /// # Errors
 ///
@@ -132,7 +132,7 @@ fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, S
         match word.to_ascii_lowercase().as_str() {
             "tlsv1.2" => versions.push(&TLS12),
             "tlsv1.3" => versions.push(&TLS13),
-            // Old versions that a file for Redis may still allow are not spoken here.
+            // Versions that a Redis configuration may still list, and rustls does not support.
             "tlsv1" | "tlsv1.1" => {}
             _ => return Err(format!("tls-protocols: unknown protocol '{word}'")),
         }
@@ -143,7 +143,7 @@ fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, S
     }
 }
 
-/// Returns what checks the certificates of clients, or `None` when they need none.
+/// Returns the verifier of client certificates, or `None` when clients need none.
 fn client_verifier(config: &Config) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     if config.tls_auth_clients == TlsAuthClients::No {
         return Ok(None);
@@ -157,7 +157,7 @@ fn client_verifier(config: &Config) -> Result<Option<Arc<dyn ClientCertVerifier>
     if let Some(folder) = &config.tls_ca_cert_dir {
         let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
         for entry in entries.map_err(|cause| named("tls-ca-cert-dir", folder, &cause))? {
-            // Such a folder also holds what is no certificate.
+            // The directory may also contain other files.
             roots.add_parsable_certificates(certificates(&entry.path(), "tls-ca-cert-dir").unwrap_or_default());
         }
     }

@@ -1,4 +1,4 @@
-//! What stands in for `tls` where the server was built without it: a start that asks for TLS is refused.
+//! Replaces `tls` in a build without TLS: a startup that asks for TLS fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,11 +8,11 @@ use tokio::net::TcpStream;
 
 use crate::config::Config;
 
-/// Never made, so it takes no connection.
+/// An uninhabited type: there is no acceptor.
 pub(crate) struct Acceptor(Infallible);
 
 impl Acceptor {
-    /// Refuses.
+    /// Fails.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl Acceptor {
         Err(io::Error::new(io::ErrorKind::Unsupported, "keylatch was built without the feature tls"))
     }
 
-    /// Has nobody to call it.
+    /// Unreachable.
     ///
     /// # Errors
     ///

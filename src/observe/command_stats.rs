@@ -1,9 +1,9 @@
-//! What commands cost: calls, time, failures and durations of each, and how keys were looked up.
+//! Command statistics: calls, time, failures and latency of each command, and keyspace hits and misses.
 //!
-//! A server has a [`CommandStats`] for every thread that executes commands, and one to spare: while a script runs for long, another
-//! thread does the other work of its thread. Who executes a batch leases one for it, so that counting is a plain load and
-//! store in memory that only this thread writes; whoever wants to know adds the meters up.
-//! The counter of the clock is read once per command: the end of one is the beginning of the next.
+//! A server has one [`CommandStats`] per thread that executes commands, and a spare one: while a script runs for long,
+//! another thread takes over the other work of its thread. A batch leases one, so counting is a plain load and store in
+//! memory that only this thread writes; readers add all of them up. The clock's counter is read once per command: the
+//! end of one call is the beginning of the next.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use crate::spec::CommandSpec;
 use crate::store::Lookups;
 use crate::time::clock::{Clock, TickRate};
 
-/// Counts what one thread does.
+/// The statistics of one thread.
 pub(crate) struct CommandStats {
     is_leased: AtomicBool,
     turns: AtomicU64,
     turns_ns: AtomicU64,
-    /// The longest turn.
+    /// The duration of the longest batch.
     turn_max_ns: AtomicU64,
-    /// The turn with the most requests.
+    /// The number of requests of the largest batch.
     turn_max_requests: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) struct CommandStats {
     rows: Box<[Row]>,
 }
 
-/// Counts the calls of one command.
+/// The counters of one command.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
@@ -41,33 +41,33 @@ struct Row {
     durations: Histogram,
 }
 
-/// Sums up one command, or all.
+/// Totals of one command, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// How often it was carried out.
+    /// How many calls were executed.
     pub count: u64,
-    /// How long that took in all, in nanoseconds.
+    /// Their total time, in nanoseconds.
     pub ns: u64,
     /// How many of the calls failed.
     pub failed: u64,
-    /// How often it was turned away before it began.
+    /// How many calls were rejected before execution.
     pub rejected: u64,
 }
 
-/// Sums up the turns of all threads, and the look-ups in them.
+/// Totals of the batches of all threads, and of the look-ups in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     /// How many batches were executed.
     pub count: u64,
-    /// How long that took in all, in nanoseconds.
+    /// Their total time, in nanoseconds.
     pub ns: u64,
-    /// How long the longest took, in nanoseconds.
+    /// The time of the longest, in nanoseconds.
     pub max_ns: u64,
-    /// How many requests there were at most in one of them.
+    /// The requests of the largest.
     pub max_requests: u64,
-    /// How many keys that were to be read were there.
+    /// How many keys that were read existed.
     pub hits: u64,
-    /// How many keys that were to be read were not there.
+    /// How many keys that were read did not exist.
     pub misses: u64,
 }
 
@@ -102,17 +102,17 @@ impl CommandStats {
     }
 }
 
-/// Holds the meters of a server.
+/// The command statistics of a server.
 pub struct AllStats {
-    /// One for each thread, and a last one for those who find all of these leased.
+    /// One per thread, and a last one that is shared when all others are leased.
     by_thread: Box<[CachePadded<CommandStats>]>,
-    /// How often each command was turned away. That is rare enough for one counter for all threads.
+    /// Rejected calls by command; rare enough for one counter for all threads.
     rejected: Box<[AtomicU64]>,
     house: Chores,
     sweeps: Chores,
 }
 
-/// Counts work that no client asks for.
+/// Time spent on background work.
 #[derive(Default)]
 struct Chores {
     count: AtomicU64,
@@ -133,7 +133,7 @@ impl Chores {
 }
 
 impl AllStats {
-    /// Creates the meters of `threads` threads for `commands` commands and subcommands.
+    /// Creates the statistics of `threads` threads for `commands` commands and subcommands.
     pub fn new(threads: usize, commands: usize) -> Self {
         let meter = || CachePadded::new(CommandStats::new(commands));
         AllStats {
@@ -144,9 +144,9 @@ impl AllStats {
         }
     }
 
-    /// Leases a meter that nobody uses. Clients are handed out to the threads in turn, so looking begins at another one
-    /// for each. There are as many meters as threads; one thread more, as there is while a script keeps another busy, gets
-    /// the last one, which may be shared, so that a count may be lost but nobody waits.
+    /// Leases the statistics of a thread that no other client uses. Clients are assigned to threads in rotation, so
+    /// each client's search begins at its own. There are as many as threads; an additional thread, which exists while a
+    /// script keeps another one busy, gets the last one, which may be shared: a count may be lost but nothing blocks.
     #[inline]
     fn lease(&self, client: u64) -> &CommandStats {
         let own = self.by_thread.len() - 1;
@@ -160,12 +160,12 @@ impl AllStats {
         &self.by_thread[own]
     }
 
-    /// Notes that a command was turned away.
+    /// Counts a rejected call.
     pub fn reject(&self, command: &CommandSpec) {
         self.rejected[command.number].fetch_add(1, Relaxed);
     }
 
-    /// Sums up the calls of one command.
+    /// Returns the totals of one command.
     pub fn calls(&self, command: &CommandSpec) -> Calls {
         let mut sum = Calls { rejected: self.rejected[command.number].load(Relaxed), ..Calls::default() };
         for row in self.by_thread.iter().map(|meter| &meter.rows[command.number]) {
@@ -176,7 +176,7 @@ impl AllStats {
         sum
     }
 
-    /// Sums up the calls of all commands.
+    /// Returns the totals of all commands.
     pub fn all_calls(&self) -> Calls {
         let mut sum = Calls::default();
         for row in self.by_thread.iter().flat_map(|meter| &meter.rows) {
@@ -188,34 +188,34 @@ impl AllStats {
         sum
     }
 
-    /// Sums up how long the calls of one command took; `None` when none was tracked.
+    /// Returns the latency histogram of one command; `None` when nothing was recorded.
     pub fn durations(&self, command: &CommandSpec) -> Option<Counts> {
         let mut counts = Counts::default();
         self.by_thread.iter().for_each(|meter| meter.rows[command.number].durations.add_to(&mut counts));
         (counts.total() > 0).then_some(counts)
     }
 
-    /// Notes that the clients were looked after, and how long that took.
+    /// Records the time of housekeeping.
     pub fn note_house(&self, ns: u64) {
         self.house.note(ns);
     }
 
-    /// Notes that keys were looked for whose time has come, and how long that took.
+    /// Records the time of an expiry sweep.
     pub fn note_sweep(&self, ns: u64) {
         self.sweeps.note(ns);
     }
 
-    /// Returns how many nanoseconds looking for keys whose time has come has taken.
+    /// Returns the total time of expiry sweeps, in nanoseconds.
     pub fn sweeps_ns(&self) -> u64 {
         self.sweeps.ns.load(Relaxed)
     }
 
-    /// Returns how many nanoseconds went into what no client asked for.
+    /// Returns the total time of background work, in nanoseconds.
     pub fn chores_ns(&self) -> u64 {
         self.sweeps_ns() + self.house.ns.load(Relaxed)
     }
 
-    /// Sums up the turns of all threads, with those that no client asked for.
+    /// Returns the totals of the batches of all threads, including background work.
     pub fn turns(&self) -> Turns {
         let mut sum = Turns::default();
         for meter in &self.by_thread {
@@ -234,7 +234,7 @@ impl AllStats {
         sum
     }
 
-    /// Sets everything to zero; for calls that hold the store exclusively, because nobody counts then.
+    /// Resets everything; the caller holds the store exclusively, so no thread counts meanwhile.
     pub fn clear(&self) {
         self.by_thread.iter().for_each(|meter| meter.clear());
         [&self.house, &self.sweeps].into_iter().for_each(|chores| chores.clear());
@@ -242,7 +242,7 @@ impl AllStats {
     }
 }
 
-/// Measures the calls of one turn.
+/// Measures the calls of one batch.
 pub struct CallTimer<'n> {
     meter: &'n CommandStats,
     rows: &'n [Row],
@@ -252,13 +252,13 @@ pub struct CallTimer<'n> {
     /// When the last call ended, in ticks.
     last: Cell<u64>,
     lookups: Cell<Lookups>,
-    /// From how many nanoseconds on somebody wants to know of a call.
+    /// The duration in nanoseconds from which a call must be reported to the caller.
     notable_ns: Cell<u64>,
     tracks: Cell<bool>,
 }
 
 impl<'n> CallTimer<'n> {
-    /// Begins to measure a turn of the client with this number.
+    /// Starts to measure a batch of the client with this id.
     #[inline]
     pub fn new(meters: &'n AllStats, clock: &'n Clock, client: u64) -> Self {
         let (meter, begun) = (meters.lease(client), clock.ticks());
@@ -275,13 +275,13 @@ impl<'n> CallTimer<'n> {
         }
     }
 
-    /// Says from how many nanoseconds on a call is reported, and whether durations are kept.
+    /// Sets the duration in nanoseconds from which a call is reported, and whether latency is recorded.
     pub fn set_interest(&self, notable_ns: u64, tracks: bool) {
         self.notable_ns.set(notable_ns);
         self.tracks.set(tracks);
     }
 
-    /// Notes how many requests there are in this turn.
+    /// Records the number of requests in this batch.
     #[inline]
     pub fn note_requests(&self, count: usize) {
         if count as u64 > self.meter.turn_max_requests.load(Relaxed) {
@@ -294,24 +294,24 @@ impl<'n> CallTimer<'n> {
         self.rate.ns(self.clock.ticks().saturating_sub(ticks))
     }
 
-    /// Returns what the counter stands at so many nanoseconds after it stood at `ticks`.
+    /// Returns the value of the counter `ns` nanoseconds after `ticks`.
     pub fn ticks_after(&self, ticks: u64, ns: u32) -> u64 {
         ticks.saturating_add(self.rate.ticks(ns))
     }
 
-    /// Begins a call where the one before it has ended. What was done since is a part of it: looking for its keys.
+    /// Begins a call at the end of the previous one. The time since then, for example to find its keys, is part of the
+    /// call.
     #[inline]
     pub fn begin(&self) -> u64 {
         self.last.get()
     }
 
-    /// Begins the next call now, and not where the last one ended.
+    /// Begins the next call now instead of at the end of the last one.
     pub fn begin_anew(&self) {
         self.last.set(self.clock.ticks());
     }
 
-    /// Counts a call that has just ended, and the look-ups in it; returns how long it took, in nanoseconds, if somebody
-    /// wants to know.
+    /// Counts a call that has just ended, and its look-ups; returns its duration in nanoseconds if it must be reported.
     #[inline(always)]
     pub fn end(&self, command: &CommandSpec, begun: u64, lookups: Lookups) -> Option<u64> {
         let now = self.clock.ticks();
@@ -327,14 +327,14 @@ impl<'n> CallTimer<'n> {
         (ns >= self.notable_ns.get()).then_some(ns)
     }
 
-    /// Counts what a call that is cut into slices has taken since the last call or slice.
+    /// Adds the time since the last call or slice to a command that runs in slices.
     pub fn go_on(&self, command: &CommandSpec) {
         let now = self.clock.ticks();
         let begun = self.last.replace(now);
         add(&self.meter.rows[command.number].ns, self.rate.ns(now.saturating_sub(begun)));
     }
 
-    /// Notes that the call that goes on fails.
+    /// Counts the running call as failed.
     pub fn fail(&self, command: &CommandSpec) {
         add(&self.meter.rows[command.number].failed, 1);
     }

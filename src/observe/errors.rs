@@ -1,13 +1,13 @@
-//! Which errors were replied: how many in all, and how many with each prefix.
+//! Error statistics: how many error replies there were, in total and by prefix.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// How many prefixes there may be for one that a script has made up to be counted by itself.
+/// From this many prefixes on, a new prefix made up by a script is not counted separately.
 const PREFIXES_MAX: usize = 128;
-/// Stands for all that scripts made up beyond that; the name is Valkey's.
+/// The name for such prefixes, which is Valkey's.
 const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 /// How far into an error its prefix may reach, `-` included.
 const PREFIX_REACH: usize = 32;
@@ -20,12 +20,12 @@ pub struct ErrorCounts {
 }
 
 impl ErrorCounts {
-    /// Counts an error of the server's own by its line, which begins with the prefix.
+    /// Counts an error of the server's own, by its line, which begins with the prefix.
     pub fn count(&self, line: &[u8]) {
         self.count_up_to(usize::MAX, line);
     }
 
-    /// Counts an error by its line that a script has made up.
+    /// Counts an error made up by a script, by its line.
     pub fn count_made_up(&self, line: &[u8]) {
         self.count_up_to(PREFIXES_MAX, line);
     }
@@ -47,12 +47,12 @@ impl ErrorCounts {
         self.total.load(Relaxed)
     }
 
-    /// Returns how many errors were replied with each prefix, by prefix.
+    /// Returns the number of errors by prefix, sorted.
     pub fn by_prefix(&self) -> Vec<(Box<[u8]>, u64)> {
         self.by_prefix.lock().iter().map(|(prefix, count)| (prefix.clone(), *count)).collect()
     }
 
-    /// Starts from zero.
+    /// Resets the counters.
     pub fn clear(&self) {
         let mut by_prefix = self.by_prefix.lock();
         by_prefix.clear();

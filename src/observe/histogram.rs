@@ -1,10 +1,10 @@
-//! How long calls took: a histogram whose buckets are fine where values are small, and never coarser than one per cent.
+//! Latency histogram, with a relative error of at most one per cent.
 //!
 //! The buckets are those of an HDR histogram from 1 ns to 1 s with two significant digits, as Redis has it, so that
-//! quantiles come out the same. Values below 256 have a bucket each; every doubling after that has 128. Each run of 128 is
-//! a page, made when something first falls into it: a command's durations lie in two or three of them.
+//! quantiles come out the same. Values below 256 have a bucket each; every doubling after that has 128. Each run of 128
+//! is a page, allocated on first use: a command's durations lie in two or three of them.
 //!
-//! One thread at a time records, with plain loads and stores; anyone may read meanwhile.
+//! One thread at a time records, with plain loads and stores; others may read meanwhile.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,13 +15,13 @@ const MIN_NS: u64 = 1;
 const MAX_NS: u64 = 1_000_000_000;
 const PAGE: usize = 128;
 const PAGES: usize = 24;
-/// The powers of two, in nanoseconds, that [`Counts::steps`] reports; the bucket of the next is beyond the last.
+/// The powers of two, in nanoseconds, that [`Counts::steps`] reports; the next one would be beyond the last bucket.
 const FIRST_STEP: u32 = 10;
 const LAST_STEP: u32 = 29;
 
 type Page = Box<[AtomicU64; PAGE]>;
 
-/// Counts durations by their length.
+/// A histogram of durations.
 #[derive(Default)]
 pub(crate) struct Histogram([OnceLock<Page>; PAGES]);
 
@@ -36,7 +36,7 @@ impl Histogram {
         }
     }
 
-    /// Counts the first duration of a page, or one that is longer than any page is for.
+    /// Counts the first duration of a page, or one beyond the last page.
     #[cold]
     fn record_beyond(&self, page: usize, at: usize) {
         let (page, at) = if page < PAGES { (page, at) } else { (PAGES - 1, PAGE - 1) };
@@ -48,12 +48,12 @@ impl Histogram {
         self.0[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
     }
 
-    /// Forgets everything; nobody records meanwhile.
+    /// Resets all counts; no thread may record meanwhile.
     pub(crate) fn clear(&self) {
         self.0.iter().filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
     }
 
-    /// Adds what was counted to `counts`.
+    /// Adds the counts to `counts`.
     pub(crate) fn add_to(&self, counts: &mut Counts) {
         for (page, sums) in self.0.iter().zip(counts.0.chunks_exact_mut(PAGE)) {
             let page = page.get().into_iter().flat_map(|page| page.iter());
@@ -63,7 +63,7 @@ impl Histogram {
     }
 }
 
-/// Finds the bucket of a duration: its page, and where in it.
+/// Returns the bucket of a duration: its page, and the index in it.
 #[inline]
 fn place(ns: u64) -> (usize, usize) {
     let doublings = (u64::BITS - (ns | 255).leading_zeros() - 8) as usize;
@@ -72,7 +72,7 @@ fn place(ns: u64) -> (usize, usize) {
     (doublings + step / PAGE, step % PAGE)
 }
 
-/// Returns the shortest and the longest duration that fall into a bucket, given by its number.
+/// Returns the shortest and the longest duration of a bucket.
 fn bounds(bucket: usize) -> (u64, u64) {
     let (page, at) = (bucket / PAGE, bucket % PAGE);
     let (first, doublings) = if page == 0 { (0, 0) } else { (PAGE, page - 1) };
@@ -80,7 +80,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     (step << doublings, ((step + 1) << doublings) - 1)
 }
 
-/// Holds the counts of one histogram, or of several.
+/// The counts of one histogram, or the sum of several.
 pub struct Counts(Vec<u64>);
 
 impl Default for Counts {
@@ -90,7 +90,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Counts what is shorter or longer than the limits as if it had been just that long.
+    /// Clamps durations outside the limits.
     fn limit(&mut self) {
         let number = |ns| {
             let (page, at) = place(ns);
@@ -101,12 +101,12 @@ impl Counts {
         self.0[longest] += self.0[longest + 1..].iter_mut().map(std::mem::take).sum::<u64>();
     }
 
-    /// Returns how many durations were counted.
+    /// Returns the number of durations.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Returns the duration, in nanoseconds, that so many per cent of all did not exceed; 0 when there is none.
+    /// Returns the duration in nanoseconds at a percentile; 0 when there is none.
     pub fn at_percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent.clamp(0.0, 100.0) / 100.0 * self.total() as f64) + 0.5) as u64;
         let mut seen = 0;
@@ -118,8 +118,8 @@ impl Counts {
         if percent == 0.0 { shortest } else { longest }
     }
 
-    /// Returns the powers of two, from 1024 ns up, each with how many durations did not exceed it; but for those that add
-    /// nothing. A step ends with the bucket that begins with the power.
+    /// Returns the cumulative distribution at powers of two from 1024 ns up; steps that add nothing are left out. A
+    /// step ends with the bucket that begins with the power.
     pub fn steps(&self) -> Vec<(u64, u64)> {
         let (mut steps, mut counted) = (Vec::new(), 0);
         for power in FIRST_STEP..=LAST_STEP {

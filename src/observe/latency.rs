@@ -1,47 +1,48 @@
-//! When something took long: for every kind of event the worst moment of each of the last seconds in which it did.
+//! The latency monitor: for every kind of event, the longest duration in each of the latest seconds that exceeded the
+//! threshold.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// How many moments are kept for an event.
+/// How many samples are kept per event.
 const SAMPLES_MAX: usize = 160;
 
 /// A call of a command.
 pub(crate) const COMMAND: &str = "command";
-/// A call of a command that is declared fast.
+/// A call of a command with the flag FAST.
 pub(crate) const FAST_COMMAND: &str = "fast-command";
-/// The removal of keys whose time had come.
+/// The deletion of expired keys.
 pub(crate) const EXPIRE_CYCLE: &str = "expire-cycle";
-/// The removal of keys for want of memory.
+/// The eviction of keys.
 pub(crate) const EVICTION_CYCLE: &str = "eviction-cycle";
 
-/// Remembers when what took long.
+/// The samples of all events.
 #[derive(Default)]
 pub struct LatencyEvents {
     by_name: Mutex<BTreeMap<&'static str, Series>>,
 }
 
-/// Remembers the moments of one event.
+/// The samples of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The moments that are kept, the oldest first.
+    /// The samples that are kept, oldest first.
     pub samples: Vec<Sample>,
     /// The longest ever, in milliseconds.
     pub max_ms: u64,
 }
 
-/// Says how long something took at some time.
+/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// In seconds since 1970.
+    /// The time, in seconds since 1970.
     pub unix_s: i64,
-    /// In milliseconds.
+    /// The duration, in milliseconds.
     pub latency_ms: u64,
 }
 
 impl LatencyEvents {
-    /// Notes that an event took so long. Of those within a second, the longest counts.
+    /// Records a duration of an event. Within one second, the longest counts.
     pub fn note(&self, name: &'static str, unix_s: i64, latency_ms: u64) {
         let mut by_name = self.by_name.lock();
         let series = by_name.entry(name).or_default();
@@ -57,19 +58,19 @@ impl LatencyEvents {
         }
     }
 
-    /// Returns what is remembered of an event.
+    /// Returns the samples of an event.
     pub fn series(&self, name: &[u8]) -> Option<(&'static str, Series)> {
         let by_name = self.by_name.lock();
         let found = by_name.iter().find(|(event, _)| event.as_bytes() == name);
         found.map(|(event, series)| (*event, series.clone()))
     }
 
-    /// Returns what is remembered of all events, by name.
+    /// Returns the samples of all events, by name.
     pub fn all(&self) -> Vec<(&'static str, Series)> {
         self.by_name.lock().iter().map(|(event, series)| (*event, series.clone())).collect()
     }
 
-    /// Forgets the events with a name, in any case, or all; returns how many there were.
+    /// Removes the events with a name (case-insensitive), or all; returns how many.
     pub fn clear(&self, name: Option<&[u8]>) -> usize {
         let mut by_name = self.by_name.lock();
         let before = by_name.len();
@@ -79,13 +80,13 @@ impl LatencyEvents {
 }
 
 impl Series {
-    /// Returns the shortest and the longest of the moments that are kept, in milliseconds.
+    /// Returns the shortest and the longest of the kept durations, in milliseconds.
     pub fn range_ms(&self) -> (u64, u64) {
         let all = || self.samples.iter().map(|sample| sample.latency_ms);
         (all().min().unwrap_or(0), all().max().unwrap_or(0))
     }
 
-    /// Returns the mean, and the mean distance from it, in milliseconds.
+    /// Returns the mean and the mean absolute deviation, in milliseconds.
     pub fn mean_ms(&self) -> (u64, u64) {
         let count = (self.samples.len() as u64).max(1);
         let mean = self.samples.iter().map(|sample| sample.latency_ms).sum::<u64>() / count;

@@ -1,7 +1,7 @@
-//! What can be seen of a running server: counters, durations, what was slow, and who watches.
+//! Observability: counters, latency, the slow log, MONITOR.
 //!
-//! Nothing here decides anything; `command::post_call` brings it up to date after a call, and the commands that show it
-//! only read. What every call pays for is in [`command_stats`]; all else happens seldom or when somebody asks.
+//! Nothing here makes decisions; `dispatch` records after each call, and the commands that report it only read. What
+//! every call pays for is in [`command_stats`]; all else is rare.
 
 pub(crate) mod command_stats;
 pub(crate) mod errors;
@@ -26,21 +26,21 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::store::MemoryAccount;
 
-/// Holds what can be seen of one instance.
+/// The statistics of one namespace.
 pub struct Observed {
-    /// What commands cost.
+    /// Command statistics.
     pub meters: AllStats,
-    /// Which errors were replied.
+    /// Error statistics.
     pub errors: ErrorCounts,
-    /// Which calls took long.
+    /// The slow log.
     pub slow_log: SlowLog,
-    /// What else took long, and when.
+    /// The latency monitor.
     pub latency: LatencyEvents,
-    /// Who watches every call.
+    /// The clients that run MONITOR.
     pub monitors: Monitors,
-    /// How much happens in a second.
+    /// Rates per second.
     pub sampler: Sampler,
-    /// Which commands were asked for in vain.
+    /// Unknown commands that clients have called.
     pub unknown: UnknownCommands,
 }
 
@@ -59,14 +59,14 @@ impl Observed {
         }
     }
 
-    /// Forgets what CONFIG RESETSTAT is for; only for calls that hold the store exclusively.
+    /// Resets what CONFIG RESETSTAT resets; the caller holds the store exclusively.
     pub fn clear(&self, now_ms: u64) {
         self.meters.clear();
         self.errors.clear();
         self.sampler.clear(now_ms);
     }
 
-    /// Returns from how many nanoseconds on somebody wants to know of a call: all of them while there are monitors.
+    /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors.
     pub fn notable_ns(&self, config: &Config) -> u64 {
         if !self.monitors.is_empty() {
             return 0;

@@ -1,4 +1,4 @@
-//! Who watches every call (MONITOR), and how a call is written for them.
+//! MONITOR: the clients that run it, and the format of its lines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,38 +11,38 @@ use crate::config::Config;
 use crate::text::quote;
 use crate::time::clock::Now;
 
-/// Lists the clients that watch.
+/// The clients that run MONITOR.
 #[derive(Default)]
 pub struct Monitors {
     clients: Mutex<Vec<Arc<ClientInfo>>>,
-    /// Their number, which is asked for at the beginning of every turn.
+    /// Their number, which is read at the beginning of every batch.
     count: AtomicUsize,
 }
 
 impl Monitors {
-    /// Returns whether nobody watches.
+    /// Returns whether no client runs MONITOR.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Returns how many watch.
+    /// Returns how many clients run MONITOR.
     pub fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// Returns whether a client watches.
+    /// Returns whether a client runs MONITOR.
     pub fn has(&self, id: u64) -> bool {
         self.clients.lock().iter().any(|client| client.id == id)
     }
 
-    /// Lets a client watch from now on.
+    /// Adds a client.
     pub fn add(&self, client: Arc<ClientInfo>) {
         let mut clients = self.clients.lock();
         clients.push(client);
         self.count.store(clients.len(), Relaxed);
     }
 
-    /// Lets a client watch no more.
+    /// Removes a client.
     pub fn remove(&self, id: u64) {
         if self.is_empty() {
             return;
@@ -52,7 +52,7 @@ impl Monitors {
         self.count.store(clients.len(), Relaxed);
     }
 
-    /// Shows everybody a line but one client, who has seen it. The lock keeps the lines in one order for all.
+    /// Sends a line to all monitors but one. The lock keeps the lines in the same order for all.
     pub fn show(&self, line: &[u8], but: u64, config: &Config, now: Now) {
         let write = |reply: &mut crate::resp::Reply<'_>| reply.raw(line);
         let mut letter = PushFrame::new(&write);
@@ -62,7 +62,7 @@ impl Monitors {
     }
 }
 
-/// Writes a call as a line: when, in which database, by whom, and what.
+/// Formats a call as a line: time, database, caller and arguments.
 pub(crate) fn line<'a>(unix_us: i64, db: usize, caller: &str, words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (seconds, micros) = (unix_us.div_euclid(1_000_000), unix_us.rem_euclid(1_000_000));
     let mut line = format!("+{seconds}.{micros:06} [{db} {caller}]").into_bytes();

@@ -1,13 +1,13 @@
-//! How much happens in a second, and how much memory was used at most: what has to be looked at from time to time.
+//! Rates per second and peak memory, sampled from the counters at intervals.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// What was counted since the start, of everything whose rate is shown.
+/// The counters since the start of everything whose rate is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Commands carried out.
+    /// Commands executed.
     pub commands: u64,
     /// Bytes read.
     pub bytes_in: u64,
@@ -15,11 +15,11 @@ pub struct Counted {
     pub bytes_out: u64,
     /// Batches executed.
     pub turns: u64,
-    /// Microseconds that took.
+    /// The time of the batches, in microseconds.
     pub turns_us: u64,
 }
 
-/// Watches counters over time.
+/// Samples counters over time.
 #[derive(Default)]
 pub struct Sampler {
     inner: Mutex<Inner>,
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Sampler {
-    /// Looks at the counters; the rates are those since the last look.
+    /// Samples the counters; the rates are those since the last sample.
     pub fn look(&self, counted: Counted, now_ms: u64, used_memory: usize) {
         self.note_memory(used_memory);
         let mut inner = self.inner.lock();
@@ -50,33 +50,33 @@ impl Sampler {
             bytes_in: rate(counted.bytes_in, last.bytes_in),
             bytes_out: rate(counted.bytes_out, last.bytes_out),
             turns: rate(counted.turns, last.turns),
-            // Not a rate: how long a turn took.
+            // Not a rate but the mean duration of a batch.
             turns_us: counted.turns_us.saturating_sub(last.turns_us) / counted.turns.saturating_sub(last.turns).max(1),
         };
         (inner.last, inner.last_ms) = (counted, now_ms);
     }
 
-    /// Returns how much happens in a second; of the time that turns take, how long one takes.
+    /// Returns the rates per second; for the time of batches, the mean duration.
     pub fn rates(&self) -> Counted {
         self.inner.lock().rates
     }
 
-    /// Notes how much memory is used, and returns how much it was at most.
+    /// Records the memory in use, and returns its peak.
     pub fn note_memory(&self, used: usize) -> usize {
         self.peak.fetch_max(used, Relaxed).max(used)
     }
 
-    /// Notes how much memory is used before the first client comes.
+    /// Records the memory in use at startup.
     pub fn note_startup(&self, used: usize) {
         self.startup.store(used, Relaxed);
     }
 
-    /// Returns how much memory was used before the first client came.
+    /// Returns the memory in use at startup.
     pub fn startup_memory(&self) -> usize {
         self.startup.load(Relaxed)
     }
 
-    /// Starts from zero, because what is counted does; the peak of the memory stays.
+    /// Resets the rates together with their counters; the memory peak stays.
     pub fn clear(&self, now_ms: u64) {
         *self.inner.lock() = Inner { last_ms: now_ms, ..Inner::default() };
     }

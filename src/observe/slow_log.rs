@@ -1,4 +1,4 @@
-//! The slow log: the latest calls that took long, each with who called and what.
+//! The slow log: the latest slow calls, each with its client and arguments.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{MemoryAccount, Share};
 
-/// How many words of a call are kept; the last one then tells how many more there were.
+/// How many arguments of a call are kept; the last one then states how many more there were.
 const WORDS_MAX: usize = 32;
-/// How many bytes of a word are kept.
+/// How many bytes of an argument are kept.
 const WORD_LEN_MAX: usize = 128;
 
-/// Remembers slow calls, the latest first.
+/// The slow calls, latest first.
 #[derive(Default)]
 pub struct SlowLog {
     inner: Mutex<Inner>,
@@ -23,13 +23,13 @@ pub struct SlowLog {
 struct Inner {
     entries: VecDeque<Entry>,
     next_id: i64,
-    /// Bytes taken by the entries, their list aside.
+    /// Memory of the entries, without their list.
     bytes: usize,
     share: Share,
 }
 
 impl Inner {
-    /// Forgets the oldest entries until no more than `most` are left.
+    /// Removes the oldest entries until at most `most` are left.
     fn truncate(&mut self, most: usize) {
         while self.entries.len() > most
             && let Some(oldest) = self.entries.pop_back()
@@ -40,16 +40,16 @@ impl Inner {
     }
 }
 
-/// Remembers one slow call.
+/// One slow call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Counts entries since the start; none gets the number of another.
+    /// The id: entries are numbered from the start, without reuse.
     pub id: i64,
     /// When the call ended, in seconds since 1970.
     pub unix_s: i64,
     /// How long it took, in microseconds.
     pub duration_us: u64,
-    /// The words of the call, cut short.
+    /// The arguments of the call, truncated.
     pub words: Vec<Vec<u8>>,
     /// The client's address.
     pub addr: String,
@@ -58,7 +58,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the bytes taken by what it points to.
+    /// Returns the heap memory of the entry.
     fn memory(&self) -> usize {
         let words: usize = self.words.iter().map(|word| allocation_len(word.capacity())).sum();
         words
@@ -69,14 +69,14 @@ impl Entry {
 }
 
 impl SlowLog {
-    /// Creates an empty log, which counts as used memory.
+    /// Creates an empty log that reports its memory.
     pub fn new(memory_account: &Arc<MemoryAccount>) -> Self {
         let inner = Inner { share: Share::new(memory_account.clone()), ..Inner::default() };
         SlowLog { inner: Mutex::new(inner) }
     }
 
-    /// Adds a call, whose number is given here, and forgets the oldest until no more than `most` are left. Where none may
-    /// be kept, none gets a number.
+    /// Adds a call, assigns its id, and removes the oldest until at most `most` are left. With a `most` of 0 it assigns
+    /// no id.
     pub fn push(&self, entry: Entry, most: usize) {
         if most == 0 {
             return;
@@ -89,21 +89,21 @@ impl SlowLog {
         inner.truncate(most);
     }
 
-    /// Returns up to `count` entries, the latest first, of the `most` that may be kept.
+    /// Returns up to `count` of the latest `most` entries, latest first.
     pub fn latest(&self, count: usize, most: usize) -> Vec<Entry> {
         let mut inner = self.inner.lock();
         inner.truncate(most);
         inner.entries.iter().take(count).cloned().collect()
     }
 
-    /// Returns how many entries there are, of the `most` that may be kept.
+    /// Returns the number of entries, at most `most`.
     pub fn len(&self, most: usize) -> usize {
         let mut inner = self.inner.lock();
         inner.truncate(most);
         inner.entries.len()
     }
 
-    /// Forgets all entries; numbers go on.
+    /// Removes all entries; ids continue.
     pub fn clear(&self) {
         let mut inner = self.inner.lock();
         (inner.entries, inner.bytes) = (VecDeque::new(), 0);
@@ -111,7 +111,7 @@ impl SlowLog {
     }
 }
 
-/// Cuts a call short, as the log keeps it.
+/// Truncates the arguments of a call for the log.
 pub(crate) fn clip<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = words.len();
     let kept = if count > WORDS_MAX { WORDS_MAX - 1 } else { count };

@@ -1,4 +1,4 @@
-//! What has happened since the start: the counters of `INFO stats` that belong to no command.
+//! The counters of `INFO stats` that belong to no command.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,14 +6,14 @@ use crate::client::registry::Clients;
 use crate::store::{NEVER, Totals};
 use crate::time::clock::Now;
 
-/// Sums up scripts and functions for INFO.
+/// Memory and counts of scripts and functions, for INFO.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptUsage {
-    /// What the interpreter of scripts takes, in bytes: `used_memory_vm_eval`, `used_memory_lua`.
+    /// Memory of the interpreter of scripts, in bytes: `used_memory_vm_eval`, `used_memory_lua`.
     pub eval_bytes: usize,
-    /// What the interpreter of functions takes, in bytes: `used_memory_vm_functions`.
+    /// Memory of the interpreter of functions, in bytes: `used_memory_vm_functions`.
     pub functions_bytes: usize,
-    /// What the texts of scripts take, in bytes: `used_memory_scripts_eval`.
+    /// Memory of the script texts, in bytes: `used_memory_scripts_eval`.
     pub scripts_bytes: usize,
     /// Scripts in the cache: `number_of_cached_scripts`.
     pub scripts: usize,
@@ -21,16 +21,16 @@ pub struct ScriptUsage {
     pub functions: usize,
     /// Libraries: `number_of_libraries`.
     pub libraries: usize,
-    /// What their texts take, in bytes: `used_memory_functions`.
+    /// Memory of their texts, in bytes: `used_memory_functions`.
     pub libraries_bytes: usize,
 }
 
-/// Counts what has happened since the start.
+/// Counters since the start or CONFIG RESETSTAT.
 #[derive(Default)]
 pub struct Stats {
-    /// What was counted elsewhere before CONFIG RESETSTAT.
+    /// The values of other counters at the last CONFIG RESETSTAT.
     pub forgotten: Forgotten,
-    /// Reads that brought something.
+    /// Reads that returned data.
     pub reads: AtomicU64,
     /// Writes of replies.
     pub writes: AtomicU64,
@@ -42,23 +42,23 @@ pub struct Stats {
     pub output_limit_disconnections: AtomicU64,
     /// Clients closed because of `client-query-buffer-limit`.
     pub query_limit_disconnections: AtomicU64,
-    /// Log-ins refused because of a wrong name or password.
+    /// Failed authentications.
     pub acl_denied_auth: AtomicU64,
-    /// Commands refused because the user may not call them.
+    /// Commands rejected for lack of permission.
     pub acl_denied_command: AtomicU64,
-    /// Commands refused because of a key.
+    /// Commands rejected for lack of permission for a key.
     pub acl_denied_key: AtomicU64,
-    /// Commands refused because of a channel.
+    /// Commands rejected for lack of permission for a channel.
     pub acl_denied_channel: AtomicU64,
-    /// Scripts of EVAL that were evicted because there were too many.
+    /// EVAL scripts evicted because there were too many.
     pub evicted_scripts: AtomicU64,
-    /// Since when more memory has been used than may be.
+    /// How long memory usage has exceeded the limit.
     pub shortage: Shortage,
 }
 
-/// Measures for how long more memory was used than may be.
+/// Measures how long memory usage has exceeded the limit.
 pub struct Shortage {
-    /// In monotonic milliseconds, or [`NEVER`].
+    /// When that began, in monotonic milliseconds, or [`NEVER`].
     since_ms: AtomicU64,
     past_ms: AtomicU64,
 }
@@ -70,7 +70,7 @@ impl Default for Shortage {
 }
 
 impl Shortage {
-    /// Takes note of whether there is one.
+    /// Records whether the limit is exceeded now.
     pub fn note(&self, is_short: bool, now: Now) {
         let since_ms = self.since_ms.load(Relaxed);
         if is_short && since_ms == NEVER {
@@ -81,34 +81,34 @@ impl Shortage {
         }
     }
 
-    /// Returns how many milliseconds the present one has lasted; 0 if there is none.
+    /// Returns how long the limit has been exceeded, in milliseconds; 0 if it is not.
     pub fn current_ms(&self, now: Now) -> u64 {
         now.mono_ms().saturating_sub(self.since_ms.load(Relaxed))
     }
 
-    /// Returns how many milliseconds all of them have lasted.
+    /// Returns how long the limit was exceeded in total, in milliseconds.
     pub fn total_ms(&self, now: Now) -> u64 {
         self.past_ms.load(Relaxed) + self.current_ms(now)
     }
 }
 
-/// Remembers what is not to be counted any more.
+/// Values of counters at the last CONFIG RESETSTAT, which are subtracted.
 #[derive(Default)]
 pub struct Forgotten {
-    /// Keys that ended by their deadline.
+    /// Expired keys.
     pub expired: AtomicU64,
-    /// Those of them that the sweeper found.
+    /// Expired keys that the sweeper deleted.
     pub swept: AtomicU64,
-    /// Keys that were removed for want of memory.
+    /// Evicted keys.
     pub evicted: AtomicU64,
-    /// Clients that were closed for want of memory.
+    /// Evicted clients.
     pub evicted_clients: AtomicU64,
     connections: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Stats {
-    /// Returns how many connections came, served or not.
+    /// Returns how many connections were received, served or not.
     pub fn connections(&self, clients: &Clients) -> u64 {
         clients.served() + clients.refused() - self.forgotten.connections.load(Relaxed)
     }
@@ -118,7 +118,7 @@ impl Stats {
         clients.refused() - self.forgotten.refused.load(Relaxed)
     }
 
-    /// Starts from zero; `totals` are those of all databases.
+    /// Resets the counters; `totals` are those of all databases.
     pub fn clear(&self, clients: &Clients, totals: &Totals) {
         let Stats { forgotten, reads, writes, bytes_in, bytes_out, .. } = self;
         [reads, writes, bytes_in, bytes_out].into_iter().for_each(|counter| counter.store(0, Relaxed));

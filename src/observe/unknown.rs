@@ -1,24 +1,24 @@
-//! The commands that clients ask for and that there are not: each is logged once, so that a log tells what an application
-//! misses without telling it a thousand times.
+//! Logs unknown commands that clients call: each once, so the log shows what an application misses without repeating
+//! it.
 
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 use tracing::{Level, debug, enabled};
 
-/// How many names are remembered; of more nothing is logged.
+/// How many names are kept; after that, nothing is logged.
 const NAMES_MAX: usize = 128;
 /// How many bytes of a name are kept.
 const NAME_LEN_MAX: usize = 64;
 
-/// Remembers names that were logged.
+/// The names that were logged.
 #[derive(Default)]
 pub struct UnknownCommands {
     names: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl UnknownCommands {
-    /// Logs that there is no such command, unless that was logged before, in any case, or such things are not logged.
+    /// Logs an unknown command, unless it was logged before (case-insensitive) or logging is off.
     pub fn note(&self, name: &[u8], addr: &str) {
         if enabled!(Level::DEBUG) && self.is_new(name) {
             let name = name[..name.len().min(NAME_LEN_MAX)].escape_ascii();

@@ -1,11 +1,11 @@
-//! Who listens to which channel, and how a message reaches them.
+//! Pub/sub: the subscribers of every channel, and the delivery of messages.
 //!
-//! A message goes to the outbox of everybody who listens, in the order in which they subscribed; their own tasks write
-//! it. Messages of a channel reach all its subscribers in the same order, whatever thread they come from, because
-//! whoever publishes holds the channel's subscriber_count. It is written out once for each protocol, not for each subscriber.
+//! A message goes to the outbox of every subscriber, in the order of subscription; the subscribers' own tasks write it.
+//! All subscribers of a channel get its messages in the same order, whatever thread they come from, because the
+//! publisher holds the lock of the channel's subscribers. A message is encoded once per protocol, not per subscriber.
 //!
-//! Lock order: a map of the hub, then an subscriber_count, then mailboxes. Nothing here looks at keys, so a message may be
-//! published while shards are locked.
+//! Lock order: a map of the hub, then the subscribers of a channel, then outboxes. Nothing here accesses keys, so a
+//! message may be published while shards are locked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,36 +24,36 @@ use crate::resp::Reply;
 use crate::store::MemoryAccount;
 use crate::time::clock::Now;
 
-/// Whoever has subscribed to one channel or pattern, by the number of the subscription, which grows with time.
+/// The subscribers of one channel or pattern, by the number of the subscription, which increases with time.
 type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
 
-/// Connects those who publish with those who listen.
+/// Connects publishers with subscribers.
 pub struct Hub {
-    /// The channels, patterns and shard channels that have an subscriber_count, by [`ChannelKind`].
+    /// The channels, patterns and shard channels that have subscribers, by [`ChannelKind`].
     topics: [Topics; 3],
     last_subscription: AtomicU64,
-    /// Where what subscriptions take is counted as used memory.
+    /// The account that the memory of subscriptions is reported to.
     memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
 struct Topics {
     by_name: RwLock<Names<Audience>>,
-    /// How many there are, so that publishing to nobody takes no lock.
+    /// How many there are, so that publishing without subscribers takes no lock.
     count: AtomicUsize,
 }
 
-/// Holds a message on its way.
+/// A message to publish.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     /// The channel it was published to.
     pub channel: &'a [u8],
-    /// What it says.
+    /// The content.
     pub payload: &'a [u8],
 }
 
 impl Message<'_> {
-    /// Writes it for those who listen to its channel.
+    /// Writes it for a subscriber of its channel.
     fn write(self, kind: &str, reply: &mut Reply<'_>) {
         reply.push(3);
         reply.bulk(kind.as_bytes());
@@ -61,7 +61,7 @@ impl Message<'_> {
         reply.bulk(self.payload);
     }
 
-    /// Writes it for those who listen to channels that match a pattern.
+    /// Writes it for a subscriber of a pattern that matches.
     fn write_matched(self, pattern: &[u8], reply: &mut Reply<'_>) {
         reply.push(4);
         reply.bulk(b"pmessage");
@@ -72,39 +72,40 @@ impl Message<'_> {
 }
 
 impl Hub {
-    /// Creates one that nobody listens to.
+    /// Creates a hub without subscribers.
     pub fn new(memory_account: &Arc<MemoryAccount>) -> Self {
         Hub { topics: Default::default(), last_subscription: AtomicU64::new(0), memory_account: memory_account.clone() }
     }
 
-    /// Returns whether anybody listens to channels, by name or by pattern: a quick look, to spare making a message.
+    /// Returns whether there are subscribers of channels, by name or by pattern: a cheap check before a message is
+    /// built.
     pub fn has_listeners(&self) -> bool {
         self.count(ChannelKind::Channel) > 0 || self.count(ChannelKind::Pattern) > 0
     }
 
-    /// Returns whether anybody listens to anything.
+    /// Returns whether there are any subscribers.
     pub fn has_subscribers(&self) -> bool {
         self.has_listeners() || self.count(ChannelKind::ShardChannel) > 0
     }
 
-    /// Returns how many channels or patterns have an subscriber_count.
+    /// Returns how many channels or patterns have subscribers.
     pub fn count(&self, topic: ChannelKind) -> usize {
         self.topics[topic as usize].count.load(Relaxed)
     }
 
-    /// Returns how many clients listen to a channel, not counting those who do by a pattern.
+    /// Returns how many clients are subscribed to a channel by name.
     pub fn subscriber_count(&self, topic: ChannelKind, name: &[u8]) -> usize {
         self.topics[topic as usize].by_name.read().get(name).map_or(0, |subscriber_count| subscriber_count.lock().len())
     }
 
-    /// Returns the names that have an subscriber_count and match a pattern, or all.
+    /// Returns the names that have subscribers and match a pattern, or all.
     pub fn names(&self, topic: ChannelKind, pattern: Option<&[u8]>) -> Vec<Bytes> {
         let by_name = self.topics[topic as usize].by_name.read();
         let matches = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
         by_name.keys().filter(matches).cloned().collect()
     }
 
-    /// Sends a message to those who listen to its channel, by name or by pattern; returns how many they are.
+    /// Sends a message to the subscribers of its channel, by name or by pattern; returns how many they are.
     pub fn publish(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
         let heard = self.deliver(ChannelKind::Channel, "message", message, config, now);
         let patterns = &self.topics[ChannelKind::Pattern as usize];
@@ -120,7 +121,7 @@ impl Hub {
         heard + heard_by_pattern.sum::<usize>()
     }
 
-    /// Sends a message to those who listen to its channel among the shard channels; returns how many they are.
+    /// Sends a message to the subscribers of its shard channel; returns how many they are.
     pub fn publish_to_shard(&self, message: Message<'_>, config: &Config, now: Now) -> usize {
         self.deliver(ChannelKind::ShardChannel, "smessage", message, config, now)
     }
@@ -136,7 +137,7 @@ impl Hub {
         send(subscriber_count, &mut PushFrame::new(&write), config, now)
     }
 
-    /// Adds a client to an subscriber_count; nothing happens where it is in it already.
+    /// Subscribes a client; no effect if it is subscribed already.
     pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
         let own = own.of_mut(topic);
         if own.contains_key(name) {
@@ -146,7 +147,7 @@ impl Hub {
         let topics = &self.topics[topic as usize];
         let mut by_name = topics.by_name.write();
         let before = held_for(&by_name, own, name);
-        // The name is kept once, by whoever came first.
+        // The name is stored once, by the first subscriber.
         let shared = match by_name.get_key_value(name) {
             Some((shared, _)) => shared.clone(),
             None => Bytes::copy_from_slice(name),
@@ -159,7 +160,7 @@ impl Hub {
         client.set_subscriptions(topic, own.len());
     }
 
-    /// Takes a client out of an subscriber_count; no message of it comes to the client's outbox after this.
+    /// Unsubscribes a client; no further message of the channel reaches its outbox.
     pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
         let Some(own) = own.get_mut(topic) else { return };
         let topics = &self.topics[topic as usize];
@@ -184,7 +185,7 @@ impl Hub {
         client.set_subscriptions(topic, own.len());
     }
 
-    /// Returns the clients that are meant by one of their subscriptions; some more than once.
+    /// Returns the clients with a subscription that `is_meant` accepts; some more than once.
     pub fn listeners(&self, is_meant: impl Fn(ChannelKind, &[u8], &ClientInfo) -> bool) -> Vec<Arc<ClientInfo>> {
         let mut found = Vec::new();
         for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
@@ -196,7 +197,7 @@ impl Hub {
         found
     }
 
-    /// Takes a client out of all audiences.
+    /// Removes all subscriptions of a client.
     pub fn leave(&self, client: &ClientInfo, own: &mut Subscriptions) {
         for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
             for name in own.names(topic) {
@@ -207,7 +208,8 @@ impl Hub {
     }
 }
 
-/// Returns the bytes of a channel's name with its subscribers, and of the two tables of names: the hub's and the client's.
+/// Returns the memory of a channel's name with its subscribers, and of the two tables of names: the hub's and the
+/// client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
     let entry = |subscriber_count: &Audience| {
         let listeners = tree_map_len::<u64, Arc<ClientInfo>>(subscriber_count.lock().len());
@@ -218,7 +220,7 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
         + hash_map_len::<Bytes, u64>(own.capacity())
 }
 
-/// Leaves a message with everybody in an subscriber_count; returns how many they are.
+/// Queues a message for all subscribers; returns how many they are.
 fn send(subscriber_count: &Audience, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
     let subscriber_count = subscriber_count.lock();
     subscriber_count.values().filter(|client| client.push(letter, config, now)).count()

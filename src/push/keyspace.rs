@@ -1,10 +1,10 @@
-//! Publishes keyspace notifications, and has the clients invalidated that track a key that changes.
+//! Publishes keyspace notifications, and invalidates tracked keys that change.
 //!
-//! The store emits events while the key's shard is locked (see [`store::event`](crate::store::event)), and they go into the
-//! outboxes of the subscribers right then: so the events of a key come in the order of its changes. Nothing here reads a
-//! key or waits for a client.
+//! The store emits events while the key's shard is locked (see [`store::event`](crate::store::event)), and the
+//! notifications go into the outboxes of the subscribers at once, so those of a key are in the order of its changes.
+//! Nothing here reads a key or waits for a client.
 //!
-//! Lock order: a shard, then the settings kept here, then what publishing and tracking take.
+//! Lock order: a shard, then the settings kept here, then those of publishing and tracking.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::push::tracking::Tracking;
 use crate::store::{Classes, KeyspaceObserver, Origin};
 use crate::time::clock::Clock;
 
-/// Observes the store for the clients. It keeps the settings by itself, because changing them may take long.
+/// The observer of the store. It has its own copy of the settings, because CONFIG SET may hold its lock for long.
 pub struct Notifier {
     hub: Arc<Hub>,
     tracking: Arc<Tracking>,
@@ -25,16 +25,16 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Creates one for the subscribers of this hub, and for the clients that track keys.
+    /// Creates the observer for the subscribers of a hub and for tracking clients.
     pub fn new(hub: Arc<Hub>, tracking: Arc<Tracking>, clock: Clock, config: Arc<Config>) -> Self {
         Notifier { hub, tracking, clock, config: RwLock::new(config) }
     }
 
-    /// Takes over settings; returns the classes of events that are published.
+    /// Applies settings; returns the classes of events that are published.
     pub fn follow(&self, config: Arc<Config>) -> Classes {
         let classes = config.notify_keyspace_events;
         *self.config.write() = config;
-        // Without a kind of channels there is nowhere to publish to.
+        // Without `K` or `E` there is no channel to publish to.
         match classes.has_any(Classes::KEYSPACE) || classes.has_any(Classes::KEYEVENT) {
             true => classes,
             false => Classes::default(),

@@ -1,4 +1,4 @@
-//! What the server sends without being asked: published messages, keyspace events, invalidations of tracked keys.
+//! Pushed messages: pub/sub, keyspace notifications, invalidation of tracked keys.
 
 pub(crate) mod hub;
 pub(crate) mod keyspace;

@@ -1,14 +1,13 @@
 //! The incremental decoder of client requests: multibulk (`*2\r\n$3\r\nGET\r\n...`) and inline lines.
 //!
-//! It finds where arguments lie and enforces the limits of the wire; it does not know any command and
-//! never looks into an argument. Behaviour and texts follow Redis 7.0, quirks included: the byte after
-//! a header's `\r` and the two bytes after a bulk are skipped unchecked, and a NUL hides the rest of a
-//! line (Redis searches with `strchr`), so the line never ends and fails once it is too long.
+//! It locates the arguments and enforces the protocol limits; it knows no command and does not interpret arguments.
+//! Behaviour and texts follow Redis 7.0, quirks included: the byte after a header's `\r` and the two bytes after a bulk
+//! are skipped unchecked, and a NUL hides the rest of a line (Redis searches with `strchr`), so such a line fails once
+//! it is too long.
 //!
-//! Invariant: what has been parsed is remembered in positions relative to the start of the buffer, so
-//! every byte is looked at once however small the pieces are, and the pieces do not change the outcome.
-//! Redis itself accepts an over-long line when its end happens to arrive in the same read; here 64 KiB
-//! is the limit in every split.
+//! Invariant: parsing progress is kept as positions relative to the start of the buffer, so every byte is examined once
+//! however small the pieces are, and the pieces do not change the outcome. Redis itself accepts an over-long line when
+//! its end happens to arrive in the same read; here 64 KiB is the limit in every split.
 
 use std::{error, fmt, io};
 
@@ -22,30 +21,31 @@ use crate::resp::request::{Batch, Span};
 /// The most requests one batch holds: enough to amortize a batch, few enough to keep clients fair.
 pub const BATCH_REQUESTS_MAX: usize = 128;
 
-/// The longest inline request or header line, its terminator not counted.
+/// The longest inline request or header line, without its terminator.
 const LINE_MAX: usize = 64 * 1024;
 /// The largest argument count a client may claim.
 const ARGS_MAX: i64 = i32::MAX as i64;
-/// The largest argument count before authentication, so that strangers cannot make us buffer much.
+/// The largest argument count before authentication, so that unauthenticated clients cannot make the server buffer
+/// much.
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// The longest argument before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-/// An argument from this length on gets room of its own in the buffer, in bytes.
+/// An argument of this length or more gets reserved room in the buffer, in bytes.
 const LARGE_BULK_LEN: usize = 32 * 1024;
-/// How far ahead of the bytes received the buffer grows for a claimed bulk, at least; above four times this it grows by a
-/// quarter. What nothing was read into yet takes addresses and no memory.
+/// How far ahead of the bytes received the buffer grows for a claimed bulk, at least; above four times this it grows by
+/// a quarter. Reserved pages that were not written to yet use no physical memory.
 pub(super) const RESERVE_AHEAD_MIN: usize = 1024 * 1024;
-/// With less room than this for a large bulk the buffer grows, in bytes.
+/// The buffer grows when less room than this remains for a large bulk, in bytes.
 const ROOM_MIN: usize = 16 * 1024;
-/// Lists with more capacity than this are freed, not recycled: one huge request must not stay paid for.
+/// Lists with more capacity than this are freed instead of recycled, so that one huge request does not keep its memory.
 const RECYCLED_SPANS_MAX: usize = 4096;
 
-/// What a client may send, as its session and the configuration stand now.
+/// What a client may send, by its session and the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest argument in bytes (`proto-max-bulk-len`).
     pub bulk_len_max: usize,
-    /// Whether the client has authenticated, or need not.
+    /// Whether the client has authenticated, or does not need to.
     pub authenticated: bool,
 }
 
@@ -67,7 +67,7 @@ pub enum ProtocolError {
     UnauthenticatedMultibulkLength,
     /// The line with an argument's length does not end within 64 KiB.
     TooBigBulkCount,
-    /// This byte stands where an argument should begin.
+    /// This byte was found where an argument should begin.
     ExpectedBulk(u8),
     /// The argument's length is not a number, negative or above the limit.
     InvalidBulkLength,
@@ -80,7 +80,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Returns the error line as [`crate::resp::Reply::error`] takes it, the offending byte raw as in Redis.
+    /// Returns the error line for [`crate::resp::Reply::error`], the offending byte unescaped as in Redis.
     pub fn wire_text(self) -> Vec<u8> {
         let mut line = format!("ERR Protocol error: {}", self.reason()).into_bytes();
         if let Self::ExpectedBulk(got) = self {
@@ -106,7 +106,7 @@ impl ProtocolError {
 }
 
 impl fmt::Display for ProtocolError {
-    /// Writes the text after "ERR ", fit for a log: an unprintable byte is escaped.
+    /// Writes the text after "ERR " for a log: an unprintable byte is escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Protocol error: {}", self.reason())?;
         match self {
@@ -150,7 +150,7 @@ impl From<ProtocolError> for DecodeError {
     }
 }
 
-/// Decodes requests from a buffer that fills piece by piece.
+/// Decodes requests from a buffer that grows piece by piece.
 #[derive(Debug, Default)]
 pub struct RequestDecoder {
     limits: Limits,
@@ -158,9 +158,9 @@ pub struct RequestDecoder {
     start: usize,
     /// The next byte to parse.
     pos: usize,
-    /// Up to here the current line is known not to end.
+    /// The current line is known not to end before this position.
     scanned: usize,
-    /// Arguments the current multibulk request still lacks; 0 between requests.
+    /// The missing arguments of the current multibulk request; 0 between requests.
     args_left: usize,
     /// The length of the argument being received, once its header has been read.
     bulk_len: Option<usize>,
@@ -172,7 +172,7 @@ pub struct RequestDecoder {
     ends: Vec<usize>,
     /// Whether the last call of `decode` stopped inside a request.
     mid_request: bool,
-    /// A protocol error is final: it is reported after the requests before it, and ever after.
+    /// A protocol error is final: it is reported after the requests before it, and on every later call.
     failure: Option<ProtocolError>,
     /// Emptied lists of a recycled batch.
     spare_spans: Vec<Span>,
@@ -206,33 +206,33 @@ impl RequestDecoder {
         }
     }
 
-    /// Tells whether `decode` last asked for more bytes because a request was cut short.
+    /// Returns whether the last `decode` needs more bytes to complete a request.
     pub fn is_mid_request(&self) -> bool {
         self.mid_request
     }
 
-    /// Tells whether an argument is being received that has room of its own in the buffer: no more is to be made.
+    /// Returns whether an argument is being received for which room is already reserved in the buffer.
     pub fn has_room_for_bulk(&self, src: &BytesMut) -> bool {
         self.bulk_len.is_some_and(|len| len >= LARGE_BULK_LEN) && src.capacity() > src.len()
     }
 
-    /// Returns how many bytes of a buffer have not been parsed, of which an argument that is being received is a part.
+    /// Returns how many bytes of a buffer are not parsed, including a partly received argument.
     pub fn unparsed_len(&self, src: &BytesMut) -> usize {
         src.len() - self.pos
     }
 
-    /// Returns the bytes of the arguments of a request that is not complete, and what the list of them takes.
+    /// Returns the bytes of the arguments of an incomplete request, and the memory of the list of them.
     pub fn pending_args(&self) -> (usize, usize) {
         (self.args_len, if self.args_left > 0 { self.spans.capacity() * size_of::<Span>() } else { 0 })
     }
 
-    /// Tells whether nothing of a request is remembered, so that the decoder may serve another client.
+    /// Returns whether the decoder has no state of a request, so that it may serve another client.
     pub fn is_between_requests(&self) -> bool {
         self.pos == 0 && self.args_left == 0 && self.failure.is_none()
     }
 
-    /// Reads a whole request whose headers are all short, as nearly all are. Anything else, and whatever is wrong or not
-    /// complete, is left untouched for [`RequestDecoder::read_request`].
+    /// Reads a whole request whose headers are all short, as nearly all are. Anything else, invalid or incomplete input
+    /// included, is left for [`RequestDecoder::read_request`].
     fn read_short_request(&mut self, src: &[u8]) -> bool {
         let (before, mut at) = (self.spans.len(), self.pos);
         if self.args_left > 0 || !self.limits.authenticated {
@@ -258,7 +258,7 @@ impl RequestDecoder {
         is_whole
     }
 
-    /// Parses the current request as far as the bytes go.
+    /// Parses the current request up to the end of the input.
     fn read_request(&mut self, src: &mut [u8]) -> Step {
         if self.args_left == 0 {
             match src.get(self.pos) {
@@ -313,7 +313,7 @@ impl RequestDecoder {
                 None => return Ok(false),
             },
         };
-        // The two bytes after the bulk are CRLF by convention only: Redis skips them unseen.
+        // The two bytes after the bulk are CRLF by convention only: Redis skips them unchecked.
         let received = src.len() - self.pos;
         if received < 2 || received - 2 < len {
             self.bulk_len = Some(len);
@@ -368,7 +368,7 @@ impl RequestDecoder {
         Ok(true)
     }
 
-    /// Finds the `\r` that ends a header, once the byte after it is there too.
+    /// Finds the `\r` that ends a header, once the byte after it has arrived too.
     fn header_end(&mut self, src: &[u8], too_long: ProtocolError) -> Result<Option<usize>, ProtocolError> {
         let end = self.line_end(src, b'\r', too_long)?;
         Ok(end.filter(|end| end + 1 < src.len()))
@@ -383,7 +383,7 @@ impl RequestDecoder {
     ) -> Result<Option<usize>, ProtocolError> {
         let window = src.len().min(self.pos + LINE_MAX + 1);
         let hit = memchr2(terminator, 0, &src[self.scanned..window]);
-        // A NUL is never passed: the search stops there again, however many bytes follow.
+        // The search never passes a NUL, however many bytes follow.
         self.scanned = hit.map_or(window, |offset| self.scanned + offset);
         if hit.is_some() && src[self.scanned] == terminator {
             return Ok(Some(self.scanned));
@@ -399,7 +399,7 @@ impl RequestDecoder {
         self.scanned = pos;
     }
 
-    /// Closes the current request; one without arguments leaves no trace.
+    /// Completes the current request; one without arguments is dropped.
     fn finish_request(&mut self) {
         self.start = self.pos;
         if self.spans.len() > self.ends.last().copied().unwrap_or(0) {
@@ -407,7 +407,7 @@ impl RequestDecoder {
         }
     }
 
-    /// Cuts the complete requests out of `src`; the current one stays and its positions move along.
+    /// Splits the complete requests off `src`; the current one stays and its positions are adjusted.
     fn cut(&mut self, src: &mut BytesMut) -> Batch {
         let cut = self.start;
         let bytes = src.split_to(cut);
@@ -428,7 +428,7 @@ impl RequestDecoder {
         self.scanned -= cut;
     }
 
-    /// Drops empty requests from the front, so that a stream of bare newlines does not pile up.
+    /// Drops empty requests from the front, so that a stream of bare newlines does not accumulate.
     fn skip_empty_requests(&mut self, src: &mut BytesMut) {
         let cut = self.start;
         if cut == 0 {
@@ -441,8 +441,8 @@ impl RequestDecoder {
         self.rebase(cut);
     }
 
-    /// Makes room for the large argument being received, once the room made before is nearly full: exactly as much as is
-    /// missing, but never far beyond what has really arrived.
+    /// Reserves room for the large argument being received, once the previous reservation is nearly full: at most what
+    /// is missing, and never far beyond what has arrived.
     fn reserve(&self, src: &mut BytesMut) {
         let Some(len) = self.bulk_len.filter(|len| *len >= LARGE_BULK_LEN) else { return };
         let missing = len.saturating_add(2) - (src.len() - self.pos);
@@ -462,7 +462,7 @@ impl Decoder for RequestDecoder {
     ///
     /// Fails when the client broke the protocol, after every request before that has been returned.
     fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
-        // AUTH changes the limits of the request behind it, so strangers get one request at a time.
+        // AUTH changes the limits of the requests after it, so unauthenticated clients get one request per batch.
         let requests_max = match self.limits.authenticated {
             true => BATCH_REQUESTS_MAX,
             false => 1,
@@ -491,7 +491,8 @@ impl Decoder for RequestDecoder {
         Ok(None)
     }
 
-    /// Decodes what is left when the client has closed; a request cut short is dropped, as in Redis.
+    /// Decodes the remaining input after the client has closed the connection; an incomplete request is dropped, as in
+    /// Redis.
     fn decode_eof(&mut self, src: &mut BytesMut) -> Result<Option<Batch>, DecodeError> {
         let batch = self.decode(src)?;
         if batch.is_none() {
@@ -502,17 +503,17 @@ impl Decoder for RequestDecoder {
     }
 }
 
-/// Makes room for `additional` bytes and no more, where [`BytesMut::reserve`] would double the buffer.
+/// Reserves exactly `additional` bytes, where [`BytesMut::reserve`] would double the buffer.
 pub fn reserve_exact(buffer: &mut BytesMut, additional: usize) {
     let mut own = Vec::from(std::mem::take(buffer));
     own.reserve_exact(additional);
     *buffer = BytesMut::from(Bytes::from(own));
 }
 
-/// Reads a header of one to three digits, as nearly all are: the number and the header's width.
+/// Parses a header of one to three digits, as nearly all are; returns the number and the header's width.
 ///
 /// The byte after `\r` is skipped and not looked at. Anything else, a leading zero and the last bytes of the buffer
-/// included, is left to the strict and slower way.
+/// included, is left to the strict, slower path.
 #[inline]
 fn short_header(kind: u8, src: &[u8]) -> Option<(u32, usize)> {
     let digit = |byte: u8| u32::from(byte - b'0');
@@ -537,7 +538,7 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => {}
         _ => return None,
     }
-    // Summing below zero reaches i64::MIN, which has no positive counterpart.
+    // Summing negatively reaches i64::MIN, which has no positive counterpart.
     let below_zero = digits.iter().try_fold(0i64, |sum, &byte| {
         let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
         sum.checked_mul(10)?.checked_sub(digit)

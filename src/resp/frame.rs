@@ -1,11 +1,10 @@
-//! Replies as owned values, for those who would rather hold one than stream it: the embedding API,
-//! clients in tests, pushes. Handlers do not use it; they write through [`Reply`].
+//! Replies as owned values, for the embedding API, clients in tests, and pushes. Handlers do not use them; they write
+//! through [`Reply`].
 //!
-//! [`FrameDecoder`] reads the server's side of the wire. It keeps the open aggregates on a stack of
-//! its own instead of recursing, so it resumes where the bytes ended and scans each byte once.
+//! [`FrameDecoder`] reads the server's side of the wire. It keeps the open aggregates on an explicit stack instead of
+//! recursing, so it resumes at the end of the last input and scans each byte once.
 //!
-//! Invariant: a claimed length or count allocates nothing; nesting deeper than [`FRAME_DEPTH_MAX`] is
-//! refused.
+//! Invariant: a claimed length or count allocates nothing; nesting deeper than [`FRAME_DEPTH_MAX`] is rejected.
 
 use std::{error, fmt, io};
 
@@ -20,7 +19,7 @@ use crate::resp::reply::{Protocol, Reply};
 /// The deepest nesting of aggregates [`FrameDecoder`] accepts.
 pub const FRAME_DEPTH_MAX: usize = 32;
 
-/// The longest string [`FrameDecoder`] accepts: what a server's default limits let a value be.
+/// The longest string [`FrameDecoder`] accepts: the default limit of a value in Redis.
 const FRAME_BULK_LEN_MAX: usize = 512 * 1024 * 1024;
 
 /// A value of RESP2 or RESP3.
@@ -44,7 +43,7 @@ pub enum Frame {
     Double(f64),
     /// An integer of any size, as decimal digits.
     BigNumber(Bytes),
-    /// Text for people: its three-byte kind, such as `txt`, and the text.
+    /// Text with a three-byte format, such as `txt`.
     Verbatim([u8; 3], Bytes),
     /// Values in order.
     Array(Vec<Frame>),
@@ -52,22 +51,22 @@ pub enum Frame {
     Map(Vec<(Frame, Frame)>),
     /// Values in no order.
     Set(Vec<Frame>),
-    /// A message the client did not ask for.
+    /// A push message.
     Push(Vec<Frame>),
 }
 
 impl Frame {
-    /// Makes a bulk string by copying `bytes`.
+    /// Creates a bulk string by copying `bytes`.
     pub fn bulk(bytes: impl AsRef<[u8]>) -> Self {
         Self::Bulk(Bytes::copy_from_slice(bytes.as_ref()))
     }
 
-    /// Makes a simple string by copying `text`.
+    /// Creates a simple string by copying `text`.
     pub fn simple(text: &str) -> Self {
         Self::Simple(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// Makes an error from its full line, code first.
+    /// Creates an error from its full line, code first.
     pub fn error(line: impl AsRef<[u8]>) -> Self {
         Self::Error(Bytes::copy_from_slice(line.as_ref()))
     }
@@ -84,7 +83,7 @@ impl Frame {
         }
     }
 
-    /// Writes the frame as `reply`'s protocol spells it; large strings are shared, not copied.
+    /// Writes the frame in `reply`'s protocol; large strings are shared, not copied.
     pub fn write(&self, reply: &mut Reply<'_>) {
         match self {
             Self::Simple(text) => reply.line(b'+', text),
@@ -99,7 +98,7 @@ impl Frame {
                 Protocol::Resp2 => reply.bulk(digits),
                 Protocol::Resp3 => reply.line(b'(', digits),
             },
-            // A kind that is not text is no kind anyone could read; blanks take its place.
+            // A format that is not text is replaced by blanks.
             Self::Verbatim(kind, text) => {
                 reply.verbatim(std::str::from_utf8(kind).unwrap_or_default(), text);
             }
@@ -125,7 +124,7 @@ impl Frame {
         }
     }
 
-    /// Appends the frame to `dst` as `protocol` spells it.
+    /// Appends the frame to `dst`, encoded in `protocol`.
     pub fn encode(&self, protocol: Protocol, dst: &mut BytesMut) {
         let mut out = Output::append_to(std::mem::take(dst));
         self.write(&mut Reply::new(&mut out, protocol));
@@ -142,7 +141,7 @@ fn write_all(items: &[Frame], reply: &mut Reply<'_>) {
 /// Why bytes from a server are not frames.
 #[derive(Debug)]
 pub enum FrameError {
-    /// The bytes are not RESP; the text says what is wrong with them.
+    /// The bytes are not RESP; holds a description.
     Invalid(&'static str),
     /// Aggregates are nested deeper than [`FRAME_DEPTH_MAX`].
     TooDeep,
@@ -168,14 +167,14 @@ impl From<io::Error> for FrameError {
     }
 }
 
-/// Decodes frames a server sent, in RESP2 or RESP3.
+/// Decodes frames sent by a server, in RESP2 or RESP3.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
     /// Aggregates that still lack items, outermost first.
     open: Vec<Aggregate>,
     /// A string whose header has been read.
     string: Option<(u8, usize)>,
-    /// Up to here the current line is known not to end.
+    /// The current line is known not to end before this position.
     scanned: usize,
 }
 
@@ -202,10 +201,10 @@ impl Aggregate {
     }
 }
 
-/// What one line or string turned out to be.
+/// The result of parsing one line or string.
 enum Token {
     Value(Frame),
-    /// A header whose items or bytes follow.
+    /// A header; its items or bytes follow.
     Header,
 }
 
@@ -229,7 +228,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes the next line off `src`, its CRLF removed.
+    /// Takes the next line off `src`, without its CRLF.
     fn take_line(&mut self, src: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
         match memchr(b'\n', &src[self.scanned..]) {
             Some(offset) => {

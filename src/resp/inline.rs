@@ -1,17 +1,17 @@
-//! Splitting an inline request: a line as a person types it into telnet.
+//! Splits an inline request: a line as typed into telnet.
 //!
-//! This is not a shell: a double quote anywhere in a word opens an escaped stretch (`\n \r \t \b \a
-//! \xHH`, any other escaped byte stands for itself), a single quote a literal one (only `\'` is an
-//! escape), and the closing quote ends the word, so a blank or the end of the line must follow it.
+//! This is not a shell: a double quote anywhere in a word opens an escaped part (`\n \r \t \b \a \xHH`, any other
+//! escaped byte stands for itself), a single quote opens a literal one (only `\'` is an escape), and the closing quote
+//! ends the word, so a blank or the end of the line must follow it.
 //!
-//! Invariant: a word is never longer than its spelling, so words are unescaped in place and the spans
-//! of an inline request are as plain as those of a multibulk one.
+//! Invariant: a word is never longer than its escaped form, so words are unescaped in place, and the spans of an inline
+//! request are like those of a multibulk one.
 
 use crate::resp::request::Span;
 
 /// Splits `line` into words, unescaping them in place; spans are relative to `base`, where it starts.
 ///
-/// Returns `false` when a quote is not closed or something sticks to a closing quote.
+/// Returns `false` when a quote is not closed or a closing quote is not followed by a blank.
 pub(super) fn split_in_place(line: &mut [u8], base: usize, spans: &mut Vec<Span>) -> bool {
     let mut read = 0;
     loop {
@@ -29,8 +29,8 @@ pub(super) fn split_in_place(line: &mut [u8], base: usize, spans: &mut Vec<Span>
     }
 }
 
-/// Rewrites the word spelled from `start` on as its value, and returns the end of the spelling and the
-/// length of the value; `None` when its quotes are unbalanced.
+/// Unescapes the word that begins at `start` in place, and returns the end of its escaped form and the length of the
+/// result; `None` when its quotes are unbalanced.
 fn unescape_word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
     let (mut read, mut write) = (start, start);
     let mut quote = None;
@@ -58,7 +58,7 @@ fn unescape_word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
     quote.is_none().then_some((read, write - start))
 }
 
-/// Reads one backslash escape; returns the byte it stands for and the width of its spelling.
+/// Parses one backslash escape; returns the byte it stands for and the width of the escape.
 fn unescape(escape: &[u8]) -> (u8, usize) {
     match *escape {
         [_, b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
@@ -82,8 +82,8 @@ fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// C's `isspace`. It separates words and may follow a closing quote, but vertical tab and form feed do
-/// not end an unquoted word: Redis asks two different questions, so does this file.
+/// C's `isspace`. It separates words and may follow a closing quote, but vertical tab and form feed do not end an
+/// unquoted word: Redis uses two different checks, and so does this file.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -100,7 +100,7 @@ mod tests {
         })
     }
 
-    /// Expectations recorded from a Redis 7.0.15.
+    /// Recorded from Redis 7.0.15.
     #[test]
     fn words_split_as_redis_splits_them() {
         let cases: &[(&[u8], &[&[u8]])] = &[

@@ -1,8 +1,8 @@
 //! The Redis wire protocol: requests in, replies out.
 //!
-//! This module turns bytes into requests ([`RequestDecoder`]) and values into bytes ([`Reply`] on the
-//! hot path, [`Frame`] where an owned value is handier). It is not a connection: it does no IO, reads
-//! no clock and knows no command.
+//! This module turns bytes into requests ([`RequestDecoder`]) and values into bytes ([`Reply`] on the hot path,
+//! [`Frame`] where an owned value is handier). It is not a connection: it does no IO, reads no clock and knows no
+//! command.
 //!
 //! Architecture Invariant: the same bytes, split anywhere, give the same requests followed by the same
 //! error, and no input panics or allocates more than a small multiple of what has really arrived.
@@ -27,7 +27,7 @@ pub use output::{Mark, Output, SHARED_MIN};
 pub use reply::{Protocol, Reply, format_double, format_general};
 pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 
-/// Speaks the server's side of the wire: decodes batches of requests, encodes frames as replies.
+/// The server's side of the protocol: decodes batches of requests, encodes frames as replies.
 #[derive(Debug, Default)]
 pub struct Codec {
     /// The decoder of the client's requests.
@@ -37,7 +37,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Creates a codec that enforces `limits` and answers in RESP2 until told otherwise.
+    /// Creates a codec that enforces `limits` and starts with RESP2.
     pub fn new(limits: Limits) -> Self {
         Self { requests: RequestDecoder::new(limits), protocol: Protocol::default() }
     }

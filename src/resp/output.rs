@@ -1,13 +1,13 @@
-//! Bytes waiting to be written to a client.
+//! The pending output of a client.
 //!
-//! Replies are appended to a growing tail. A large shared value is not copied: the tail is sealed into
-//! a chunk and the value queued behind it, so one vectored write sends both.
+//! Replies are appended to a growing tail. A large shared value is not copied: the tail becomes a chunk and the value
+//! is queued after it, so one vectored write sends both.
 //!
 //! ```text
 //! chunks  ["...$65536\r\n"] [64 KiB, shared with the store]      tail  "\r\n+OK\r\n"
 //! ```
 //!
-//! This is not a socket and sets no limit: whoever fills it watches [`Output::len`].
+//! It has no socket and no limit: the owner checks [`Output::len`].
 //!
 //! Invariant: the chunks in order, then the tail, are the stream; no chunk is empty.
 
@@ -16,31 +16,31 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// From this size on, in bytes, a shared value is queued as it is; below, copying is cheaper.
+/// A shared value of this size or more, in bytes, is queued without a copy; below, copying is cheaper.
 pub const SHARED_MIN: usize = 16 * 1024;
 
-/// A tail of so many bytes is long.
+/// The length from which a tail becomes a chunk when the output is shrunk, in bytes.
 const SEALED_MIN: usize = 128 * 1024;
 
-/// An idle output keeps this much capacity for the next reply.
+/// The capacity that an idle output keeps for the next reply.
 const IDLE_CAPACITY_MAX: usize = 16 * 1024;
 
 /// A position in the stream of an [`Output`], to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
-/// Replies that have been made but not yet written; reads as a [`Buf`].
+/// Replies that are not yet written; reads as a [`Buf`].
 #[derive(Debug, Default)]
 pub struct Output {
     chunks: VecDeque<Bytes>,
     chunks_len: usize,
     tail: BytesMut,
-    /// Bytes already handed to the socket, which makes marks independent of writing.
+    /// Bytes already written, which makes marks independent of writing.
     written: u64,
 }
 
 impl Output {
-    /// Creates an empty output, which owns no memory yet.
+    /// Creates an empty output, which has not allocated yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,19 +65,19 @@ impl Output {
         bytes
     }
 
-    /// Returns the number of bytes waiting.
+    /// Returns the number of pending bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.chunks_len + self.tail.len()
     }
 
-    /// Tells whether nothing waits to be written.
+    /// Returns whether nothing is pending.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes room for `additional` bytes in one step.
+    /// Reserves room for `additional` bytes.
     #[inline]
     pub fn reserve(&mut self, additional: usize) {
         self.tail.reserve(additional);
@@ -101,14 +101,14 @@ impl Output {
         self.push_chunk(bytes);
     }
 
-    /// Appends all that waits in another output, without copying what is large.
+    /// Appends the content of another output, without copying large values.
     pub fn append(&mut self, other: Output) {
         let Output { chunks, tail, .. } = other;
         chunks.into_iter().for_each(|chunk| self.push_shared(chunk));
         self.push_shared(tail.freeze());
     }
 
-    /// Returns how many bytes are taken for what waits; shared ones are counted here too.
+    /// Returns the memory of the pending output, including shared values.
     pub fn held(&self) -> usize {
         if self.is_empty() { 0 } else { self.chunks_len + self.tail.capacity() }
     }
@@ -118,13 +118,13 @@ impl Output {
         self.chunks.push_back(chunk);
     }
 
-    /// Remembers the end of the stream as it is now.
+    /// Returns the present end of the stream, to roll back to.
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark(self.written + self.len() as u64)
     }
 
-    /// Drops everything appended after `mark`, as far as it has not been written yet.
+    /// Drops everything appended after `mark` that has not been written yet.
     pub fn rollback(&mut self, mark: Mark) {
         let keep = mark.0.saturating_sub(self.written);
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
@@ -150,8 +150,8 @@ impl Output {
         self.chunks.is_empty().then_some(&*self.tail)
     }
 
-    /// Releases the memory of a large reply once all of it has been written. While a lot waits, a long tail is closed: the
-    /// replies to come would double what it takes.
+    /// Releases the memory of a large reply once all of it is written. While much is pending, a long tail becomes a
+    /// chunk: further replies would otherwise double its buffer.
     pub fn shrink(&mut self) {
         if self.is_empty() && self.tail.capacity() > IDLE_CAPACITY_MAX {
             self.tail = BytesMut::new();
@@ -201,7 +201,7 @@ impl Buf for Output {
             self.chunks.pop_front();
         }
         if count == self.tail.len() {
-            // Clearing rather than advancing keeps the capacity at the front of the buffer.
+            // Clearing instead of advancing keeps the capacity at the front of the buffer.
             self.tail.clear();
         } else {
             self.tail.advance(count);

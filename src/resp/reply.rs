@@ -1,10 +1,9 @@
-//! Writing replies straight into a client's output, in the protocol the client has chosen.
+//! Writes replies directly into a client's output, in the client's protocol.
 //!
-//! There is no reply tree here (see [`crate::resp::Frame`] for one): each method appends its bytes, so a
-//! handler that announces `array(3)` must write three values. A handler that fails half-way is undone
-//! by rolling back to a mark.
+//! There is no reply tree here (see [`crate::resp::Frame`] for one): each method appends its bytes, so a handler that
+//! announces `array(3)` must write three values. When a handler fails half-way, its reply is rolled back to a mark.
 //!
-//! Invariant: types RESP2 does not know are written as Redis 7.0 writes them to RESP2 clients.
+//! Invariant: types that RESP2 lacks are written as Redis 7.0 writes them to RESP2 clients.
 
 use bytes::Bytes;
 
@@ -43,7 +42,7 @@ impl<'a> Reply<'a> {
         self.protocol = protocol;
     }
 
-    /// Returns where the replies go, for a nested call or for pieces that are encoded already.
+    /// Returns the output, for a nested call or for parts that are already encoded.
     pub fn output(&mut self) -> &mut Output {
         self.out
     }
@@ -54,12 +53,12 @@ impl<'a> Reply<'a> {
         self.out.extend(b"+OK\r\n");
     }
 
-    /// Writes a simple string; line breaks in it become blanks.
+    /// Writes a simple string; line breaks become blanks.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// Writes an error given as the full line, code first; line breaks in it become blanks.
+    /// Writes an error given as the full line, code first; line breaks become blanks.
     pub fn error(&mut self, line: &[u8]) {
         self.line(b'-', line);
     }
@@ -99,7 +98,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes the absent array, which RESP3 does not tell from the absent value.
+    /// Writes the absent array; in RESP3 it is the same as the absent value.
     pub fn null_array(&mut self) {
         match self.protocol {
             Protocol::Resp2 => self.out.extend(b"*-1\r\n"),
@@ -117,7 +116,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// Writes a double with as few digits as tell it from all others; to RESP2 clients as a bulk string.
+    /// Writes a double with the fewest digits that identify it; to RESP2 clients as a bulk string.
     pub fn double(&mut self, value: f64) {
         let digits = format_double(value);
         match self.protocol {
@@ -142,7 +141,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes text for people, `kind` (`txt`, `mkd`) cut or padded to three bytes; RESP2: a bulk string.
+    /// Writes a verbatim string; `kind` (`txt`, `mkd`) is cut or padded to three bytes. To RESP2 clients a bulk string.
     pub fn verbatim(&mut self, kind: &str, text: &[u8]) {
         if self.protocol == Protocol::Resp2 {
             return self.bulk(text);
@@ -179,7 +178,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Announces a push of `len` values, sent unasked; to RESP2 clients an array.
+    /// Announces a push of `len` values; to RESP2 clients an array.
     pub fn push(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', len as u64),
@@ -187,12 +186,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes bytes that are a reply already.
+    /// Writes bytes that are already encoded.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend(bytes);
     }
 
-    /// Remembers where the next reply begins.
+    /// Returns the present position, to roll back to.
     pub fn mark(&self) -> Mark {
         self.out.mark()
     }
@@ -202,8 +201,8 @@ impl<'a> Reply<'a> {
         self.out.rollback(mark);
     }
 
-    /// Writes `kind`, a number and a line end. Numbers below 100 are nearly all there are, and writing
-    /// them as arrays of a fixed size compiles to one store instead of a call.
+    /// Writes `kind`, a number and a line end. Almost all numbers are below 100, and writing those as arrays of a fixed
+    /// size compiles to one store instead of a call.
     #[inline]
     fn header(&mut self, kind: u8, number: u64) {
         match number as u8 {
@@ -221,7 +220,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a line that must stay one: `\r` and `\n` inside it become blanks.
+    /// Writes a single line: `\r` and `\n` in the text become blanks.
     pub(super) fn line(&mut self, kind: u8, text: &[u8]) {
         self.out.reserve(text.len() + 3);
         self.out.extend(&[kind]);
@@ -236,8 +235,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Formats a double with as few digits as tell it from all others, as Redis has done since 7.2: integers of up to 62 bits
-/// in full, other numbers with an exponent where they would be long without one.
+/// Formats a double with the fewest digits that identify it, as Redis has done since 7.2: integers of up to 62 bits in
+/// full, other numbers with an exponent where they would be long otherwise.
 ///
 /// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
 pub fn format_double(value: f64) -> String {
@@ -265,7 +264,7 @@ pub fn format_double(value: f64) -> String {
     format!("{minus}{mantissa}e{sign}{}", exponent.unsigned_abs())
 }
 
-/// Formats a double as C's `%g` does with so many significant digits; NaN is `nan` whatever its sign.
+/// Formats a double as C's `%g` with `significant` digits; NaN is `nan` whatever its sign.
 pub fn format_general(value: f64, significant: i32) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -337,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Expectations come from C's printf.
+    /// Recorded from C's printf.
     #[test]
     fn numbers_of_so_many_digits_are_those_of_printf() {
         let cases = [

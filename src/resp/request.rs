@@ -1,7 +1,6 @@
-//! Requests as the decoder hands them over: a batch owns its bytes, a request is a view into it.
+//! Decoded requests: a batch owns its bytes, a request is a view into it.
 //!
-//! Nothing here parses; the decoder has already found every argument. A batch keeps one buffer and
-//! two flat lists, so a request costs no allocation of its own:
+//! A batch has one buffer and two flat lists, so a request costs no allocation of its own:
 //!
 //! ```text
 //! bytes  *2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n
@@ -17,14 +16,14 @@ use bytes::BytesMut;
 
 use crate::memory::heap::{allocation_len, list_len};
 
-/// Where one argument lies in the bytes of its batch.
+/// The position of one argument in the bytes of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) len: usize,
 }
 
-/// Complete requests in the order they arrived, with the bytes they point into.
+/// Complete requests in order of arrival, with the bytes they point into.
 #[derive(Default)]
 pub struct Batch {
     pub(super) bytes: BytesMut,
@@ -113,12 +112,12 @@ impl<'a> Request<'a> {
         &self.bytes[span.start..span.start + span.len]
     }
 
-    /// Returns the command name as sent, in whatever case the client chose.
+    /// Returns the command name as sent, in any case.
     pub fn name(self) -> &'a [u8] {
         self.arg(0)
     }
 
-    /// Returns the request that the arguments from `index` on make.
+    /// Returns the request that consists of the arguments from `index` on.
     ///
     /// # Panics
     ///
@@ -128,12 +127,12 @@ impl<'a> Request<'a> {
         Request { spans: &self.spans[index..], ..self }
     }
 
-    /// Iterates over all arguments, the name first.
+    /// Iterates over all arguments, including the name.
     pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator {
         self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])
     }
 
-    /// Returns the request that is left behind so many words.
+    /// Returns the request without its first arguments.
     ///
     /// # Panics
     ///
@@ -142,7 +141,7 @@ impl<'a> Request<'a> {
         Request { bytes: self.bytes, spans: &self.spans[words..] }
     }
 
-    /// Returns the bytes of all arguments together, wire headers not counted.
+    /// Returns the bytes of all arguments together, without protocol headers.
     pub fn bytes_len(self) -> usize {
         self.spans.iter().map(|span| span.len).sum()
     }
@@ -173,12 +172,12 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// Returns the bytes taken by it.
+    /// Returns the memory of the request.
     pub fn memory(&self) -> usize {
         allocation_len(self.bytes.len()) + list_len::<Span>(self.spans.len())
     }
 
-    /// Borrows the request, in the form handlers take.
+    /// Borrows the request as handlers take it.
     pub fn as_request(&self) -> Request<'_> {
         Request { bytes: &self.bytes, spans: &self.spans }
     }
@@ -190,7 +189,7 @@ impl fmt::Debug for OwnedRequest {
     }
 }
 
-/// A request in the making, for those who call commands without a client's bytes; used again and again.
+/// A reusable buffer that builds requests, for calls that do not come from a client's bytes.
 #[derive(Clone, Debug, Default)]
 pub struct RequestBuffer {
     bytes: Vec<u8>,
@@ -198,10 +197,10 @@ pub struct RequestBuffer {
 }
 
 impl RequestBuffer {
-    /// How much room for bytes is kept for the next request.
+    /// The capacity in bytes that is kept for the next request.
     const KEPT_MAX: usize = 64 * 1024;
 
-    /// Drops all words.
+    /// Removes all arguments.
     pub fn clear(&mut self) {
         if self.bytes.capacity() > Self::KEPT_MAX {
             self.bytes = Vec::new();
@@ -210,13 +209,13 @@ impl RequestBuffer {
         self.spans.clear();
     }
 
-    /// Adds a word.
+    /// Adds an argument.
     pub fn push(&mut self, word: &[u8]) {
         self.spans.push(Span { start: self.bytes.len(), len: word.len() });
         self.bytes.extend_from_slice(word);
     }
 
-    /// Borrows the request; `None` as long as it has no word.
+    /// Borrows the request; `None` while it has no argument.
     pub fn as_request(&self) -> Option<Request<'_>> {
         (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans })
     }

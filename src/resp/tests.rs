@@ -1,6 +1,6 @@
-//! Tests of the wire as a whole: any stream, split anywhere, gives the same requests and the same
-//! error; claims allocate nothing; frames survive the wire. They talk to no server: expectations were
-//! recorded from a Redis 7.0.15 fed the same bytes.
+//! Tests of the wire as a whole: any stream, split anywhere, gives the same requests and the same error; claimed
+//! lengths allocate nothing; frames survive encoding and decoding. They use no server: expectations were recorded from
+//! Redis 7.0.15 with the same bytes.
 
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
@@ -10,7 +10,7 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::resp::decode::RESERVE_AHEAD_MIN;
 use crate::resp::*;
 
-/// What a decoder made of a stream: the requests, then the error if there was one.
+/// The result of decoding a stream: the requests, then the error if there was one.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 const STRANGER: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: false };
@@ -67,7 +67,7 @@ fn multibulk(args: &[Vec<u8>]) -> Vec<u8> {
     wire
 }
 
-/// Quotes every word the way `redis-cli` would have it typed.
+/// Quotes every argument as a user of `redis-cli` would type it.
 fn inline(args: &[Vec<u8>]) -> Vec<u8> {
     let quoted = |arg: &Vec<u8>| -> String {
         let escaped: String = arg.iter().map(|byte| format!("\\x{byte:02x}")).collect();
@@ -299,7 +299,7 @@ fn any_valid_request() -> impl Strategy<Value = (Vec<u8>, Option<Vec<Vec<u8>>>)>
     ]
 }
 
-/// Bytes that are likely to mean something to the decoder, mixed with bytes that are not.
+/// Bytes that are often significant to the decoder, mixed with others.
 fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::sample::select(vec![
         &b"*"[..],
@@ -413,7 +413,7 @@ proptest! {
         let limits = Limits { authenticated, ..Limits::default() };
         let whole = decode_pieces(limits, [&stream[..]]);
         prop_assert!(whole == decode_pieces(limits, cut_at(&stream, &cuts)));
-        // Long lines take their time byte by byte; small pieces find the same mistakes.
+        // Long lines are slow byte by byte; small pieces find the same bugs.
         let piece_len = 1 + stream.len() / 2000;
         prop_assert!(whole == decode_pieces(limits, stream.chunks(piece_len)));
     }

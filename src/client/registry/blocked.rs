@@ -1,4 +1,4 @@
-//! Blocked clients: by CLIENT PAUSE, or by what their command waits for.
+//! Clients blocked by CLIENT PAUSE or by a blocking command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,32 +15,32 @@ use crate::time::clock::Now;
 
 /// What a blocked client waits for.
 pub enum Blocking {
-    /// The end of a pause, which CLIENT UNBLOCK cannot bring.
+    /// The end of a pause; CLIENT UNBLOCK has no effect.
     Pause,
-    /// Only a time, or CLIENT UNBLOCK.
+    /// Its timeout, or CLIENT UNBLOCK.
     Time,
-    /// Keys: the call is executed again when one of them has changed, by the client that has changed it.
+    /// Keys: when one of them changes, the client that changed it executes the call again.
     Keys(Box<BlockedCall>),
 }
 
-/// A call that could not be executed with what its keys held.
+/// A call that could not be served with the present content of its keys.
 pub struct BlockedCall {
     /// The command.
     pub command: &'static CommandSpec,
     /// The request.
     pub request: OwnedRequest,
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
 }
 
-/// Says how a wait ended.
+/// The outcome of a wait.
 #[derive(Debug)]
 pub enum Unblocked {
-    /// What was waited for has happened, or its time is over.
+    /// The awaited event has happened, or the timeout has passed.
     InTime,
-    /// CLIENT UNBLOCK ... ERROR asks for the command to fail.
+    /// CLIENT UNBLOCK ... ERROR: the command fails.
     WithError,
     /// The call was executed; this is its reply.
     Served(Output),
@@ -49,12 +49,12 @@ pub enum Unblocked {
 /// The ticket of a blocked client.
 pub(crate) type BlockedTicket = Ticket<Blocking, Unblocked>;
 
-/// Blocks a client for as long as it lives.
+/// A client that is blocked until this is dropped.
 pub struct Blocked {
     clients: Arc<Clients>,
     info: Arc<ClientInfo>,
     ticket: Arc<BlockedTicket>,
-    /// When the wait is over, in monotonic milliseconds, or [`NEVER`].
+    /// The timeout in monotonic milliseconds, or [`NEVER`].
     pub until_ms: u64,
     is_timed: bool,
 }
@@ -62,7 +62,7 @@ pub struct Blocked {
 impl Blocked {
     /// Returns the outcome of the wait once it is over.
     pub fn ended(&self, now: Now) -> Option<Unblocked> {
-        // An UNBLOCK at this moment comes first or has no effect.
+        // A concurrent UNBLOCK comes first or has no effect.
         let is_over = || now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
         self.ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
     }
@@ -88,7 +88,7 @@ impl Clients {
         Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed }
     }
 
-    /// Ends a client's wait as if its time were over, or with an error; returns whether it waited.
+    /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.
     pub fn unblock(&self, id: u64, unblocked: Unblocked) -> bool {
         self.answer(id, |blocking| (!matches!(blocking, Blocking::Pause)).then_some(unblocked))
     }
@@ -112,7 +112,7 @@ impl Clients {
         is_over
     }
 
-    /// Makes every blocked client look at the time: it was moved by hand.
+    /// Makes every blocked client check its timeout: a manual clock was moved.
     pub fn nudge_blocked(&self) {
         self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
     }
@@ -122,7 +122,7 @@ impl Clients {
         self.tickets.lock().len()
     }
 
-    /// Returns how many clients wait for something with a time limit of their own.
+    /// Returns how many clients are blocked with a timeout.
     pub fn timed(&self) -> usize {
         self.timed.load(Relaxed)
     }

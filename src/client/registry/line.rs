@@ -7,17 +7,17 @@ use crate::client::registry::{ChannelKind, Class, ClientInfo};
 use crate::client::tracking::{BROADCAST, BROKEN};
 use crate::time::clock::Now;
 
-/// How many bytes of replies CLIENT LIST counts as buffered; more count as a list.
+/// CLIENT LIST shows up to this many bytes of replies as the buffer, and more as the list.
 const REPLY_BUFFER: usize = 16 * 1024;
 
 impl ClientInfo {
-    /// Returns the client's line of CLIENT LIST, without line end. The client's own arguments, when it is the one that
-    /// asks, have `argument_bytes`.
+    /// Returns the client's line of CLIENT LIST, without line end. `argument_bytes` is the size of the present
+    /// request's arguments, when the client lists itself.
     pub fn line(&self, now: Now, argument_bytes: usize) -> String {
         let names = self.names();
         let mut line = format!("id={} addr={} laddr={} fd={}", self.id, self.addr, self.laddr, self.fd);
         let (output, (frames, mail)) = (self.output_buffer.load(Relaxed), self.outbox.waiting());
-        // Redis has a buffer of a fixed size for replies, and a list for those that do not fit; this is told likewise.
+        // Redis has a fixed-size buffer for replies and a list for the rest; keylatch reports its output likewise.
         let list = output.saturating_sub(REPLY_BUFFER) + mail;
         let pieces = output.saturating_sub(REPLY_BUFFER).div_ceil(REPLY_BUFFER) + frames;
         let command = self.last_command.lock().map_or("NULL", |command| command.name.as_str());
@@ -57,7 +57,7 @@ impl ClientInfo {
         line
     }
 
-    /// Returns the letters that tell CLIENT LIST about the client's state.
+    /// Returns the flags of the client as CLIENT LIST shows them.
     fn flags(&self) -> String {
         let letters = [
             (self.is_monitoring.load(Relaxed), 'O'),

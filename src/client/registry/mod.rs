@@ -1,7 +1,7 @@
-//! Who is connected: what CLIENT LIST and CLIENT INFO show, and the means to end a connection.
+//! The registry of connected clients: what CLIENT LIST and CLIENT INFO show, and the means to close a connection.
 //!
-//! Each client's facts are atomics that its own task writes and others read, so that listing ten
-//! thousand clients stops none of them.
+//! The facts about a client are atomics that its own task writes and others read, so listing ten thousand clients stops
+//! none of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,26 +27,26 @@ use crate::spec::CommandSpec;
 use crate::store::{MemoryAccount, NEVER};
 use crate::time::clock::Now;
 
-/// How much may wait for a client whose class has no limit, in bytes: replies are held back then by not reading on,
-/// but what others send cannot be.
+/// The limit of pushed bytes for a client whose class has no limit. Replies are limited by not reading further
+/// requests, but pushes by others are not.
 const WAITING_MAX: u64 = 256 * 1024 * 1024;
 
-/// What an idle client takes, in bytes, as measured: its task, its registration with the runtime, and what is here.
+/// Measured memory of an idle client, in bytes: its task, its registration with the runtime, and its entry here.
 const CLIENT_BYTES: usize = 1450;
-/// What a subscription or a watched key takes besides its name, in bytes.
+/// Memory of a subscription or a watched key besides its name, in bytes.
 const SUBSCRIPTION_BYTES: usize = 64;
 
-/// Shows one client to the others.
+/// One client, as other clients see it.
 pub struct ClientInfo {
-    /// The number by which it is known, from 1 up and never used again.
+    /// The client's id, from 1 up and never reused.
     pub id: u64,
     /// The peer's address: `ip:port`, or the socket's path and `:0`.
     pub addr: String,
     /// The server's own address on this connection.
     pub laddr: String,
-    /// What others leave for it, and what tells its connection to end.
+    /// Frames and signals from other tasks.
     pub outbox: Outbox,
-    /// How it tracks keys.
+    /// The client's tracking mode.
     pub tracking: Mode,
     is_unix: bool,
     fd: i64,
@@ -58,20 +58,20 @@ pub struct ClientInfo {
     queued: AtomicI64,
     queued_bytes: AtomicUsize,
     watched: AtomicUsize,
-    /// Whether it watches others by MONITOR.
+    /// Whether it runs MONITOR.
     is_monitoring: AtomicBool,
     query_buffer: AtomicUsize,
     query_room: AtomicUsize,
-    /// Bytes of the arguments of a request that is not complete.
+    /// Bytes of the arguments of an incomplete request.
     arguments: AtomicUsize,
     output_buffer: AtomicUsize,
-    /// The bytes that were read from it and written to it, and the commands that were carried out for it.
+    /// The bytes that were read from it and written to it, and the commands executed.
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     commands: AtomicU64,
-    /// Whether it is not read from because too much waits for it.
+    /// Whether it is not read from because too many replies are pending.
     is_held_up: AtomicBool,
-    /// Bytes of the names that it has others remember: of channels, watched keys, and prefixes of tracked ones.
+    /// Bytes of the names kept for it elsewhere: of channels, watched keys, and tracking prefixes.
     names_len: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
@@ -79,28 +79,28 @@ pub struct ClientInfo {
     is_blocked: AtomicBool,
     is_exempt: AtomicBool,
     is_silent: AtomicBool,
-    /// What [`Clients::account`] counts it with, in bytes.
+    /// The memory counted for it by [`Clients::account`], in bytes.
     counted_memory: AtomicUsize,
-    /// What all clients are counted with, see [`Clients`].
+    /// The memory counted for all clients, see [`Clients`].
     all_memory: Arc<AtomicUsize>,
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static CommandSpec>>,
     names: Mutex<Names>,
-    /// The name of the user, see [`User::is`](crate::acl::User::is); the session sets it as soon as it exists.
+    /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
 }
 
-/// Names a class of clients with an output limit of its own; the order is that of `client-output-buffer-limit`.
+/// Classes of clients with an output limit of their own, in the order of `client-output-buffer-limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Those that ask and are answered, and those that watch others by MONITOR.
+    /// Clients without subscriptions, also those that run MONITOR.
     Normal = 0,
-    /// Those that have subscribed to anything.
+    /// Clients with a subscription.
     Subscriber = 2,
 }
 
-/// Names what a client may subscribe to.
+/// Kinds of channels a client may subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelKind {
     /// Channels, by name.
@@ -111,7 +111,7 @@ pub enum ChannelKind {
     ShardChannel,
 }
 
-/// Holds what the client says about itself.
+/// Names that the client has set for itself.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// From CLIENT SETNAME or HELLO.
@@ -122,7 +122,7 @@ pub struct Names {
     pub lib_ver: String,
 }
 
-/// What a listener knows about a connection that it has accepted.
+/// What a listener knows about an accepted connection.
 pub struct Peer {
     /// The peer's address as CLIENT LIST shows it.
     pub addr: String,
@@ -140,12 +140,12 @@ impl ClientInfo {
         self.is_unix || self.addr.starts_with("127.0.0.1:") || self.addr.starts_with("[::1]:")
     }
 
-    /// Notes which database is selected.
+    /// Records the selected database.
     pub fn set_db(&self, db: usize) {
         self.db.store(db, Relaxed);
     }
 
-    /// Notes the protocol. Frames that wait go to the output first: they were written in the old one.
+    /// Records the protocol. Queued frames are moved to the output first: they are encoded in the old one.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         self.outbox.set_protocol(protocol, out);
         self.protocol.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
@@ -156,7 +156,7 @@ impl ClientInfo {
         if self.protocol.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 }
     }
 
-    /// Notes how many commands MULTI has queued; `None` outside a transaction.
+    /// Records how many commands MULTI has queued; `None` outside a transaction.
     pub fn set_queued(&self, queued: Option<usize>) {
         self.queued.store(queued.map_or(-1, |queued| queued as i64), Relaxed);
         if queued.is_none() {
@@ -164,17 +164,17 @@ impl ClientInfo {
         }
     }
 
-    /// Notes that the commands MULTI has queued have so many more bytes of arguments.
+    /// Adds to the bytes of arguments that MULTI has queued.
     pub fn add_queued_bytes(&self, bytes: usize) {
         self.queued_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes whether the client watches others by MONITOR.
+    /// Records whether the client runs MONITOR.
     pub fn set_monitoring(&self, is_monitoring: bool) {
         self.is_monitoring.store(is_monitoring, Relaxed);
     }
 
-    /// Notes how many keys are watched.
+    /// Records how many keys are watched.
     pub fn set_watched(&self, watched: usize) {
         self.watched.store(watched, Relaxed);
     }
@@ -184,25 +184,26 @@ impl ClientInfo {
         self.watched.load(Relaxed)
     }
 
-    /// Notes how many bytes of requests are there and how many more have room.
+    /// Records the bytes in the query buffer and its spare capacity.
     #[inline]
     pub fn set_query_buffer(&self, len: usize, room: usize) {
         self.query_buffer.store(len, Relaxed);
         self.query_room.store(room, Relaxed);
     }
 
-    /// Notes what of its requests waits.
+    /// Records the input of an incomplete request.
     pub fn set_pending(&self, pending: Pending) {
         self.set_query_buffer(pending.unparsed, pending.held.saturating_sub(pending.unparsed + pending.arguments));
         self.arguments.store(pending.arguments, Relaxed);
     }
 
-    /// Returns how many bytes of its requests have neither been parsed nor, if they are queued by MULTI, been executed.
+    /// Returns how many bytes of its requests are not parsed yet, or queued by MULTI.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes.load(Relaxed)
     }
 
-    /// Adds to the length of the names that others keep for it, such as prefixes and channels; negative when they go.
+    /// Adds to the length of the names kept for it elsewhere, such as prefixes and channels; negative when they are
+    /// removed.
     pub fn add_names_len(&self, growth: isize) {
         self.names_len.fetch_add(growth as usize, Relaxed);
     }
@@ -212,18 +213,18 @@ impl ClientInfo {
         self.is_exempt.store(is_exempt, Relaxed);
     }
 
-    /// Notes that the client does not want to count as a user of keys (CLIENT NO-TOUCH).
+    /// Sets CLIENT NO-TOUCH: the client's commands do not update the usage of keys.
     pub fn set_silent(&self, is_silent: bool) {
         self.is_silent.store(is_silent, Relaxed);
     }
 
-    /// Returns whether the client does not count as a user of keys.
+    /// Returns whether CLIENT NO-TOUCH is set.
     #[inline]
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Relaxed)
     }
 
-    /// Notes that a batch was carried out, which command came last, and how much input waits after it.
+    /// Records the end of a batch: the time, the last command, and the input that remains.
     pub fn touch(&self, now: Now, last: Option<&'static CommandSpec>, query_buffer: usize) {
         if let Some(last) = last {
             self.set_last_command(last);
@@ -245,18 +246,18 @@ impl ClientInfo {
         add(&self.bytes_out, len);
     }
 
-    /// Notes how many commands were carried out for the client.
+    /// Records how many commands were executed for the client.
     #[inline]
     pub fn set_commands(&self, count: u64) {
         self.commands.store(count, Relaxed);
     }
 
-    /// Notes how many bytes of output the client has not taken yet.
+    /// Records how many bytes of output are pending.
     pub fn set_output_buffer(&self, len: usize) {
         self.output_buffer.store(len, Relaxed);
     }
 
-    /// Notes how many subscriptions of a kind the client has.
+    /// Records how many subscriptions of a kind the client has.
     pub fn set_subscriptions(&self, topic: ChannelKind, count: usize) {
         self.subscriptions[topic as usize].store(count as u32, Relaxed);
     }
@@ -266,7 +267,7 @@ impl ClientInfo {
         self.subscriptions[topic as usize].load(Relaxed)
     }
 
-    /// Returns the class of clients it belongs to.
+    /// Returns the client's class.
     pub fn class(&self) -> Class {
         match self.subscriptions.iter().any(|count| count.load(Relaxed) > 0) {
             true => Class::Subscriber,
@@ -279,8 +280,8 @@ impl ClientInfo {
         config.client_output_buffer_limit[self.class() as usize]
     }
 
-    /// Leaves a message for the client, which its own task writes between replies; returns whether that may happen. A
-    /// client that already has more waiting than its class may is cut off instead.
+    /// Queues a message in the client's outbox; returns whether it was accepted. A client that exceeds the output limit
+    /// of its class is disconnected instead.
     pub fn push(&self, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
         let most = limit.hard().unwrap_or(WAITING_MAX);
@@ -289,17 +290,17 @@ impl ClientInfo {
             self.note_soft_limit(limit, now);
         }
         if config.maxmemory_clients != ClientMemory::Bytes(0) && is_delivered {
-            self.count_memory(); // whoever posts looks at the sum after its command
+            self.count_memory(); // the pushing client checks the sum after its command
         }
         is_delivered
     }
 
-    /// Returns how many bytes wait to be written to the client: replies, and what others left.
+    /// Returns how many bytes wait to be written to the client: replies and pushed frames.
     pub fn waiting(&self) -> usize {
         self.output_buffer.load(Relaxed) + self.outbox.waiting().1
     }
 
-    /// Notes whether more waits than the soft limit allows, and cuts the client off when it has done so for too long.
+    /// Tracks the soft output limit, and disconnects a client that has exceeded it for too long.
     pub fn note_soft_limit(&self, limit: OutputLimit, now: Now) {
         self.set_over_soft_limit(limit.is_over_soft(self.waiting() as u64), now);
         if self.over_soft_limit_for_ms(now) > u64::from(limit.soft_seconds) * 1000 {
@@ -307,32 +308,32 @@ impl ClientInfo {
         }
     }
 
-    /// Notes the command last called.
+    /// Records the command last called.
     pub fn set_last_command(&self, command: &'static CommandSpec) {
         *self.last_command.lock() = Some(command);
     }
 
-    /// Returns what the client says about itself.
+    /// Returns the names that the client has set for itself.
     pub fn names(&self) -> Names {
         self.names.lock().clone()
     }
 
-    /// Changes what the client says about itself.
+    /// Changes the names that the client has set for itself.
     pub fn update_names(&self, change: impl FnOnce(&mut Names)) {
         change(&mut self.names.lock());
     }
 
-    /// Notes who the client's user is.
+    /// Records the name of the client's user.
     pub fn set_user(&self, name: &Arc<[u8]>) {
         *self.user.lock() = Some(name.clone());
     }
 
-    /// Returns the name of the client's user, which is the user's own copy.
+    /// Returns the name of the client's user, shared with the user.
     pub fn user(&self) -> Option<Arc<[u8]>> {
         self.user.lock().clone()
     }
 
-    /// The time counts from the first note.
+    /// The time counts from the first call with `is_over`.
     fn set_over_soft_limit(&self, is_over: bool, now: Now) {
         if !is_over {
             self.over_soft_limit_ms.store(NEVER, Relaxed);
@@ -355,12 +356,12 @@ impl ClientInfo {
         now.mono_ms().saturating_sub(self.connected_ms)
     }
 
-    /// Returns whether the client waits for something other than requests.
+    /// Returns whether the client is blocked.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)
     }
 
-    /// Returns the bytes that the client makes the server hold.
+    /// Returns the memory held for the client, in bytes.
     pub fn memory(&self) -> usize {
         let subscriptions: u32 = self.subscriptions.iter().map(|count| count.load(Relaxed)).sum();
         CLIENT_BYTES
@@ -373,19 +374,19 @@ impl ClientInfo {
             + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
     }
 
-    /// Counts what the client takes now; returns what all take together.
+    /// Updates the memory counted for the client; returns the sum of all clients.
     fn count_memory(&self) -> usize {
         let memory = self.memory();
         let growth = memory.wrapping_sub(self.counted_memory.swap(memory, Relaxed));
         self.all_memory.fetch_add(growth, Relaxed).wrapping_add(growth)
     }
 
-    /// Returns the bytes of what the client has sent and what it has not read.
+    /// Returns the sizes of the query buffer and of the pending output.
     pub fn buffers(&self) -> (usize, usize) {
         (self.query_buffer.load(Relaxed) + self.query_room.load(Relaxed), self.waiting())
     }
 
-    /// Returns who calls, as MONITOR shows it: the address, or the path of the Unix socket.
+    /// Returns the caller as MONITOR shows it: the address, or the path of the Unix socket.
     pub fn caller(&self) -> String {
         match self.addr.strip_suffix(":0") {
             Some(path) if self.is_unix => format!("unix:{path}"),
@@ -394,34 +395,34 @@ impl ClientInfo {
     }
 }
 
-/// Adds to a counter that only one task writes, so that it needs no atomic addition.
+/// Adds to a counter that only one task writes, which needs no atomic addition.
 #[inline]
 fn add(counter: &AtomicU64, len: usize) {
     counter.store(counter.load(Relaxed) + len as u64, Relaxed);
 }
 
-/// Lists everybody who is connected.
+/// The registry of all connected clients.
 #[derive(Default)]
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
-    /// Set when the server stops: who is admitted after that ends at once. Changed under the lock of `by_id`.
+    /// Set when the server stops: clients admitted after that are closed at once. Changed under the lock of `by_id`.
     are_over: AtomicBool,
     last_id: AtomicU64,
     refused: AtomicU64,
-    /// The clients that are blocked, and how many of them not for ever.
+    /// The blocked clients, and how many of them have a timeout.
     tickets: Mutex<BTreeMap<u64, Arc<BlockedTicket>>>,
     timed: AtomicUsize,
-    /// The bytes that clients take together, as far as they are counted: only while there is a limit.
+    /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,
     evicted: AtomicU64,
-    /// Where what waits for clients is counted.
+    /// The account that outboxes report to.
     memory_account: Arc<MemoryAccount>,
-    /// How many bytes of replies wait for all.
+    /// The pending replies of all clients.
     pub backlog: Backlog,
 }
 
 impl Clients {
-    /// Creates a list of nobody; what is left for clients is reported as used memory.
+    /// Creates an empty registry; the memory of outboxes is reported as used memory.
     pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
         Clients { memory_account, ..Clients::default() }
     }
@@ -487,14 +488,14 @@ impl Clients {
         })
     }
 
-    /// Ends every connection, and those that are admitted later.
+    /// Closes every connection, and those admitted later.
     pub fn end_all(&self) {
         let by_id = self.by_id.lock();
         self.are_over.store(true, Relaxed);
         by_id.values().for_each(|client| client.outbox.signal(END));
     }
 
-    /// Removes a client that is gone.
+    /// Removes a client that has disconnected.
     pub fn remove(&self, id: u64) {
         let removed = self.by_id.lock().remove(&id);
         if let Some(client) = removed {
@@ -503,17 +504,18 @@ impl Clients {
         }
     }
 
-    /// Counts what a client takes now, and closes clients, the largest first, when all together take `most` bytes.
+    /// Updates the memory counted for a client, and disconnects clients, largest first, while the sum is `most` bytes
+    /// or more.
     pub fn account(&self, client: &ClientInfo, most: u64) {
         if client.outbox.is_ending() {
-            return; // it is not counted any more
+            return; // already removed
         }
         if client.count_memory() as u64 >= most {
             self.evict(most);
         }
     }
 
-    /// Counts what every client takes now, and closes the largest until all together take less than `most` bytes.
+    /// Updates the memory counted for all clients, and disconnects the largest until the sum is below `most` bytes.
     pub fn evict(&self, most: u64) {
         let mut clients = self.all();
         for client in &clients {
@@ -538,18 +540,18 @@ impl Clients {
         }
     }
 
-    /// Returns how many clients were closed because they took too much memory.
+    /// Returns how many clients were disconnected because of their memory.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Ends the connection of a client, which is not listed any more from now on.
+    /// Closes the connection of a client and removes it from the list.
     pub fn kill(&self, client: &ClientInfo) {
         self.remove(client.id);
         client.outbox.signal(END);
     }
 
-    /// Takes note of what waits for a client, see `Backlog::report`, and has those that are held up look again.
+    /// Reports the pending output of a client, see `Backlog::report`, and makes throttled clients check again.
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
             let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));
@@ -557,19 +559,19 @@ impl Clients {
         }
     }
 
-    /// Notes whether a client is not read from because too much waits for it.
+    /// Records whether a client is throttled because too many replies are pending.
     pub fn set_held_up(&self, client: &ClientInfo, is_held_up: bool) {
         if client.is_held_up.load(Relaxed) != is_held_up && client.is_held_up.swap(is_held_up, Relaxed) != is_held_up {
             self.backlog.note_held_up(is_held_up);
         }
     }
 
-    /// Finds a client by its number.
+    /// Finds a client by its id.
     pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.by_id.lock().get(&id).cloned()
     }
 
-    /// Returns everybody, oldest first.
+    /// Returns all clients, oldest first.
     pub fn all(&self) -> Vec<Arc<ClientInfo>> {
         self.by_id.lock().values().cloned().collect()
     }
@@ -584,7 +586,7 @@ impl Clients {
         self.by_id.lock().len()
     }
 
-    /// Returns whether nobody is connected.
+    /// Returns whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,13 +1,14 @@
-//! Client-side caching: who has read which keys, who wants to know of all keys with a prefix, and how both learn of changes.
+//! Client-side caching: which clients have read which keys, which prefixes are broadcast, and the invalidation of
+//! changed keys.
 //!
-//! A client that tracks keeps copies of what it has read. [`Tracking`] remembers its reads, and whoever changes a key has the
-//! readers told that their copies are worth nothing any more. Both happen while the key's shard is locked, so that no change
-//! gets lost between a read and its note. A client in broadcasting mode is not remembered for what it reads: it is told of
-//! every key that begins with one of its prefixes, of all keys of a batch at once.
+//! A client that tracks keeps copies of keys it has read. [`Tracking`] records its reads, and a change of a key sends
+//! an invalidation to all its readers. Both happen while the key's shard is locked, so no change is lost between a read
+//! and its record. In broadcasting mode reads are not recorded: the client is notified of every changed key that begins
+//! with one of its prefixes, for all keys of a batch at once.
 //!
-//! While no client tracks keys, nothing comes here: the [`EventSink`] of the store knows.
+//! While no client tracks keys, nothing here is called: the [`EventSink`] of the store checks that.
 //!
-//! Lock order: a shard, then the state here, then the list of clients, then mailboxes.
+//! Lock order: a shard, then the state here, then the registry of clients, then outboxes.
 
 mod prefixes;
 mod table;
@@ -30,10 +31,10 @@ use crate::time::clock::Now;
 use prefixes::Prefixes;
 use table::{Readers, Table};
 
-/// The channel on which clients of RESP2 are told.
+/// The channel of invalidation messages for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// Connects those who change keys with those who track them.
+/// Connects changes of keys with the clients that track them.
 pub struct Tracking {
     clients: Arc<Clients>,
     state: Mutex<State>,
@@ -43,38 +44,38 @@ pub struct Tracking {
 
 #[derive(Default)]
 struct State {
-    /// Everybody who tracks, by number.
+    /// All clients that track, by id.
     trackers: HashMap<u64, Arc<ClientInfo>, ahash::RandomState>,
     table: Table,
     prefixes: Prefixes,
-    /// Reports what table and prefixes take.
+    /// Reports the memory of table and prefixes.
     share: Share,
 }
 
 impl State {
-    /// Counts what is remembered as used memory.
+    /// Updates the reported memory.
     fn count(&mut self) {
         self.share.set(self.table.memory() + self.prefixes.memory());
     }
 }
 
-/// Counts what is tracked, for INFO.
+/// The totals of tracking, for INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracked {
     /// Clients that track.
     pub clients: usize,
-    /// Keys that somebody has read.
+    /// Keys that were read by tracking clients.
     pub keys: usize,
-    /// Readers of all keys.
+    /// Readers of all keys, summed up.
     pub items: usize,
-    /// Prefixes of which somebody wants to know all keys.
+    /// Prefixes that are broadcast.
     pub prefixes: usize,
 }
 
-/// Says what a client is told: that these keys have changed, or all.
+/// The content of an invalidation: some keys, or all.
 enum News<'a> {
     Keys(&'a [&'a [u8]]),
-    /// Everything; written as the null of the protocol of the client that tracks, whoever gets it.
+    /// All keys; written as the null of the tracking client's protocol, whichever client receives it.
     Everything(Protocol),
 }
 
@@ -100,14 +101,14 @@ impl News<'_> {
 }
 
 impl Tracking {
-    /// Creates one that knows nobody yet; whom messages are redirected to is looked for among these clients.
-    /// What is remembered counts as used memory.
+    /// Creates the state without clients; redirection targets are looked up in `clients`. Its memory counts as used
+    /// memory.
     pub fn new(clients: Arc<Clients>, memory_account: &Arc<MemoryAccount>) -> Self {
         let state = State { share: Share::new(memory_account.clone()), ..State::default() };
         Tracking { clients, state: Mutex::new(state), has_news: AtomicBool::new(false) }
     }
 
-    /// Lets a client track in a mode, in which it may be already; prefixes are added to those it has.
+    /// Turns tracking on for a client, or changes its mode; prefixes are added to those it has.
     pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], events: &EventSink) {
         let mut state = self.state.lock();
         client.tracking.set(flags | ON | client.tracking.flags() & CACHING, redirect);
@@ -122,7 +123,8 @@ impl Tracking {
         events.set_tracked(true);
     }
 
-    /// Lets a client track no more. What is remembered of it stays until the keys change, as in Redis, or nobody tracks.
+    /// Turns tracking off for a client. Its recorded reads stay until the keys change, as in Redis, or no client
+    /// tracks.
     pub fn leave(&self, client: &ClientInfo, events: &EventSink) {
         if !client.tracking.is_on() {
             return;
@@ -151,8 +153,8 @@ impl Tracking {
         Tracked { clients: trackers.len(), keys: table.len(), items: table.items(), prefixes: prefixes.len() }
     }
 
-    /// Notes that a client has read keys; to be called while their shards are still locked. When more than `most` keys
-    /// would be remembered, other readers are told that their copies are worth nothing, and that is forgotten.
+    /// Records that a client has read keys; must be called while their shards are still locked. When more than `most`
+    /// keys would be recorded, the readers of other keys get an invalidation, and those keys are dropped.
     pub fn remember<'k>(
         &self,
         client: &ClientInfo,
@@ -168,7 +170,7 @@ impl Tracking {
         state.count();
     }
 
-    /// Forgets up to `steps` keys as long as more than `most` are remembered; returns whether there are more. 0 is no limit.
+    /// Drops up to `steps` keys while more than `most` are recorded; returns whether there are more. 0 is no limit.
     pub fn forget(&self, most: usize, steps: usize, (config, now): (&Config, Now)) -> bool {
         let mut state = self.state.lock();
         let has_more = self.limit(&mut state, most, steps, (config, now));
@@ -182,15 +184,15 @@ impl Tracking {
                 return false;
             }
             let Some((key, readers)) = state.table.take_any() else { return false };
-            // Whoever reads the last key too many has to give up a copy like everybody else.
+            // The reader of the last key too many loses a copy like any other reader.
             self.tell_readers(state, &key, &readers, None, (config, now));
         }
         true
     }
 
-    /// Invalidates the copies of a key that has changed, and notes it for the clients that follow its prefix; to be called
-    /// while its shard is locked. With NOLOOP, as in Redis, a broadcast spares the client that is the origin of the change,
-    /// and the readers' invalidation the caller, even where the key has expired or was evicted by itself.
+    /// Invalidates the copies of a changed key, and records it for clients with a matching prefix; must be called while
+    /// its shard is locked. With NOLOOP, as in Redis, a broadcast skips the client that changed the key, and the
+    /// invalidation of readers skips the caller, even when the key has expired or was evicted.
     pub fn invalidate(&self, key: &[u8], origin: Origin, caller: Origin, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
         if state.prefixes.note(key, client_of(origin)) {
@@ -202,7 +204,7 @@ impl Tracking {
         }
     }
 
-    /// Invalidates the copies of all readers of a key, but for those of the caller if it has NOLOOP.
+    /// Invalidates the copies of all readers of a key, except the caller's if it has NOLOOP.
     fn tell_readers(
         &self,
         state: &State,
@@ -215,7 +217,7 @@ impl Tracking {
         let write = |reply: &mut Reply<'_>| news.write(reply);
         let mut letter = PushFrame::new(&write);
         for client in readers.iter().filter_map(|id| state.trackers.get(id)) {
-            // A client that broadcasts may have been remembered before it did.
+            // The reads of a client that broadcasts now may have been recorded before.
             let is_silent = client.tracking.has(NO_LOOP) && caller == Some(client.id);
             if !client.tracking.has(BROADCAST) && !is_silent {
                 self.send(client, &mut letter, (config, now));
@@ -223,7 +225,7 @@ impl Tracking {
         }
     }
 
-    /// Tells everybody who tracks that all keys may have changed, and forgets what was read.
+    /// Tells all tracking clients that all keys may have changed, and drops the recorded reads.
     pub fn invalidate_all(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
         state.table = Table::default();
@@ -241,7 +243,7 @@ impl Tracking {
         self.has_news.load(Relaxed)
     }
 
-    /// Broadcasts what has changed since the last time.
+    /// Broadcasts the keys that have changed since the last broadcast.
     #[cold]
     pub fn broadcast(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
@@ -264,7 +266,7 @@ impl Tracking {
         }
     }
 
-    /// Tells a client of the keys that it has not changed by itself.
+    /// Sends a client the keys that were changed by others.
     fn send_what_others_did(
         &self,
         client: &Arc<ClientInfo>,
@@ -280,8 +282,8 @@ impl Tracking {
         }
     }
 
-    /// Leaves a message with a client that tracks, or with whom it is redirected to. Whoever speaks RESP2 can only be told
-    /// if it listens to channels, and so only by redirection.
+    /// Queues a message for a tracking client, or for the client it redirects to. A RESP2 client receives it only if it
+    /// is subscribed to the channel, so only by redirection.
     fn send(&self, client: &Arc<ClientInfo>, letter: &mut PushFrame<'_>, (config, now): (&Config, Now)) {
         let redirect = client.tracking.redirect();
         if redirect == 0 {
@@ -308,7 +310,7 @@ impl Tracking {
     }
 }
 
-/// Returns the client that an origin is, if it is one.
+/// Returns the client id of an origin, if it is a client.
 fn client_of(origin: Origin) -> Option<u64> {
     match origin {
         Origin::Client(id) => Some(id),

@@ -1,4 +1,4 @@
-//! The prefixes of keys that clients in broadcasting mode want to know of. None of one client's begins with another.
+//! The prefixes of clients in broadcasting mode. No prefix of a client begins with another one of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,37 +6,38 @@ use std::sync::Arc;
 use crate::client::registry::ClientInfo;
 use crate::memory::heap::{allocation_len, tree_map_len};
 
-/// Holds all prefixes.
+/// All prefixes.
 #[derive(Default)]
 pub(super) struct Prefixes {
     by_name: BTreeMap<Box<[u8]>, Prefix>,
-    /// How many prefixes have a length: those of a key are looked up by each length that there is, not one by one.
+    /// How many prefixes there are of each length: a key is looked up once per length, not once per prefix.
     lengths: BTreeMap<usize, usize>,
-    /// Bytes of the names, and of who wants to know of them.
+    /// Memory of the names and of their clients.
     held: usize,
 }
 
-/// Holds what is broadcast about the keys that begin alike.
+/// The broadcast state of one prefix.
 #[derive(Default)]
 pub(super) struct Prefix {
-    /// Who wants to know of them, by number.
+    /// The clients with this prefix, by id.
     pub(super) clients: BTreeMap<u64, Arc<ClientInfo>>,
-    /// The keys that have changed since the last broadcast, and which client made the last change, as far as that matters.
+    /// The keys that have changed since the last broadcast, each with the client that changed it last, where that
+    /// matters.
     pub(super) news: BTreeMap<Box<[u8]>, Option<u64>>,
 }
 
 impl Prefixes {
-    /// Returns how many there are.
+    /// Returns the number of prefixes.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Returns the bytes that all of it takes, the keys that wait to be broadcast aside.
+    /// Returns the memory of all prefixes, without the keys that wait to be broadcast.
     pub(super) fn memory(&self) -> usize {
         self.held + tree_map_len::<Box<[u8]>, Prefix>(self.by_name.len())
     }
 
-    /// Gives a client a prefix.
+    /// Adds a prefix to a client.
     pub(super) fn join(&mut self, name: &[u8], client: &Arc<ClientInfo>) {
         if !self.by_name.contains_key(name) {
             *self.lengths.entry(name.len()).or_default() += 1;
@@ -50,7 +51,7 @@ impl Prefixes {
         self.held += clients_len(clients);
     }
 
-    /// Takes all prefixes from a client.
+    /// Removes all prefixes of a client.
     pub(super) fn leave(&mut self, client: &ClientInfo) {
         let (lengths, held) = (&mut self.lengths, &mut self.held);
         self.by_name.retain(|name, prefix| {
@@ -75,7 +76,7 @@ impl Prefixes {
         of_client.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Notes that a key has changed; returns whether anybody wants to know.
+    /// Records that a key has changed; returns whether a prefix matches.
     pub(super) fn note(&mut self, key: &[u8], author: Option<u64>) -> bool {
         let mut is_wanted = false;
         for (&len, _) in self.lengths.range(..=key.len()) {
@@ -87,13 +88,13 @@ impl Prefixes {
         is_wanted
     }
 
-    /// Iterates over the prefixes, in order.
+    /// Iterates over the prefixes in order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Prefix> {
         self.by_name.values_mut()
     }
 }
 
-/// Returns what a prefix counts with for each client that has it: its name, and its place among all prefixes.
+/// Returns the memory counted for each client of a prefix: its name, and its place among all prefixes.
 fn name_len(name: &[u8]) -> isize {
     const PLACE_LEN: usize = 256;
     (allocation_len(name.len()) + PLACE_LEN) as isize
@@ -103,22 +104,22 @@ fn clients_len(clients: &BTreeMap<u64, Arc<ClientInfo>>) -> usize {
     tree_map_len::<u64, Arc<ClientInfo>>(clients.len())
 }
 
-/// Says which prefix overlaps with which.
+/// Two overlapping prefixes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Overlap<'a> {
-    /// A new one with one that the client has.
+    /// A new one and one that the client has.
     Existing(&'a [u8], &'a [u8]),
-    /// A new one with another new one.
+    /// A new one and another new one.
     Provided(&'a [u8], &'a [u8]),
 }
 
-/// Looks for the first overlap of new prefixes, in their order, with those that a client has, which are sorted, and with
+/// Finds the first overlap of new prefixes, in their order, with those that a client has, which are sorted, and with
 /// each other.
 pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]]) -> Option<Overlap<'a>> {
     let mut sorted: Vec<(&[u8], usize)> = provided.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
     let mut is_involved = vec![false; provided.len()];
-    // What begins with a prefix comes right after it; the ones that are open begin with each other.
+    // The names that begin with a prefix follow it directly; the open ones are prefixes of one another.
     let mut open: Vec<(&[u8], usize)> = Vec::new();
     for &(prefix, at) in &sorted {
         while open.last().is_some_and(|(shorter, _)| !prefix.starts_with(shorter)) {
@@ -133,7 +134,7 @@ pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]])
         if let Some(other) = find_existing(existing, prefix) {
             return Some(Overlap::Existing(prefix, other));
         }
-        // If it is involved with an earlier one, that one has been found already.
+        // If it overlaps with an earlier one, that overlap was found already.
         let overlaps = |other: &&&[u8]| other.starts_with(prefix) || prefix.starts_with(other);
         if is_involved[at]
             && let Some(other) = provided[at + 1..].iter().find(overlaps)
@@ -144,7 +145,7 @@ pub(crate) fn find_overlap<'a>(existing: &'a [Box<[u8]>], provided: &[&'a [u8]])
     None
 }
 
-/// Finds the first prefix that overlaps with a new one. Only the empty one may have others that begin with it.
+/// Finds the first existing prefix that overlaps with a new one. Only the empty one may be a prefix of others.
 fn find_existing<'a>(existing: &'a [Box<[u8]>], prefix: &[u8]) -> Option<&'a [u8]> {
     let after = existing.partition_point(|other| &other[..] < prefix);
     let before = after.checked_sub(1).map(|at| &existing[at]);

@@ -8,22 +8,22 @@ use smallvec::SmallVec;
 use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::store::usage::Dice;
 
-/// The numbers of the clients that have read a key, in order.
+/// The ids of the clients that have read a key, sorted.
 pub(super) type Readers = SmallVec<[u64; 2]>;
 
-/// Remembers the readers of keys. Entries lie in a list so that any of them can be chosen by chance.
+/// The readers of keys. Entries are in a list so that a random one can be chosen.
 pub(super) struct Table {
     places: HashMap<Arc<[u8]>, usize, ahash::RandomState>,
     entries: Vec<(Arc<[u8]>, Readers)>,
     items: usize,
     /// Bytes of all keys.
     bytes: usize,
-    /// Bytes that keys and long lists of readers take.
+    /// Memory of keys and of long lists of readers.
     held: usize,
     dice: Dice,
 }
 
-/// How long keys may be in the mean, in bytes, and how long all of them at least.
+/// The mean length of keys above which the table counts as full, in bytes, and the minimum of the sum of all lengths.
 const KEY_BYTES: usize = 256;
 const BYTES_MIN: usize = 64 * 1024 * 1024;
 
@@ -36,29 +36,29 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns whether there are more keys than may be, or very long ones; 0 is no limit.
+    /// Returns whether there are more keys than allowed, or very long ones; 0 is no limit.
     pub(super) fn is_over(&self, most: usize) -> bool {
         let bytes_max = most.saturating_mul(KEY_BYTES).max(BYTES_MIN);
         most != 0 && (self.len() > most || self.bytes > bytes_max)
     }
 
-    /// Returns how many readers all keys have together.
+    /// Returns the number of readers of all keys, summed up.
     pub(super) fn items(&self) -> usize {
         self.items
     }
 
-    /// Returns the bytes that all of it takes.
+    /// Returns the memory of the table.
     pub(super) fn memory(&self) -> usize {
         let entries = list_len::<(Arc<[u8]>, Readers)>(self.entries.capacity());
         self.held + hash_map_len::<Arc<[u8]>, usize>(self.places.capacity()) + entries
     }
 
-    /// Notes that a client has read a key.
+    /// Records that a client has read a key.
     pub(super) fn note(&mut self, key: &[u8], client: u64) {
         let Some(&place) = self.places.get(key) else {
             let owned: Arc<[u8]> = key.into();
@@ -77,13 +77,13 @@ impl Table {
         }
     }
 
-    /// Takes a key out; returns who has read it.
+    /// Removes a key; returns its readers.
     pub(super) fn take(&mut self, key: &[u8]) -> Option<Readers> {
         let place = *self.places.get(key)?;
         Some(self.take_at(place).1)
     }
 
-    /// Takes some key out; returns who has read it.
+    /// Removes a random key; returns its readers.
     pub(super) fn take_any(&mut self) -> Option<(Arc<[u8]>, Readers)> {
         if self.entries.is_empty() {
             return None;
@@ -104,12 +104,12 @@ impl Table {
     }
 }
 
-/// Returns what a shared key takes: two counters and its bytes.
+/// Returns the memory of a shared key: two counters and its bytes.
 fn key_len(key: &[u8]) -> usize {
     allocation_len(2 * size_of::<usize>() + key.len())
 }
 
-/// Returns what readers take that are too many to lie in the entry.
+/// Returns the memory of readers that do not fit into the entry.
 fn spilled_len(readers: &Readers) -> usize {
     if readers.spilled() { list_len::<u64>(readers.capacity()) } else { 0 }
 }
