@@ -1,7 +1,7 @@
-//! What one session may do: its user, and whether it has proved to be that user.
+//! The permissions of one session: its user, and whether it has authenticated.
 //!
-//! A session keeps a copy of what it needs and looks once per batch at the version of the users to see whether it is
-//! still right, so that the user who may do everything pays one branch for a command.
+//! A session caches what it needs and compares the version of the users once per batch, so that a user with all
+//! permissions costs one branch per command.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::error::Denial;
 use crate::resp::Request;
 use crate::spec::CommandSpec;
 
-/// Holds the user of one session.
+/// The user of one session.
 #[derive(Clone)]
 pub struct Access {
     user: Arc<User>,
     is_authenticated: bool,
-    /// Whether clients that have not authenticated are refused.
+    /// Whether unauthenticated clients are rejected.
     must_authenticate: bool,
     is_free: bool,
     version: u64,
 }
 
 impl Access {
-    /// Returns what a fresh connection may do.
+    /// Returns the permissions of a new connection.
     pub fn new(acl: &Acl) -> Self {
-        // The version is read first: a change in between is then followed, not missed.
+        // The version is read first, so that a concurrent change is followed later instead of missed.
         let version = acl.version();
         let user = acl.default_user();
         let is_authenticated = user.admits_everybody();
@@ -47,7 +47,7 @@ impl Access {
         &self.user
     }
 
-    /// Returns whether the client has proved to be its user, or did not need to when it connected.
+    /// Returns whether the client has authenticated, or did not need to when it connected.
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated
     }
@@ -57,18 +57,18 @@ impl Access {
         self.must_authenticate && !self.is_authenticated
     }
 
-    /// Says what is forbidden of a request, whose number of words fits its command.
+    /// Returns what the user lacks permission for in a request whose number of arguments fits its command.
     pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if self.is_free { None } else { self.user.denial(command, request) }
     }
 
-    /// Returns whether the user may make this request, and read whatever key with it.
+    /// Returns whether the user may make this request and read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.is_free || self.user.reads_all_keys(command, request)
     }
 
-    /// Takes over what has changed about the users. Returns whether the session's user still exists; when not, the
-    /// session is a stranger's from now on.
+    /// Applies changes of the users. Returns whether the session's user still exists; otherwise the session is
+    /// unauthenticated from now on.
     #[inline]
     pub fn follow(&mut self, acl: &Acl) -> bool {
         self.version == acl.version() || self.refresh(acl)
@@ -90,7 +90,7 @@ impl Access {
         still_exists
     }
 
-    /// Logs in with a name and a password; returns whether they are right.
+    /// Authenticates with a name and a password; returns whether they are right.
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
         let version = acl.version();
         let Some(user) = acl.user(name).filter(|user| user.admits(password)) else { return false };

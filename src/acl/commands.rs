@@ -1,7 +1,7 @@
-//! Which commands a selector allows: a bit for each, and first arguments of commands that are otherwise forbidden; and the
-//! rules that said so, which are shown as they were given.
+//! The commands that a selector allows: a bit for each, and first arguments of otherwise forbidden commands; and the
+//! rules behind them, which are shown as they were given.
 //!
-//! Invariant: [`Commands::describe`] gives rules that make the same bits again, starting from none or all.
+//! Invariant: applied to none or all commands, the rules of [`Commands::describe`] give the same bits again.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use crate::spec::registry::CATEGORIES;
 use crate::spec::{CommandSpec, CommandTable, NO_AUTH};
 use crate::text::until_nul;
 
-/// Holds the commands that are allowed.
+/// The allowed commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commands {
-    /// All that there are.
+    /// The table of all commands.
     table: &'static CommandTable,
     bits: Bits,
-    /// Whether commands that a later version brings are allowed too: set by `+@all`, cleared by `-@all` only.
+    /// Whether commands of later versions are allowed too: set by `+@all`, cleared by `-@all` only.
     future: bool,
-    /// First arguments, by the number of a forbidden command, with which it may be called nevertheless.
+    /// First arguments with which an otherwise forbidden command may be called, by the command's number.
     first_args: BTreeMap<usize, Vec<Box<[u8]>>>,
-    /// The rules since the last about all commands, in lower case and in their order, each with whether it allows. Those
-    /// about commands that Redis has and keylatch has not are among them, and do nothing else.
+    /// The rules since the last about all commands, in lower case and in order, each with whether it allows. Rules
+    /// about commands that Redis has and keylatch lacks are kept but have no effect.
     rules: Vec<(Box<[u8]>, bool)>,
 }
 
 impl Commands {
-    /// Allows nothing.
+    /// Returns a set that allows nothing.
     pub(super) fn none(table: &'static CommandTable) -> Self {
         let bits = Bits::new(table, false);
         Commands { table, bits, future: false, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
-    /// Allows everything.
+    /// Returns a set that allows everything.
     pub(super) fn all(table: &'static CommandTable) -> Self {
         let bits = Bits::new(table, true);
         Commands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
@@ -45,12 +45,12 @@ impl Commands {
         self.table
     }
 
-    /// Returns whether every command may be called with any arguments.
+    /// Returns whether all commands are allowed with any arguments.
     pub(super) fn are_all(&self) -> bool {
         self.bits == Bits::new(self.table, true)
     }
 
-    /// Returns whether a request, whose number of words fits its command, may be made.
+    /// Returns whether a request is allowed; its number of arguments fits its command.
     pub(super) fn permit(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         command.command.flags & NO_AUTH != 0
             || self.bits.has(command.number)
@@ -61,7 +61,7 @@ impl Commands {
         self.first_args.get(&command.number).map_or(&[], Vec::as_slice)
     }
 
-    /// Applies what follows `+` or `-` in a rule: a command, a category, or a command with a subcommand or first
+    /// Applies the part of a rule after `+` or `-`: a command, a category, or a command with a subcommand or first
     /// argument.
     pub(super) fn apply(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
         let what = until_nul(what);
@@ -78,7 +78,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Keeps a rule; it takes the place of those about the same command or category, and about what is inside of it.
+    /// Records a rule; it replaces those about the same command or category, and about parts of it.
     fn note(&mut self, what: &[u8], is_allowed: bool) {
         let what = what.to_ascii_lowercase();
         let is_inside =
@@ -87,7 +87,7 @@ impl Commands {
         self.rules.push((what.into(), is_allowed));
     }
 
-    /// Allows or forbids a command or subcommand by its name, which Redis must know.
+    /// Allows or forbids a command or subcommand by its name, which must exist in Redis.
     fn set_named(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
         match self.find(what) {
             Ok(command) => self.set(command, is_allowed),
@@ -99,7 +99,7 @@ impl Commands {
 
     /// Allows a subcommand, or a first argument of a command without subcommands.
     fn allow_inside(&mut self, what: &[u8], name: &[u8], inside: &[u8]) -> Result<(), RuleError> {
-        // A blank would make two rules of one where the description is read again.
+        // A blank would turn one rule into two when the description is parsed again.
         let is_argument = !inside.is_empty() && !has_blanks(inside);
         let command = match self.find(name) {
             Err(_) if known::is_container(name) => return self.set_named(what, true),
@@ -119,7 +119,7 @@ impl Commands {
             return Err(RuleError::Syntax);
         }
         let args = self.first_args.entry(command.number).or_default();
-        // As the rule itself, it comes behind those that were given before.
+        // Like the rule itself, it moves to the end.
         args.retain(|arg| !same_word(arg, inside));
         args.push(inside.into());
         Ok(())
@@ -137,12 +137,12 @@ impl Commands {
         }
     }
 
-    /// Finds a command or subcommand by its declared name: rules mean the same whatever names the settings give commands.
+    /// Finds a command or subcommand by its declared name: renamed commands keep their names in rules.
     fn find(&self, name: &[u8]) -> Result<&'static CommandSpec, RuleError> {
         self.table.find_full(name).ok_or(RuleError::Unknown)
     }
 
-    /// Returns the rules for these commands: all or nothing, then what was said since, in its order.
+    /// Returns the rules for these commands: all or none, then the later rules in order.
     pub(super) fn describe(&self) -> Vec<u8> {
         let mut described = if self.future { b"+@all".to_vec() } else { b"-@all".to_vec() };
         for (what, is_allowed) in &self.rules {
@@ -219,7 +219,7 @@ mod tests {
         fn rules_described_make_the_same_bits(rules in rules()) {
             let mut commands = Commands::none(sample::commands());
             for rule in &rules {
-                // A first argument cannot be forbidden; such a rule changes nothing.
+                // A first argument cannot be forbidden; such a rule is rejected.
                 let _ = apply(&mut commands, rule.as_bytes());
             }
             let mut again = Commands::none(sample::commands());

@@ -1,4 +1,4 @@
-//! The file of users (`aclfile`): a line for each, `user <name> <rule> ...`, and nothing else.
+//! The ACL file (`aclfile`): one line per user, `user <name> <rule> ...`, and nothing else.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use crate::acl::rules::{RuleError, has_blanks, merge_selectors};
 use crate::acl::user::User;
 use crate::spec::CommandTable;
 
-/// Reads the users of a file's text; `name` is how the file is called in errors.
+/// Parses the users in a file's text; `name` is the file's name in errors.
 ///
 /// # Errors
-/// All that is wrong with it, in one line.
+/// All errors of the file, in one line.
 pub(super) fn read_users(
     commands: &'static CommandTable,
     text: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn read_users(
     Err(complaints)
 }
 
-/// Reads one line and notes what is wrong with it.
+/// Parses lines and collects their errors.
 struct LineReader<'a> {
     commands: &'static CommandTable,
     file: &'a [u8],
@@ -67,7 +67,7 @@ impl LineReader<'_> {
         Some(user)
     }
 
-    /// Applies all rules; of those that are no good, names every one with an unknown command, and else the first.
+    /// Applies all rules; of the invalid ones it reports every one with an unknown command, and otherwise the first.
     fn apply(&mut self, user: &mut User, rules: &[&[u8]], all_channels: bool) {
         let Ok(rules) = merge_selectors(rules) else {
             return self.complain(&[b": Unmatched parenthesis in selector definition."]);
@@ -103,11 +103,10 @@ fn trim<'a>(text: &'a [u8], blanks: &[u8]) -> &'a [u8] {
     &text[start..end]
 }
 
-/// Puts a new file in the place of the old one at once: whoever reads it finds either. `mark` sets its temporary name
-/// apart from others.
+/// Replaces the file atomically: readers see either the old or the new one. `mark` makes the temporary name unique.
 ///
 /// # Errors
-/// When it cannot be written; the old file is untouched then.
+/// When it cannot be written; the old file is unchanged then.
 pub(super) fn replace(path: &Path, text: &[u8], mark: impl std::fmt::Display) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".tmp-{}-{mark}", std::process::id()));
@@ -119,7 +118,7 @@ pub(super) fn replace(path: &Path, text: &[u8], mark: impl std::fmt::Display) ->
         fs::rename(temporary, path)
     };
     write().inspect_err(|_| {
-        // What could not be created cannot be removed either.
+        // If the file could not be created, it cannot be removed either.
         let _ = fs::remove_file(temporary);
     })
 }

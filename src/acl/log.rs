@@ -1,15 +1,15 @@
-//! The log of what was refused, newest first; what is refused again soon after is counted instead of listed again.
+//! The ACL log: what was denied, newest first; repeated denials are counted instead of listed again.
 
 use std::collections::VecDeque;
 
-/// How long after the last time the same refusal still counts as the same, in milliseconds.
+/// The time within which a repeated denial is counted with the previous one, in milliseconds.
 const SAME_MS: i64 = 60_000;
-/// How much of a key, channel or name is kept, in bytes: a client that is refused everything must not fill the memory.
+/// How many bytes of a key, channel or name are kept: a client whose every call is denied must not fill the memory.
 const TEXT_MAX: usize = 64 * 1024;
-/// Among how many of the newest entries the same refusal is looked for.
+/// How many of the newest entries are searched for the same denial.
 const LOOKED_AT: usize = 10;
 
-/// Says why something was refused.
+/// The reason of a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The command is not allowed.
@@ -23,7 +23,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the word that ACL LOG has for it.
+    /// Returns the name in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Command => "command",
@@ -34,10 +34,10 @@ impl Reason {
     }
 }
 
-/// Says in what a command was refused.
+/// Where a denied command was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// A request of its own.
+    /// Directly by the client.
     TopLevel,
     /// A transaction.
     Multi,
@@ -46,7 +46,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// Returns the word that ACL LOG has for it.
+    /// Returns the name in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
@@ -56,31 +56,31 @@ impl Context {
     }
 }
 
-/// Tells of a refusal.
+/// One denial.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The number of the entry, from 0 up and never used again; the log gives it.
+    /// The number of the entry, from 0 up never reused; assigned by the log.
     pub id: u64,
-    /// How often it has happened.
+    /// How often it has occurred.
     pub count: u64,
-    /// Why it was refused.
+    /// The reason.
     pub reason: Reason,
-    /// In what it was refused.
+    /// Where the command was called.
     pub context: Context,
     /// The command, key or channel.
     pub object: Vec<u8>,
     /// The user's name.
     pub user: Vec<u8>,
-    /// When it happened first, in milliseconds since 1970.
+    /// The first time, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When it happened last, in milliseconds since 1970.
+    /// The last time, in milliseconds since 1970.
     pub wall_ms: i64,
     /// The client's line of CLIENT LIST at that time.
     pub client: String,
 }
 
 impl Entry {
-    /// Creates the entry of something that was refused once.
+    /// Creates the entry of a first denial.
     pub fn new((reason, context): (Reason, Context), object: &[u8], user: &[u8], wall_ms: i64, client: String) -> Self {
         let kept = |text: &[u8]| text[..text.len().min(TEXT_MAX)].to_vec();
         let (object, user) = (kept(object), kept(user));
@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-/// Holds the entries.
+/// The entries of the log.
 #[derive(Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
@@ -104,7 +104,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Notes a refusal and keeps at most so many entries.
+    /// Records a denial and keeps at most `most` entries.
     pub fn note(&mut self, new: Entry, most: usize) {
         let known = self.entries.iter().take(LOOKED_AT).position(|entry| entry.is_same(&new));
         match known.and_then(|at| self.entries.remove(at)) {
@@ -125,7 +125,7 @@ impl Log {
         self.entries.iter()
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
     }

@@ -1,10 +1,10 @@
-//! Users and what they may do (ACL), as Redis 7.0 defines it.
+//! Users and their permissions (ACL), as Redis 7.0 defines them.
 //!
-//! Rules are words ([`User::apply`]); they make selectors, of which each allows commands and to them keys and channels.
-//! What this is not: the gate, which asks [`Access::denial`] before a command, and the commands that show and change
-//! users; both are in `command`. Nothing here knows a client or the wire.
+//! Rules ([`User::apply`]) build selectors, each of which allows commands together with keys and channels. The gate
+//! checks [`Access::denial`] before a command, and the ACL commands show and change users; both are elsewhere. Nothing
+//! here knows a client or the wire.
 //!
-//! Invariant: users never change. A change puts a new [`User`] in the old one's place and raises [`Acl::version`], by
+//! Invariant: a user is immutable. A change replaces a [`User`] with a new one and increments [`Acl::version`], by
 //! which sessions notice it before their next batch.
 
 mod access;
@@ -37,62 +37,62 @@ use crate::text::system_text;
 
 type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
 
-/// Tells what loading the file of users has changed, for their clients.
+/// The result of loading the ACL file, for the clients of the users.
 #[derive(Default)]
 pub struct Loaded {
-    /// The users that are gone.
+    /// The users that were removed.
     pub gone: Vec<Arc<User>>,
-    /// The users that are there still, before and after.
+    /// The users that remain, before and after.
     pub kept: Vec<(Arc<User>, Arc<User>)>,
 }
 
-/// Holds the users of one instance, and the log of what they were refused.
+/// The users of one instance, and the ACL log.
 pub struct Acl {
     commands: &'static CommandTable,
-    /// Always holds the default user.
+    /// Always contains the default user.
     users: RwLock<Users>,
     version: AtomicU64,
-    /// The password setting that the default user was last made to follow.
+    /// The `requirepass` setting that the default user was last updated from.
     requirepass: Mutex<Option<Vec<u8>>>,
-    /// What was refused.
+    /// The denials.
     pub log: Mutex<Log>,
 }
 
-/// Names the file of users (`aclfile`).
+/// The ACL file (`aclfile`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What the settings call it, and so errors.
+    /// Its name in the settings, and so in errors.
     pub name: Vec<u8>,
 }
 
-/// Collects what the settings say about users.
+/// The settings about users.
 pub struct Setup<'a> {
     /// The password of the default user.
     pub requirepass: Option<&'a [u8]>,
-    /// The users whom the settings declare.
+    /// The users that the settings declare.
     pub declared: &'a [Declared],
-    /// The file of users.
+    /// The ACL file.
     pub file: Option<UserFile>,
     /// Whether new users may use every channel.
     pub all_channels: bool,
 }
 
-/// A user that a settings file or the command line declares.
+/// A user declared in a configuration file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The name.
     pub name: Vec<u8>,
-    /// The rules, selectors put together.
+    /// The rules, with selectors joined to one rule each.
     pub rules: Vec<Vec<u8>>,
 }
 
 impl Declared {
-    /// Reads what follows the word `user`. Commands that do not exist are a matter for the start.
+    /// Parses the arguments after the word `user`. Whether the commands exist is checked at startup.
     ///
     /// # Errors
-    /// Why a rule is refused, and which of the line's words, `user` being the first, is blamed: Redis counts it without
+    /// Why a rule is invalid, and the position of the word to blame, `user` being the first: Redis counts it without
     /// the two words before the rules.
     pub fn read(
         commands: &'static CommandTable,
@@ -100,7 +100,7 @@ impl Declared {
         all_channels: bool,
     ) -> Result<Self, (RuleError, usize)> {
         let [name, rules @ ..] = words else { return Err((RuleError::Syntax, 0)) };
-        // Redis has no reason of its own for an open parenthesis here, and gives this one.
+        // Redis has no error of its own for an open parenthesis here, and reports this one.
         let rules = rules::merge_selectors(rules).map_err(|at| (RuleError::Unknown, at))?;
         let mut trial = User::new(commands, name, all_channels);
         for (at, rule) in rules.iter().enumerate() {
@@ -114,7 +114,7 @@ impl Declared {
 }
 
 impl Acl {
-    /// Creates the default user alone, who asks for this password.
+    /// Creates the default user only, with this password.
     pub fn new(commands: &'static CommandTable, requirepass: Option<&[u8]>) -> Self {
         let mut user = User::all_powerful(commands);
         user.require(requirepass);
@@ -127,10 +127,10 @@ impl Acl {
         }
     }
 
-    /// Creates the users that the settings ask for: those they declare, or those of a file.
+    /// Creates the users of the settings: the declared ones, or those of the ACL file.
     ///
     /// # Errors
-    /// The reason not to start, in the words of Redis.
+    /// Why the server cannot start, in Redis' words.
     pub fn configured(commands: &'static CommandTable, setup: &Setup<'_>) -> Result<Self, String> {
         let acl = Acl::new(commands, setup.requirepass);
         if setup.file.is_some() && !setup.declared.is_empty() {
@@ -158,7 +158,7 @@ impl Acl {
         let mut user = match self.user(&declared.name) {
             Some(user) => {
                 let mut user = User::clone(&user);
-                // "reset" is a rule, and no rule is wrong about it.
+                // "reset" is always a valid rule.
                 let _ = user.apply(b"reset", all_channels);
                 user
             }
@@ -183,7 +183,7 @@ impl Acl {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Returns the user of whoever has not authenticated.
+    /// Returns the user of unauthenticated clients.
     pub fn default_user(&self) -> Arc<User> {
         self.user(DEFAULT).expect("the default user is never removed")
     }
@@ -198,11 +198,11 @@ impl Acl {
         self.users.read().values().cloned().collect()
     }
 
-    /// Changes the users, and tells all sessions so.
+    /// Changes the users and increments the version.
     fn change<T>(&self, change: impl FnOnce(&mut Users) -> T) -> T {
         let mut users = self.users.write();
         let result = change(&mut users);
-        // While the lock is held: who sees the new version finds the new users.
+        // Incremented under the lock: a session that sees the new version finds the new users.
         self.version.fetch_add(1, Ordering::Release);
         result
     }
@@ -214,7 +214,7 @@ impl Acl {
     /// Creates a user, or changes one, by rules.
     ///
     /// # Errors
-    /// The first rule that is refused, in the words of Redis; nothing has changed then.
+    /// The first invalid rule, in Redis' words; nothing has changed then.
     pub fn set_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
         self.change(|users| {
             let mut user = match users.get(name) {
@@ -227,12 +227,12 @@ impl Acl {
         })
     }
 
-    /// Removes users and returns those that existed. Nobody may ask for the removal of the default user.
+    /// Removes users and returns those that existed. The caller must not name the default user.
     pub fn remove<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Vec<Arc<User>> {
         self.change(|users| names.filter(|name| *name != DEFAULT).filter_map(|name| users.remove(name)).collect())
     }
 
-    /// Makes the default user ask for the password that the settings now say, if they say another than before.
+    /// Sets the default user's password if `requirepass` has changed.
     pub fn follow_requirepass(&self, requirepass: Option<&[u8]>) {
         let mut known = self.requirepass.lock();
         if known.as_deref() != requirepass {
@@ -244,10 +244,10 @@ impl Acl {
         }
     }
 
-    /// Replaces all users by those of the file; who is in it stays the same user, perhaps with other rules.
+    /// Replaces all users by those of the file; a user that remains keeps its identity, possibly with other rules.
     ///
     /// # Errors
-    /// All that is wrong with the file; nothing has changed then.
+    /// All errors of the file; nothing has changed then.
     pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<Loaded, Vec<u8>> {
         let text = fs::read(path).map_err(|cause| {
             let cause = system_text(&cause);
@@ -274,7 +274,7 @@ impl Acl {
     /// Writes all users to the file.
     ///
     /// # Errors
-    /// When it cannot be written; the old file is untouched then.
+    /// When it cannot be written; the old file is unchanged then.
     pub fn save(&self, file: &UserFile) -> std::io::Result<()> {
         let mut text = self.users().iter().map(|user| user.line()).collect::<Vec<_>>().join(&b'\n');
         text.push(b'\n');

@@ -1,16 +1,15 @@
-//! What is common to all rules: why one is refused, how words are compared, how a selector spread over several words is
-//! put together.
+//! Common parts of all rules: their errors, comparison of names, and selectors split over several words.
 
 use std::fmt;
 
 use crate::text::until_nul;
 
-/// Says why a rule is refused; `Display` gives Redis' text.
+/// Why a rule is invalid; `Display` gives Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// It is no rule, or a pattern has a blank in it.
+    /// It is not a rule, or a pattern contains a blank.
     Syntax,
-    /// It names a command or category that does not exist.
+    /// It names an unknown command or category.
     Unknown,
     /// It adds a pattern of keys where all keys are allowed.
     KeysAreAll,
@@ -49,21 +48,21 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// Compares words as C compares names: whatever their case, up to the first NUL.
+/// Compares names as C does: case-insensitive, up to the first NUL.
 pub(super) fn same_word(a: &[u8], b: &[u8]) -> bool {
     until_nul(a).eq_ignore_ascii_case(until_nul(b))
 }
 
-/// Returns whether a name or pattern has a blank or NUL in it, which would not survive a file of rules.
+/// Returns whether a name or pattern contains a blank or NUL, which an ACL file cannot hold.
 pub(crate) fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }
 
-/// Puts selectors that are spread over several words together: from one that starts with `(` to the next one that ends
-/// with `)`. What starts with another `(` in between is part of the selector, which is then refused for it.
+/// Joins selectors that are split over several words: from one that starts with `(` to the next one that ends with `)`.
+/// Another `(` in between becomes part of the selector, which makes it invalid.
 ///
 /// # Errors
-/// The place of the word whose parenthesis is not closed: the first of several.
+/// The position of the first word whose parenthesis is not closed.
 pub(super) fn merge_selectors(words: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut merged = Vec::with_capacity(words.len());
     let mut open: Option<(usize, Vec<u8>)> = None;

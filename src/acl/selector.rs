@@ -1,4 +1,4 @@
-//! A selector: commands, keys and channels that go together. A user has one, the root, and may have more.
+//! A selector: allowed commands, with the keys and channels they may use. A user has a root selector and may have more.
 
 use crate::acl::commands::Commands;
 use crate::acl::rules::{RuleError, has_blanks};
@@ -8,7 +8,7 @@ use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
 
-/// Allows commands, and to them keys and channels.
+/// One selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selector {
     commands: Commands,
@@ -30,14 +30,14 @@ enum Channels {
     Matching(Vec<Box<[u8]>>),
 }
 
-/// Keys, and what may be done with them.
+/// A pattern of keys and the access it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPattern {
     may: Access,
     pattern: Box<[u8]>,
 }
 
-/// What may be done with keys, or is about to be done.
+/// The access to keys that is allowed or needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     read: bool,
@@ -45,7 +45,7 @@ struct Access {
 }
 
 impl Access {
-    /// Returns what a command needs to be allowed to do what it does.
+    /// Returns the access that a command needs.
     fn needed_for(flags: KeyFlags) -> Self {
         Access { read: flags & ACCESS != 0, write: flags & (INSERT | DELETE | UPDATE) != 0 }
     }
@@ -64,16 +64,16 @@ impl Access {
 }
 
 impl Selector {
-    /// Allows nothing, but all channels where `acl-pubsub-default` says so.
+    /// Creates a selector that allows nothing, except all channels where `acl-pubsub-default` says so.
     pub(super) fn new(table: &'static CommandTable, all_channels: bool) -> Self {
         let channels = if all_channels { Channels::All } else { Channels::Matching(Vec::new()) };
         Selector { commands: Commands::none(table), keys: Keys::Matching(Vec::new()), channels }
     }
 
-    /// Reads a selector as it stands between parentheses.
+    /// Parses the text of a selector between parentheses.
     pub(super) fn read(table: &'static CommandTable, text: &[u8], all_channels: bool) -> Result<Self, RuleError> {
         let mut selector = Selector::new(table, all_channels);
-        // As in Redis, quotes that are not closed make the whole text count for nothing.
+        // As in Redis, a text with unbalanced quotes counts as empty.
         for rule in split_words(text).unwrap_or_default() {
             selector.apply(&rule)?;
         }
@@ -99,7 +99,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Applies a rule whose first byte says what it is about.
+    /// Applies a rule whose kind is given by its first byte.
     fn apply_sign(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         match rule {
             [b'~' | b'%', ..] => self.add_keys(rule),
@@ -141,7 +141,7 @@ impl Selector {
         self.commands.are_all() && self.keys == Keys::All && self.channels == Channels::All
     }
 
-    /// Says what is forbidden of a request; `None` when nothing is.
+    /// Returns what is forbidden of a request; `None` when nothing is.
     pub(super) fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         if !self.commands.permit(command, request) {
             return Some(Denial::Command);
@@ -155,7 +155,7 @@ impl Selector {
         denied.map(|(at, _)| Denial::Channel(at))
     }
 
-    /// Returns whether a request may be made, and whatever key be read with it.
+    /// Returns whether a request is allowed and may read any key.
     pub(super) fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.commands.permit(command, request)
             && match &self.keys {
@@ -164,7 +164,7 @@ impl Selector {
             }
     }
 
-    /// Returns whether a command may do with a key what its flags say.
+    /// Returns whether a command may access a key as its flags say.
     fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed_for(flags);
         match &self.keys {
@@ -175,7 +175,7 @@ impl Selector {
         }
     }
 
-    /// Returns whether a channel may be published or subscribed to. A pattern must be allowed in so many letters.
+    /// Returns whether a channel may be published or subscribed to. A pattern must be allowed literally.
     pub(super) fn permits_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         match &self.channels {
             Channels::All => true,
@@ -214,7 +214,7 @@ impl Selector {
         }
     }
 
-    /// Returns all rules, so that they make the same selector of a new one.
+    /// Returns all rules; applied to a new selector, they build this one.
     pub(super) fn describe(&self) -> Vec<u8> {
         let reset = if self.channels == Channels::All { b"".to_vec() } else { b"resetchannels".to_vec() };
         let parts = [self.describe_keys(), reset, self.describe_channels(), self.describe_commands()];
@@ -223,7 +223,7 @@ impl Selector {
     }
 }
 
-/// Splits a rule about keys into what may be done and the pattern. `%R` without `~` has an empty pattern, as in Redis.
+/// Splits a rule about keys into the access and the pattern. `%R` without `~` has an empty pattern, as in Redis.
 fn read_key_rule(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let [b'%', rest @ ..] = rule else { return Ok((Access { read: true, write: true }, &rule[1..])) };
     let mut may = Access { read: false, write: false };
@@ -239,6 +239,6 @@ fn read_key_rule(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
             _ => return Err(RuleError::Syntax),
         }
     }
-    // Redis accepts neither letter and ends when it is to describe the rule.
+    // Redis accepts a rule without either letter and crashes when it has to describe it.
     if may.read || may.write { Ok((may, pattern)) } else { Err(RuleError::Syntax) }
 }

@@ -1,4 +1,4 @@
-//! Properties of users: what is described can be read again, and no rule is too strange to be refused.
+//! Properties of users: a description can be parsed again, and no rule causes a panic.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use crate::acl::file::read_users;
 use crate::acl::*;
 use crate::spec::sample::commands;
 
-/// Rules that mean something, and some that do not.
+/// Valid and invalid rules.
 const RULES: &[&str] = &[
     "on",
     "off",
@@ -68,11 +68,11 @@ fn rules() -> impl Strategy<Value = Vec<&'static str>> {
     vec(proptest::sample::select(RULES), 0..12)
 }
 
-/// Returns a user to whom all rules were applied that can be.
+/// Returns a user to which all valid ones of the rules were applied.
 fn user_of<R: AsRef<[u8]>>(rules: &[R], all_channels: bool) -> User {
     let mut user = User::new(commands(), b"alice", all_channels);
     for rule in rules {
-        // A rule that is refused leaves the user as it was.
+        // An invalid rule leaves the user unchanged.
         let _ = user.apply(rule.as_ref(), all_channels);
     }
     user

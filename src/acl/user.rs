@@ -1,4 +1,4 @@
-//! A user: a name, passwords, and what the holder may do. Users never change; a changed one takes the place of the old.
+//! A user: a name, passwords and permissions. Users are immutable; a changed one replaces the old one.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use crate::resp::Request;
 use crate::spec::{CommandSpec, CommandTable};
 use crate::text::until_nul;
 
-/// The user of whoever has not said otherwise.
+/// The name of the user of unauthenticated clients.
 pub(crate) const DEFAULT: &[u8] = b"default";
 
-/// Describes a user.
+/// One user.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// The name. The very allocation tells a user from a later one of the same name, see [`User::is`].
+    /// The name. The address of the allocation distinguishes a user from a later one with the same name, see
+    /// [`User::is`].
     pub name: Arc<[u8]>,
     is_enabled: bool,
     needs_no_password: bool,
-    /// Whether payloads of RESTORE are checked in depth.
+    /// Whether RESTORE payloads are checked in depth.
     sanitizes_payload: bool,
     passwords: Vec<Hash>,
     root: Selector,
@@ -32,7 +33,7 @@ pub struct User {
 /// The SHA-256 of a password.
 type Hash = [u8; 32];
 
-/// Shows a selector to ACL GETUSER, in the rules that make it.
+/// A selector for ACL GETUSER, as the rules that build it.
 pub struct Shown {
     /// The rules about commands.
     pub commands: Vec<u8>,
@@ -43,7 +44,7 @@ pub struct Shown {
 }
 
 impl User {
-    /// Creates a user who may do nothing, not even log in.
+    /// Creates a user without any permission, not even to authenticate.
     pub fn new(commands: &'static CommandTable, name: &[u8], all_channels: bool) -> Self {
         User {
             name: name.into(),
@@ -56,38 +57,38 @@ impl User {
         }
     }
 
-    /// Creates the default user as it is at first: without password, allowed everything.
+    /// Creates the default user in its initial state: without password, with all permissions.
     pub fn all_powerful(commands: &'static CommandTable) -> Self {
         let mut user = User::new(commands, DEFAULT, true);
         (user.is_enabled, user.needs_no_password) = (true, true);
         for rule in [&b"+@all"[..], b"~*"] {
-            // They are rules; nothing can be wrong with them.
+            // These are valid rules.
             let _ = user.root.apply(rule);
         }
         user
     }
 
-    /// Returns whether this is the user known by this very name, in whatever version.
+    /// Returns whether this is the user with this very name, in any version.
     pub fn is(&self, name: &Arc<[u8]>) -> bool {
         Arc::ptr_eq(&self.name, name)
     }
 
-    /// Returns whether everybody is let in, whatever the password.
+    /// Returns whether any password is accepted without authentication.
     pub fn admits_everybody(&self) -> bool {
         self.is_enabled && self.needs_no_password
     }
 
-    /// Returns whether no password is asked for; a disabled user is not let in even so.
+    /// Returns whether no password is required; a disabled user is rejected nevertheless.
     pub fn needs_no_password(&self) -> bool {
         self.needs_no_password
     }
 
-    /// Returns whether the user may log in at all.
+    /// Returns whether the user may authenticate at all.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
     }
 
-    /// Returns whether the user is let in with this password. The time it takes says nothing about the right ones.
+    /// Returns whether the user accepts this password. The comparison takes constant time.
     pub fn admits(&self, password: &[u8]) -> bool {
         let hash = hash(password);
         let is_right = |known: &Hash| known.ct_eq(&hash);
@@ -95,10 +96,10 @@ impl User {
         self.is_enabled && (self.needs_no_password || any.into())
     }
 
-    /// Applies the words that follow the name in ACL SETUSER, all or none.
+    /// Applies the rules of ACL SETUSER, all or none.
     ///
     /// # Errors
-    /// The reason, as Redis words it.
+    /// The reason, in Redis' words.
     pub fn apply_all(&mut self, words: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
         let quoting =
             |start: &str, word: &[u8], end: &str| [start.as_bytes(), until_nul(word), end.as_bytes()].concat();
@@ -137,7 +138,7 @@ impl User {
         Ok(())
     }
 
-    /// Applies a rule whose first byte says what it is about.
+    /// Applies a rule whose kind is given by its first byte.
     fn apply_sign(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         match rule {
             [b'>', password @ ..] => self.add_password(hash(password)),
@@ -168,19 +169,19 @@ impl User {
         Ok(())
     }
 
-    /// Asks for this password and no other, or for none (`requirepass`).
+    /// Sets a single password, or none (`requirepass`).
     pub fn require(&mut self, password: Option<&[u8]>) {
         self.set_passwords(password.is_none());
         self.passwords.extend(password.map(hash));
     }
 
-    /// Returns whether nothing at all is forbidden, which spares the user all further checks.
+    /// Returns whether nothing at all is forbidden, which makes further checks unnecessary.
     pub fn is_unlimited(&self) -> bool {
         self.selectors().any(Selector::is_unlimited)
     }
 
-    /// Says what a user is not allowed of a request, whose number of words fits its command; `None` when one selector
-    /// allows all of it.
+    /// Returns what the user lacks permission for in a request whose number of arguments fits its command; `None` when
+    /// one selector allows all of it.
     pub fn denial(&self, command: &CommandSpec, request: Request<'_>) -> Option<Denial> {
         let mut told = Denial::Command;
         for selector in self.selectors() {
@@ -189,7 +190,7 @@ impl User {
         Some(told)
     }
 
-    /// Returns whether this request may be made, and whatever key be read with it.
+    /// Returns whether this request is allowed and may read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.selectors().any(|selector| selector.reads_all_keys(command, request))
     }
@@ -203,7 +204,7 @@ impl User {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// Returns the words for what is switched on or off, in Redis' order.
+    /// Returns the names of the flags, in Redis' order.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
         flags.extend(self.needs_no_password.then_some("nopass"));
@@ -216,7 +217,7 @@ impl User {
         self.passwords.iter().map(|hash| to_hex(hash))
     }
 
-    /// Shows the root selector, then the others.
+    /// Returns the root selector, then the others.
     pub fn shown(&self) -> Vec<Shown> {
         let show = |selector: &Selector| Shown {
             commands: selector.describe_commands(),
@@ -226,7 +227,7 @@ impl User {
         self.selectors().map(show).collect()
     }
 
-    /// Returns the user's line in a file of rules: `user`, the name, and the rules that make the same user of a new one.
+    /// Returns the user's line in a file of rules: `user`, the name, and the rules that build this user from a new one.
     pub fn line(&self) -> Vec<u8> {
         let mut words = vec![b"user".to_vec(), self.name.to_vec()];
         words.extend(self.flags().into_iter().map(Into::into));
@@ -246,7 +247,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads 64 lower-case hexadecimal digits.
+/// Parses 64 lower-case hexadecimal digits.
 fn read_hash(digits: &[u8]) -> Result<Hash, RuleError> {
     let mut hash = Hash::default();
     if digits.len() != 2 * hash.len() {

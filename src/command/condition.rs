@@ -1,7 +1,7 @@
-//! IFEQ, IFNE, IFDEQ and IFDNE: what the string of a key must be for a command to act. SET, DELEX, EXPIRE and EXEC
-//! take them.
+//! The conditions IFEQ, IFNE, IFDEQ and IFDNE: a command acts only if a key's string matches. SET, DELEX, EXPIRE and
+//! EXEC accept them.
 //!
-//! Not here: NX and XX, which only ask whether a key exists, and what a command does about a key that is missing.
+//! Not here: NX and XX, which only check whether a key exists, and what a command does when the key is missing.
 //!
 //! Invariant: strings are compared byte by byte, digests as the hexadecimal digits that DIGEST shows.
 
@@ -15,26 +15,26 @@ use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{Arg, string};
 
-/// The grammar of a condition by value.
+/// The grammar of IFEQ, a condition by value.
 pub(crate) const IFEQ: Arg = string("ifeq-value").token("IFEQ");
-/// The grammar of the opposite of [`IFEQ`].
+/// The grammar of IFNE, the opposite of [`IFEQ`].
 pub(crate) const IFNE: Arg = string("ifne-value").token("IFNE");
-/// The grammar of a condition by digest.
+/// The grammar of IFDEQ, a condition by digest.
 pub(crate) const IFDEQ: Arg = string("ifdeq-digest").token("IFDEQ");
-/// The grammar of the opposite of [`IFDEQ`].
+/// The grammar of IFDNE, the opposite of [`IFDEQ`].
 pub(crate) const IFDNE: Arg = string("ifdne-digest").token("IFDNE");
 
-/// How many hexadecimal digits a digest has.
+/// The number of hexadecimal digits of a digest.
 const DIGITS: usize = 16;
 
-/// Says what the string of a key must be.
+/// A condition on the string of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Condition<'a> {
     verb: Verb,
     operand: &'a [u8],
 }
 
-/// Says how a condition compares.
+/// How a condition compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Equal,
@@ -47,25 +47,25 @@ const VERBS: [(&str, Verb); 4] =
     [("IFEQ", Verb::Equal), ("IFNE", Verb::NotEqual), ("IFDEQ", Verb::DigestEqual), ("IFDNE", Verb::DigestNotEqual)];
 
 impl<'a> Condition<'a> {
-    /// Reads a condition whose first word has been taken off `args`; `None` when the word begins none.
+    /// Parses a condition whose keyword was already taken from `args`; `None` when it is not one.
     ///
     /// # Errors
-    /// [`Error::Syntax`] when no operand follows.
+    /// [`Error::Syntax`] when the operand is missing.
     pub(crate) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Option<Self>> {
         let Some(verb) = Verb::of(word) else { return Ok(None) };
         Ok(Some(Condition { verb, operand: args.bytes()? }))
     }
 
-    /// Makes a condition of its word and what comes somewhere after it; `None` unless it compares with a value.
+    /// Builds a condition from its keyword and its operand; `None` unless it compares with a value.
     pub(crate) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let verb = Verb::of(word).filter(|verb| matches!(verb, Verb::Equal | Verb::NotEqual))?;
         Some(Condition { verb, operand })
     }
 
-    /// Returns whether the string that a key holds is as it must be.
+    /// Returns whether a string meets the condition.
     ///
     /// # Errors
-    /// When the operand cannot be a digest, which is told by its length alone.
+    /// When the operand cannot be a digest, which is decided by its length alone.
     pub(crate) fn is_met_by(&self, text: &[u8]) -> Result<bool> {
         Ok(match self.verb {
             Verb::Equal => text == self.operand,
@@ -75,7 +75,7 @@ impl<'a> Condition<'a> {
         })
     }
 
-    /// Returns whether a key that is missing is as it must be: it is equal to nothing.
+    /// Returns whether a missing key meets the condition: it is not equal to any value.
     pub(crate) fn is_met_by_nothing(&self) -> bool {
         matches!(self.verb, Verb::NotEqual | Verb::DigestNotEqual)
     }
@@ -90,7 +90,7 @@ impl<'a> Condition<'a> {
 
 impl Verb {
     fn of(word: &[u8]) -> Option<Self> {
-        // Most words are options of other kinds, and each is asked.
+        // Most arguments are other options, and each is checked.
         if !matches!(word, [b'i' | b'I', ..]) {
             return None;
         }
@@ -98,15 +98,15 @@ impl Verb {
     }
 }
 
-/// Returns the XXH3 of a string as DIGEST shows it: hexadecimal, small letters, with leading zeros.
+/// Returns the XXH3 of a string as DIGEST shows it: hexadecimal, lower-case, with leading zeros.
 pub(crate) fn digest(text: &[u8]) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     write!(&mut digits[..], "{:016x}", XxHash3_64::oneshot(text)).expect("64 bits are sixteen digits");
     digits
 }
 
-/// Returns whether any word of a request from place `first` on begins a condition, and so makes the command read its
-/// key. Words that are values count as well: as in Redis, only the command itself tells them apart.
+/// Returns whether any argument of a request from position `first` on is a condition's keyword, so that the command
+/// reads its key. Arguments that are values count as well: as in Redis, only the command itself distinguishes them.
 pub(crate) fn is_conditional(request: Request<'_>, first: usize) -> bool {
     request.args().skip(first).any(|word| Verb::of(word).is_some())
 }

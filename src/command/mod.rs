@@ -1,6 +1,6 @@
-//! The commands, one folder for each group of Redis' documentation.
+//! The commands, one directory per group of Redis' documentation.
 //!
-//! A family's file opens with its table: a row per command, see [`Command`], and then the handlers.
+//! A family's file begins with its table, one row per command (see [`Command`]), followed by the handlers.
 
 use std::sync::LazyLock;
 
@@ -60,8 +60,8 @@ pub fn table() -> &'static CommandTable {
     &handlers().commands
 }
 
-/// Returns all commands and their handlers. The table is made of constants, and handed down to the modules that need it:
-/// none of them asks for it.
+/// Returns all commands and their handlers. The table is constant and passed down to the modules that need it; none of
+/// them accesses it as a global.
 pub(crate) fn handlers() -> &'static Handlers {
     static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| Handlers::new(FAMILIES, server::help::row));
     &HANDLERS

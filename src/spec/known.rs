@@ -1,7 +1,7 @@
-//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, whether or not there are such commands here.
+//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, whether or not keylatch has them.
 //!
-//! Config files and rules of users name commands that are to be hidden or forbidden. A file that was written for another
-//! server must not keep this one from starting because it hides what is not there.
+//! Config files and ACL rules name commands to rename or forbid. A file written for another server must not prevent the
+//! start because it names a command that does not exist here.
 
 /// The commands, by name.
 const COMMANDS: &str = "\
@@ -51,7 +51,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("xinfo", "consumers groups help stream"),
 ];
 
-/// Tells whether a command, or a subcommand as `container|name`, has this name in any case.
+/// Returns whether a command, or a subcommand as `container|name`, has this name (case-insensitive).
 pub(crate) fn is_known(name: &[u8]) -> bool {
     let is_among = |names: &str, name: &[u8]| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     match name.iter().position(|byte| *byte == b'|') {
@@ -63,7 +63,7 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
     }
 }
 
-/// Tells whether a command of this name holds subcommands.
+/// Returns whether a command of this name has subcommands.
 pub(crate) fn is_container(name: &[u8]) -> bool {
     SUBCOMMANDS.iter().any(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
 }

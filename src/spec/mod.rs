@@ -1,8 +1,8 @@
 //! The declaration of a command: its row, its arguments, its flags, and what follows from them.
 //!
 //! A row declares name, handler, flags, argument grammar and docs. Everything else is computed from it, here and in
-//! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS` and
-//! the command table of the README. What a handler is, nothing here knows: it is a parameter of the [`Row`].
+//! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS`
+//! and the command table of the README. The type of a handler is not known here: it is a parameter of the [`Row`].
 
 use crate::resp::Request;
 
@@ -27,51 +27,51 @@ pub(crate) type Flags = u32;
 pub(crate) const WRITE: Flags = 1;
 /// Reads keys and changes nothing.
 pub(crate) const READ: Flags = 1 << 1;
-/// Refused when memory is short.
+/// Rejected when memory is over the limit.
 pub(crate) const DENY_OOM: Flags = 1 << 2;
-/// For administrators.
+/// An administrative command.
 pub(crate) const ADMIN: Flags = 1 << 3;
-/// Not for scripts.
+/// Not allowed in scripts.
 pub(crate) const NO_SCRIPT: Flags = 1 << 4;
-/// Served while a data set is loaded.
+/// Allowed while a data set is loaded.
 pub(crate) const LOADING: Flags = 1 << 5;
-/// Served by a replica that has lost its primary.
+/// Allowed on a replica that has lost its primary.
 pub(crate) const STALE: Flags = 1 << 6;
 /// Takes constant or logarithmic time.
 pub(crate) const FAST: Flags = 1 << 7;
-/// Served before authentication.
+/// Allowed before authentication.
 pub const NO_AUTH: Flags = 1 << 8;
-/// Not to be queued by MULTI.
+/// Rejected inside MULTI.
 pub(crate) const NO_MULTI: Flags = 1 << 9;
-/// Served while a script runs for too long.
+/// Allowed while a script has exceeded its time limit.
 pub(crate) const ALLOW_BUSY: Flags = 1 << 10;
-/// Kept out of MONITOR.
+/// Not shown by MONITOR.
 pub(crate) const SKIP_MONITOR: Flags = 1 << 11;
-/// Kept out of the slow log.
+/// Not recorded in the slow log.
 pub(crate) const SKIP_SLOWLOG: Flags = 1 << 12;
-/// May block the client, or, as SORT does with no keys declared, may touch any key.
+/// May block the client, or, like SORT with its undeclared keys, may access any key.
 pub(crate) const BLOCKING: Flags = 1 << 13;
-/// About messages to whoever listens.
+/// Related to publish/subscribe.
 pub(crate) const PUBSUB: Flags = 1 << 14;
-/// Internal: may change other servers although no key changes, so CLIENT PAUSE WRITE holds it back. COMMAND does not
-/// show it.
+/// Internal: may have effects on other servers without changing a key, so CLIENT PAUSE WRITE holds it back. Not shown
+/// by COMMAND.
 pub(crate) const MAY_REPLICATE: Flags = 1 << 18;
-/// Internal: served to clients that listen to channels in RESP2. COMMAND does not show it.
+/// Internal: allowed for subscribed clients in RESP2. Not shown by COMMAND.
 pub(crate) const ALLOW_SUBSCRIBED: Flags = 1 << 19;
-/// Takes as many keys as an argument says, maybe none.
+/// Its number of keys is given by an argument and may be 0.
 pub(crate) const NO_MANDATORY_KEYS: Flags = 1 << 15;
-/// Has its keys at places that depend on its arguments.
+/// The positions of its keys depend on its arguments.
 pub(crate) const MOVABLE_KEYS: Flags = 1 << 16;
-/// Not served while a data set is loaded beside the old one.
+/// Not allowed while a data set is loaded in the background.
 pub(crate) const NO_ASYNC_LOADING: Flags = 1 << 17;
-/// Internal: needs the whole store, see `store`. COMMAND does not show it.
+/// Internal: needs the whole store, see `store`. Not shown by COMMAND.
 pub(crate) const EXCLUSIVE: Flags = 1 << 20;
-/// Internal: carried out at once inside MULTI instead of being queued. COMMAND does not show it.
+/// Internal: executed at once inside MULTI instead of queued. Not shown by COMMAND.
 pub(crate) const NO_QUEUE: Flags = 1 << 21;
 
-/// Derived, see [`CommandSpec::flags`]: every command has it. In a mask of what the gate has to look at it stands for all.
+/// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of what the gate must check it stands for all.
 pub(crate) const EVERY: Flags = 1 << 31;
-/// Derived, see [`CommandSpec::flags`]: is not a plain command on data, so that after it the gate may stand differently.
+/// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.
 pub(crate) const CONTROL: Flags = 1 << 30;
 
 /// The names under which `COMMAND` lists the flags, in Redis' order.
@@ -96,20 +96,20 @@ pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (MOVABLE_KEYS, "movablekeys"),
 ];
 
-/// Groups commands as the documentation does.
+/// The groups of commands in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Strings.
     String,
-    /// Strings as rows of bits.
+    /// Strings as arrays of bits.
     Bitmap,
     /// Strings that count distinct elements.
     HyperLogLog,
     /// Keys of any type.
     Generic,
-    /// MULTI and its companions.
+    /// Transactions.
     Transactions,
-    /// Messages to whoever listens.
+    /// Publish/subscribe.
     PubSub,
     /// This connection.
     Connection,
@@ -139,16 +139,16 @@ impl Group {
     }
 }
 
-/// A set of the key flags below: what a command does with a key.
+/// A set of the key flags below: how a command uses a key.
 pub(crate) type KeyFlags = u32;
 
-/// Tells what a request does with its keys; its number of words fits the arity.
+/// Returns how a request uses its keys; its number of arguments fits the arity.
 pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 
-/// Finds all keys of a request some of which stand at no fixed places, and what it does with each.
+/// Finds all keys of a request some of which have no fixed position, and how it uses each.
 pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
-/// Replaces the secrets among a call's arguments, the command's name included, by [`REDACTED`].
+/// Replaces the secrets among a call's arguments, including the command's name, by [`REDACTED`].
 pub(crate) type Redact = fn(&mut [&[u8]]);
 
 /// Says what a call that has changed keys writes to the log, which repeats the change when it is replayed.
@@ -166,15 +166,15 @@ pub enum Effect {
     Given,
 }
 
-/// Stands for what nobody may see.
+/// Shown instead of a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
-/// Redacts all arguments but the name of the command.
+/// Redacts all arguments except the command's name.
 pub(crate) fn redact_all(args: &mut [&[u8]]) {
     args[1..].fill(REDACTED);
 }
 
-/// Redacts all arguments but the names of the command and its subcommand.
+/// Redacts all arguments except the names of the command and its subcommand.
 pub(crate) fn redact_all_of_subcommand(args: &mut [&[u8]]) {
     args[2..].fill(REDACTED);
 }
@@ -187,19 +187,19 @@ pub(crate) const RW: KeyFlags = 1 << 1;
 pub(crate) const OW: KeyFlags = 1 << 2;
 /// Removes the key without reading it.
 pub(crate) const RM: KeyFlags = 1 << 3;
-/// Gives the value, or part of it, to the client.
+/// Returns the value, or part of it, to the client.
 pub(crate) const ACCESS: KeyFlags = 1 << 4;
-/// Changes the value that is there.
+/// Changes the existing value.
 pub(crate) const UPDATE: KeyFlags = 1 << 5;
-/// Adds data without changing what is there.
+/// Adds data without changing existing data.
 pub(crate) const INSERT: KeyFlags = 1 << 6;
 /// Removes data.
 pub(crate) const DELETE: KeyFlags = 1 << 7;
-/// What is done depends on the options.
+/// The use depends on the options.
 pub(crate) const VARIABLE: KeyFlags = 1 << 8;
-/// Is no key, but goes where a key of this name would, in a cluster.
+/// Not a key, but routed like one in a cluster.
 pub(crate) const NOT_KEY: KeyFlags = 1 << 9;
-/// Is only found by looking at the whole request.
+/// Cannot be found from a spec alone, only from the whole request.
 pub(crate) const INCOMPLETE: KeyFlags = 1 << 10;
 
 /// The names under which `COMMAND` lists the key flags, in Redis' order.
@@ -217,7 +217,7 @@ pub(crate) const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (VARIABLE, "variable_flags"),
 ];
 
-/// Says what an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// The name of a key.
@@ -232,13 +232,14 @@ pub enum Kind {
     UnixTime,
     /// A glob pattern.
     Pattern,
-    /// The name of a channel that is published or subscribed to. Leaving one is free to all: it is a `String`.
+    /// The name of a channel that is published or subscribed to. Unsubscribing needs no permission: there it is a
+    /// `String`.
     Channel,
     /// A pattern of channels that is subscribed to.
     ChannelPattern,
     /// The name of a channel of a cluster's shard.
     ShardChannel,
-    /// A word that stands for itself.
+    /// A literal keyword.
     Token,
     /// One of several alternatives.
     OneOf(&'static [Arg]),
@@ -246,31 +247,31 @@ pub enum Kind {
     Block(&'static [Arg]),
 }
 
-/// Declares one argument of a command.
+/// One argument of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
-    /// The name the documentation uses.
+    /// Its name in the documentation.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The word before the argument, or the argument itself where the kind is a token.
+    /// The keyword before the argument, or the argument itself if it is a token.
     pub token: Option<&'static str>,
-    /// Whether it may be left out.
+    /// Whether it is optional.
     pub optional: bool,
-    /// Whether it may be given again and again.
+    /// Whether it may be repeated.
     pub multiple: bool,
-    /// Whether the word before it comes again with every repetition.
+    /// Whether the keyword is repeated with every repetition.
     pub multiple_token: bool,
     /// The Redis version that introduced it, where later than the command.
     pub since: Option<&'static str>,
-    /// What COMMAND remarks about the use of a key.
+    /// The notes on the key that COMMAND shows.
     pub key_notes: Option<&'static str>,
-    /// What is done with the keys that the argument names, where nobody can tell ahead which they are or where they stand.
+    /// How the command uses the keys that the argument names, when neither names nor positions are known in advance.
     pub unplaced: Option<KeyFlags>,
 }
 
 impl Arg {
-    /// Declares an argument of some kind.
+    /// Declares an argument of a kind.
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Arg {
             name,
@@ -285,37 +286,37 @@ impl Arg {
         }
     }
 
-    /// Puts a word before the argument.
+    /// Sets the keyword before the argument.
     pub const fn token(self, token: &'static str) -> Self {
         Arg { token: Some(token), ..self }
     }
 
-    /// Lets the argument be left out.
+    /// Makes the argument optional.
     pub const fn optional(self) -> Self {
         Arg { optional: true, ..self }
     }
 
-    /// Lets the argument be repeated.
+    /// Makes the argument repeatable.
     pub const fn multiple(self) -> Self {
         Arg { multiple: true, ..self }
     }
 
-    /// Lets the argument be repeated together with the word before it.
+    /// Makes the argument repeatable together with its keyword.
     pub const fn multiple_token(self) -> Self {
         Arg { multiple: true, multiple_token: true, ..self }
     }
 
-    /// Adds a remark about the use of a key.
+    /// Sets the notes on the key.
     pub const fn key_notes(self, notes: &'static str) -> Self {
         Arg { key_notes: Some(notes), ..self }
     }
 
-    /// Declares that the argument names keys of which nobody can tell ahead which they are or where they stand, and why.
+    /// Declares that neither names nor positions of the keys are known in advance, and why.
     pub const fn unplaced(self, flags: KeyFlags, why: &'static str) -> Self {
         Arg { unplaced: Some(flags), key_notes: Some(why), ..self }
     }
 
-    /// Notes the Redis version that introduced the argument.
+    /// Sets the Redis version that introduced the argument.
     pub const fn since(self, version: &'static str) -> Self {
         Arg { since: Some(version), ..self }
     }
@@ -341,7 +342,7 @@ pub(crate) const fn double(name: &'static str) -> Arg {
     Arg::new(name, Kind::Double)
 }
 
-/// Declares a point in time.
+/// Declares a Unix time.
 pub(crate) const fn unix_time(name: &'static str) -> Arg {
     Arg::new(name, Kind::UnixTime)
 }
@@ -351,71 +352,71 @@ pub(crate) const fn pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::Pattern)
 }
 
-/// Declares the name of a channel that the client needs a permission for.
+/// Declares a channel name that the client needs permission for.
 pub(crate) const fn channel(name: &'static str) -> Arg {
     Arg::new(name, Kind::Channel)
 }
 
-/// Declares a pattern of channels that the client needs a permission for.
+/// Declares a channel pattern that the client needs permission for.
 pub(crate) const fn channel_pattern(name: &'static str) -> Arg {
     Arg::new(name, Kind::ChannelPattern)
 }
 
-/// Declares the name of a channel of a cluster's shard.
+/// Declares the name of a shard channel.
 pub(crate) const fn shard_channel(name: &'static str) -> Arg {
     Arg::new(name, Kind::ShardChannel)
 }
 
-/// Declares a word that stands for itself.
+/// Declares a literal keyword.
 pub(crate) const fn token(name: &'static str, word: &'static str) -> Arg {
     Arg::new(name, Kind::Token).token(word)
 }
 
-/// Declares a choice.
+/// Declares a choice between alternatives.
 pub(crate) const fn one_of(name: &'static str, choices: &'static [Arg]) -> Arg {
     Arg::new(name, Kind::OneOf(choices))
 }
 
-/// Declares arguments that belong together.
+/// Declares a group of arguments.
 pub(crate) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
     Arg::new(name, Kind::Block(parts))
 }
 
-/// Declares one command: all but what carries it out.
+/// The declaration of a command, without its handler.
 #[derive(Clone, Copy)]
 pub struct Declaration {
-    /// Upper-case name; of a subcommand, its own word.
+    /// Upper-case name; of a subcommand, without its container.
     pub name: &'static str,
-    /// What it may do and when it is served.
+    /// What it may do and when it is allowed.
     pub flags: Flags,
     /// The grammar of its arguments.
     pub args: &'static [Arg],
-    /// The family it belongs to.
+    /// The group it belongs to.
     pub group: Group,
     /// The Redis version that introduced it.
     pub since: &'static str,
-    /// What it costs, in Landau notation.
+    /// Its time complexity.
     pub complexity: &'static str,
-    /// What it does, in a sentence.
+    /// What it does, in one sentence.
     pub summary: &'static str,
     /// ACL categories beyond those that flags and group imply, without `@`.
     pub categories: &'static [&'static str],
-    /// Hints for proxies and cluster clients, as Redis defines them.
+    /// Command tips, as Redis defines them.
     pub tips: &'static [&'static str],
-    /// Version since which it is deprecated, and what to use instead.
+    /// The version since which it is deprecated, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Whether it is for looking into the server rather than for working with it.
+    /// Whether it is documented as a system command, for debugging rather than applications.
     pub internal: bool,
-    /// Tells what a request does with its keys where that depends on the options.
+    /// Returns how a request uses its keys, where that depends on the options.
     pub key_use: Option<KeyUse>,
-    /// Finds the keys where some stand at no fixed places.
+    /// Finds the keys, where some have no fixed position.
     pub key_search: Option<KeySearch>,
-    /// Hides the secrets among the arguments of a call that is shown to others.
+    /// Redacts secrets among the arguments of a call that is shown elsewhere.
     pub redact: Option<Redact>,
     /// What is written to the log of a call that has changed keys.
     pub effect: Effect,
-    /// The arity where the grammar says less than Redis does.
+    /// The arity, where it differs from that of the grammar.
     pub arity: Option<i32>,
-    /// The Redis version that introduced the `HELP` among the subcommands.
+    /// The Redis version that introduced the subcommand `HELP`.
     pub help_since: &'static str,
 }

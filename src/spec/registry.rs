@@ -1,4 +1,4 @@
-//! What follows from the declarations: names to commands, arity, key positions, categories.
+//! The registry of commands: names, arity, key positions and ACL categories derived from the declarations.
 //!
 //! Computed once per process from the rows of all families and never changed afterwards.
 
@@ -11,68 +11,67 @@ use crate::spec::{
 };
 use crate::store::Store;
 
-/// Joins a declaration with all that is derived from it. What carries the command out is kept apart, by
-/// [`CommandSpec::number`].
+/// A declaration with everything derived from it. Handlers are kept separately, by [`CommandSpec::number`].
 pub struct CommandSpec {
-    /// What it is declared to be.
+    /// The declaration.
     pub command: &'static Declaration,
     /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
     pub name: String,
-    /// Whether it only holds subcommands and cannot be called alone.
+    /// Whether it only has subcommands and cannot be called alone.
     pub is_container: bool,
-    /// The row's flags and those that are derived.
+    /// The declared and the derived flags.
     pub flags: Flags,
-    /// The number of words, or its negative where that is only the least.
+    /// The number of arguments including the name, or its negative if that is only the minimum.
     pub arity: i32,
-    /// How many words name it: two for a subcommand.
+    /// How many arguments name it: two for a subcommand.
     pub name_words: usize,
-    /// Tells it from every other command and subcommand; counts from 0 without gaps.
+    /// The unique number of a command or subcommand; counts from 0 without gaps.
     pub number: usize,
-    /// Where the keys are.
+    /// The positions of its keys.
     pub keys: Vec<KeySpec>,
-    /// Where the channels are that it publishes or subscribes to.
+    /// The positions of the channels it publishes or subscribes to.
     pub channels: Vec<ChannelSpec>,
-    /// The ACL categories it is in: a bit for each of [`CATEGORIES`].
+    /// Its ACL categories: a bit for each of [`CATEGORIES`].
     category_bits: u32,
-    /// The position of the key of a command that has one and no more, which most are.
+    /// The position of the key of a command that has exactly one, as most have.
     only_key: Option<usize>,
-    /// Commands inside this one, in the order of their declaration.
+    /// The subcommands, in the order of their declaration.
     pub subcommands: Vec<CommandSpec>,
 }
 
-/// Says where some of a command's keys are, and what it does with them.
+/// The positions of some of a command's keys, and how it uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// The first key's position, counting the command's name as 0.
     pub first: usize,
-    /// The last key's position relative to the first; negative counts from the end of the request.
+    /// The last key's position relative to the first; a negative one counts from the end of the request.
     pub last: i32,
-    /// How far apart keys are.
+    /// The distance between keys.
     pub step: usize,
-    /// What is done with them.
+    /// How the command uses them.
     pub flags: KeyFlags,
-    /// Whether at `first` there is the number of the keys that follow it.
+    /// Whether the argument at `first` is the number of the keys that follow it.
     pub counted: bool,
-    /// The word behind which the keys begin, wherever it stands; a search finds them.
+    /// The keyword after which the keys begin, at any position; it must be searched for.
     pub keyword: Option<&'static str>,
-    /// Whether nobody can tell where they are.
+    /// Whether the positions are unknown.
     pub unplaced: bool,
-    /// What is to be remarked about them.
+    /// The notes on them that COMMAND shows.
     pub notes: Option<&'static str>,
 }
 
 impl KeySpec {
-    /// Returns whether there are keys, at places that are known.
+    /// Returns whether there are keys at known positions.
     pub(crate) fn has_places(&self) -> bool {
         self.flags != NOT_KEY && !self.unplaced
     }
 
-    /// Describes a single key at no place yet.
+    /// Describes a single key without a position yet.
     const fn new(flags: KeyFlags) -> Self {
         KeySpec { first: 0, last: 0, step: 1, flags, counted: false, keyword: None, unplaced: false, notes: None }
     }
 
-    /// Returns the positions of the keys in a request of so many words.
+    /// Returns the positions of the keys in a request of `words` arguments.
     pub(crate) fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
         let last = match usize::try_from(self.last) {
             Ok(after_first) => self.first + after_first,
@@ -81,14 +80,14 @@ impl KeySpec {
         (self.first..=last.min(words - 1)).step_by(self.step)
     }
 
-    /// Returns the positions of the keys in a request, which may say itself how many there are.
+    /// Returns the positions of the keys in a request, which may contain their number.
     fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
         let count = match self.counted {
             false => 0,
             true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
         };
         let first = self.first + 1;
-        // As in Redis, more keys than there are words are no keys.
+        // As in Redis, a number of keys beyond the end of the request means no keys.
         let room = request.len().saturating_sub(first) / self.step;
         let count = if count > room { 0 } else { count };
         let counted = (first..first + count * self.step).step_by(self.step);
@@ -97,14 +96,14 @@ impl KeySpec {
     }
 }
 
-/// Says where some of a command's channels are, and what they are.
+/// The positions of some of a command's channels, and their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelSpec {
     /// The first channel's position, counting the command's name as 0.
     pub first: usize,
-    /// Whether all words from the first on are channels.
+    /// Whether all arguments from the first on are channels.
     pub to_the_end: bool,
-    /// Whether they are patterns of channels.
+    /// Whether they are patterns.
     pub are_patterns: bool,
 }
 
@@ -139,7 +138,7 @@ impl CommandSpec {
         }
     }
 
-    /// Returns whether a request has a number of words that the command accepts.
+    /// Returns whether the command accepts a number of arguments.
     #[inline]
     pub fn accepts(&self, words: usize) -> bool {
         match usize::try_from(self.arity) {
@@ -161,7 +160,7 @@ impl CommandSpec {
         if let Some(search) = self.command.key_search.filter(|_| self.command.flags & EXCLUSIVE == 0) {
             return hashes.extend(search(request).into_iter().map(|(position, _)| store.hash(request.arg(position))));
         }
-        // Scripts, which count their keys, hold the whole store and need the hashes only to have the keys loaded ahead.
+        // Scripts, which give the number of their keys, hold the whole store and need the hashes only for prefetching.
         for spec in self.keys.iter().filter(|spec| spec.has_places()) {
             match spec.counted {
                 true => hashes.extend(spec.positions_in(request).map(|position| store.hash(request.arg(position)))),
@@ -170,7 +169,7 @@ impl CommandSpec {
         }
     }
 
-    /// Returns where the keys of a request are, and what this very request does with each.
+    /// Returns the positions of the keys of a request, and how this request uses each.
     pub fn keys_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, KeyFlags)> {
         let search = self.command.key_search;
         let is_fixed = move |spec: &&KeySpec| spec.has_places() && search.is_none();
@@ -181,7 +180,7 @@ impl CommandSpec {
         fixed.chain(search.into_iter().flat_map(move |search| search(request)))
     }
 
-    /// Returns where the channels of a request are, and whether each is a pattern.
+    /// Returns the positions of the channels of a request, and whether each is a pattern.
     pub fn channels_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, bool)> {
         self.channels.iter().flat_map(move |spec| {
             let end = if spec.to_the_end { request.len() } else { spec.first + 1 };
@@ -195,38 +194,38 @@ impl CommandSpec {
         in_order.map(|(_, name)| format!("@{name}")).collect()
     }
 
-    /// Returns whether the command is in an ACL category, given by its place in [`CATEGORIES`].
+    /// Returns whether the command is in an ACL category, given by its index in [`CATEGORIES`].
     pub fn is_in(&self, category: usize) -> bool {
         self.category_bits >> category & 1 != 0
     }
 
-    /// Returns the command and after it its subcommands.
+    /// Returns the command, followed by its subcommands.
     pub fn with_subcommands(&self) -> impl Iterator<Item = &CommandSpec> {
         std::iter::once(self).chain(&self.subcommands)
     }
 
-    /// Finds a subcommand by its word, whatever its case.
+    /// Finds a subcommand by its name, case-insensitive.
     pub fn subcommand(&self, word: &[u8]) -> Option<&CommandSpec> {
         self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
     }
 }
 
-/// Adds the flags that follow from a row's.
+/// Adds the derived flags to declared ones.
 fn derived_flags(flags: Flags) -> Flags {
     let is_control = flags & (READ | WRITE) == 0 || flags & (EXCLUSIVE | ADMIN) != 0;
     flags | EVERY | if is_control { CONTROL } else { 0 }
 }
 
-/// Finds the ACL categories that a row's flags, group and remarks put it in.
+/// Returns the ACL categories that follow from a row's flags, group and declared categories.
 fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
     let command = &row.declaration;
     let flags = command.flags;
-    // A container of subcommands is in no category of its own; what it holds is.
+    // A container has no category of its own; its subcommands have.
     let group = row.handler.map(|_| command.group);
     let is = |name: &str| -> bool {
         command.categories.contains(&name)
             || match name {
-                // WAIT and SORT are documented among the commands on keys; they belong to the connection and to lists.
+                // WAIT and SORT are documented as generic commands, but their categories are connection and list.
                 "keyspace" => {
                     let belongs_elsewhere = |name| ["connection", "list"].contains(name);
                     group == Some(Group::Generic) && !command.categories.iter().any(belongs_elsewhere)
@@ -238,7 +237,7 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
                 "transaction" => group == Some(Group::Transactions),
                 "pubsub" => flags & PUBSUB != 0,
                 "scripting" => group == Some(Group::Scripting),
-                // What only promises to read is not the same as what reads.
+                // Read-only scripts are not in the category.
                 "read" => flags & READ != 0 && group != Some(Group::Scripting),
                 "write" => flags & WRITE != 0,
                 "admin" | "dangerous" => flags & ADMIN != 0,
@@ -276,7 +275,7 @@ pub const CATEGORIES: &[&str] = &[
     "scripting",
 ];
 
-/// Counts the words a command takes at least; negative when it may take more.
+/// Returns the minimum number of arguments; negative when there may be more.
 fn arity(args: &[Arg], name_words: i32) -> i32 {
     let least = name_words + args.iter().map(least_words).sum::<i32>();
     if args.iter().any(|arg| arg.optional || arg.multiple || is_variable(arg)) { -least } else { least }
@@ -306,7 +305,7 @@ fn is_variable(arg: &Arg) -> bool {
     }
 }
 
-/// Finds the keys among the arguments that stand at fixed places. Neighbours used alike share one spec.
+/// Returns the specs of the keys at fixed positions. Adjacent keys with the same flags share one spec.
 fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_words;
@@ -319,7 +318,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     {
         return vec![KeySpec { first: position + at, step, counted: true, notes, ..KeySpec::new(flags) }];
     }
-    // Only a channel may be left out and still be where it is.
+    // Only an optional channel does not shift later positions.
     for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
         let (flags, step) = match arg.kind {
             Kind::ShardChannel => (Some(NOT_KEY), 1),
@@ -338,7 +337,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
             }
         }
         if arg.multiple {
-            break; // what comes after stands at no fixed place
+            break; // later arguments have no fixed position
         }
         position += least_words(arg) as usize;
     }
@@ -353,7 +352,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
     specs
 }
 
-/// Describes the keys that may follow a word, up to the end of the request.
+/// Describes the keys that may follow a keyword, up to the end of the request.
 fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     match arg {
         Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
@@ -363,7 +362,7 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     }
 }
 
-/// Finds the channels among the arguments that stand at fixed places.
+/// Returns the specs of the channels at fixed positions.
 fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
     let mut specs = Vec::new();
     let mut position = name_words;

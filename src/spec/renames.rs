@@ -1,26 +1,26 @@
-//! Commands that go by other names, or by none: `rename-command` in a config file.
+//! Renamed and disabled commands: `rename-command` in a config file.
 //!
-//! The table of commands is made of constants and the same for every server of a process; what one server calls
-//! its commands stands here. Invariant: no two commands have the same name.
+//! The table of commands is constant and the same for every server of a process; the names used by one server are here.
+//! Invariant: no two commands have the same name.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::spec::{CommandSpec, CommandTable, known};
 
-/// Holds the names that differ from the declared ones.
+/// The names that differ from the declared ones.
 #[derive(Clone, Default)]
 pub struct Renames {
-    /// Names in lower case: new ones with their command, and old ones that mean nothing any more.
+    /// Names in lower case: new ones with their command, and old ones without.
     names: BTreeMap<Vec<u8>, Option<&'static CommandSpec>>,
 }
 
 impl Renames {
-    /// Gives the command that is known as `from` the name `to`, or none where that is empty. One that Redis has and
-    /// keylatch has not is as absent under another name.
+    /// Renames the command `from` to `to`, or disables it if `to` is empty. A command that Redis has and keylatch lacks
+    /// is accepted without effect.
     ///
     /// # Errors
-    /// The reason, in the words of Redis.
+    /// The reason, in Redis' words.
     pub fn rename(&mut self, commands: &'static CommandTable, from: &[u8], to: &[u8]) -> Result<(), String> {
         let names = Names::new(commands, self);
         let Some(command) = names.find(from) else {
@@ -34,13 +34,13 @@ impl Renames {
             }
             self.names.insert(to.to_ascii_lowercase(), Some(command));
         }
-        // A command that got its own name back is as it was declared.
+        // A command that got its own name back is no longer renamed.
         self.names.retain(|name, command| !command.is_some_and(|command| command.name.as_bytes() == name));
         Ok(())
     }
 }
 
-/// The names by which commands go in one server: those of the table, but for those that are renamed.
+/// The names of the commands of one server: those of the table, with the renamed ones replaced.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
     commands: &'static CommandTable,
@@ -48,12 +48,12 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Joins the table and what differs from it.
+    /// Combines the table with the renamed commands.
     pub fn new(commands: &'static CommandTable, renames: &'a Renames) -> Self {
         Names { commands, renames }
     }
 
-    /// Finds a command by the name it goes by, in any case.
+    /// Finds a command by its present name, case-insensitive.
     #[inline]
     pub fn find(self, name: &[u8]) -> Option<&'static CommandSpec> {
         match self.renames.names.is_empty() {
@@ -69,7 +69,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Finds a command by the name it goes by, or one of its subcommands by `container|name`.
+    /// Finds a command by its present name, or one of its subcommands by `container|name`.
     pub fn find_full(self, name: &[u8]) -> Option<&'static CommandSpec> {
         match name.iter().position(|byte| *byte == b'|') {
             None => self.find(name),

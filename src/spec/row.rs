@@ -1,15 +1,15 @@
-//! A row of a family's table: the declaration of a command, what carries it out, and its subcommands.
+//! A row of a family's table: the declaration of a command, its handler, and its subcommands.
 
 use crate::spec::{Arg, Declaration, Effect, Flags, Group, KeySearch, KeyUse, Redact};
 
 /// Declares one command together with its handler, an `H`.
 #[derive(Clone, Copy)]
 pub struct Row<H: Copy + 'static> {
-    /// All but what carries it out.
+    /// The declaration, without the handler.
     pub declaration: Declaration,
-    /// Carries it out; a container of subcommands has none.
+    /// The handler; a container has none.
     pub handler: Option<H>,
-    /// The commands inside this one; `HELP` is added to them.
+    /// The subcommands; `HELP` is added to them.
     pub subcommands: &'static [Row<H>],
 }
 
@@ -19,7 +19,7 @@ impl<H: Copy + 'static> Row<H> {
         Row { handler: Some(handler), ..Row::without_handler(name, flags, group) }
     }
 
-    /// Declares a command that only holds others.
+    /// Declares a container of subcommands.
     pub const fn container(name: &'static str, group: Group, subcommands: &'static [Row<H>]) -> Self {
         Row { subcommands, ..Row::without_handler(name, 0, group) }.arity(-2)
     }
@@ -53,7 +53,7 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Documents the command: version, cost, and a sentence.
+    /// Sets the documentation: version, complexity, summary.
     pub const fn docs(mut self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
         self.declaration.since = since;
         self.declaration.complexity = complexity;
@@ -67,31 +67,31 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Adds hints for proxies and cluster clients.
+    /// Adds command tips.
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
         self.declaration.tips = tips;
         self
     }
 
-    /// Marks the command as deprecated since a version, in favour of something else.
+    /// Marks the command as deprecated since a version, with its replacement.
     pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> Self {
         self.declaration.deprecated = Some((since, instead));
         self
     }
 
-    /// Marks the command as one for looking into the server.
+    /// Marks the command as a system command, for debugging rather than applications.
     pub const fn internal(mut self) -> Self {
         self.declaration.internal = true;
         self
     }
 
-    /// Tells what a request does with its keys where that depends on the options.
+    /// Sets the function that returns how a request uses its keys, where that depends on the options.
     pub const fn key_use(mut self, key_use: KeyUse) -> Self {
         self.declaration.key_use = Some(key_use);
         self
     }
 
-    /// Hides secrets among the arguments where a call is shown: in the slow log, in MONITOR, in the log.
+    /// Sets the function that redacts secrets where a call is shown: in the slow log, by MONITOR, in the log.
     pub const fn redact(mut self, redact: Redact) -> Self {
         self.declaration.redact = Some(redact);
         self
@@ -103,19 +103,20 @@ impl<H: Copy + 'static> Row<H> {
         self
     }
 
-    /// Finds the keys where some stand at no fixed places.
+    /// Sets the function that finds the keys, where some have no fixed position.
     pub const fn key_search(mut self, key_search: KeySearch) -> Self {
         self.declaration.key_search = Some(key_search);
         self
     }
 
-    /// Sets the arity by hand: the number of words, or its negative where that is only the least.
+    /// Sets the arity explicitly: the number of arguments including the name, or its negative if that is only the
+    /// minimum.
     pub const fn arity(mut self, arity: i32) -> Self {
         self.declaration.arity = Some(arity);
         self
     }
 
-    /// Notes the Redis version that introduced the container's `HELP`, where it was not 5.0.
+    /// Sets the Redis version that introduced the container's `HELP`, if it is not 5.0.
     pub const fn help_since(mut self, version: &'static str) -> Self {
         self.declaration.help_since = version;
         self

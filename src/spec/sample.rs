@@ -1,4 +1,4 @@
-//! A small table of commands for unit tests of what lies below the commands: look-up, rules, settings.
+//! A small table of commands for unit tests of modules below `command`: look-up, ACL rules, settings.
 
 use std::sync::LazyLock;
 

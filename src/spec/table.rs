@@ -1,18 +1,18 @@
-//! The table of commands: from a name to what is declared under it. It is made of constants, once, and never changes.
+//! The table of commands: maps names to declarations. It is built once, from constants, and never changes.
 
 use std::fmt;
 
 use crate::spec::{CommandSpec, Declaration, Row};
 
-/// Finds commands by name: an open-addressed table over fingerprints, with at least four places for every command.
+/// The table of commands by name: an open-addressed hash table over fingerprints, with at least four slots per command.
 pub struct CommandTable {
     commands: Vec<CommandSpec>,
-    /// The fingerprint and the number of the command at each place.
+    /// The fingerprint and the number of the command in each slot.
     places: Box<[Option<(u64, u16)>]>,
 }
 
 impl CommandTable {
-    /// Registers all rows, adds to every container the `HELP` that it does not declare, and numbers commands and
+    /// Registers all rows, adds `HELP` to every container that does not declare it, and numbers commands and
     /// subcommands. Returns also the handlers in the order of these numbers; a container has `refuse`.
     pub fn register<H: Copy>(
         families: &'static [&'static [Row<H>]],
@@ -49,7 +49,7 @@ impl CommandTable {
         CommandTable { commands, places }
     }
 
-    /// Finds a command by its name in any case.
+    /// Finds a command by its name, case-insensitive.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
         let wanted = fingerprint(name);
@@ -58,7 +58,7 @@ impl CommandTable {
             let (fingerprint, number) = self.places[at]?;
             if fingerprint == wanted {
                 let command = &self.commands[usize::from(number)];
-                // Nearly every client sends capitals, which are compared faster.
+                // Nearly all clients send upper case, which is compared faster.
                 if command.command.name.as_bytes() == name || command.name.as_bytes().eq_ignore_ascii_case(name) {
                     return Some(command);
                 }
@@ -91,7 +91,7 @@ impl CommandTable {
     }
 }
 
-/// Two tables are the same if they are one.
+/// Tables are equal if they are the same object.
 impl PartialEq for CommandTable {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -113,7 +113,8 @@ fn missing_help<H: Copy>(container: &Row<H>, help: fn(&Declaration) -> Row<H>) -
     (is_missing && !container.subcommands.is_empty()).then(help)
 }
 
-/// Sums up a name in any case by its ends and its length. Words that differ otherwise are told apart by comparing them.
+/// Hashes a name, case-insensitive, from its ends and its length. Names with equal fingerprints are distinguished by
+/// comparing them.
 #[inline]
 fn fingerprint(name: &[u8]) -> u64 {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
@@ -129,9 +130,9 @@ fn fingerprint(name: &[u8]) -> u64 {
     (ends | LOWER_CASE) ^ name.len() as u64
 }
 
-/// Chooses the first place to look at, out of a power of two.
+/// Returns the first slot to probe; the number of slots is a power of two.
 #[inline]
 fn place(fingerprint: u64, places: usize) -> usize {
-    // Fibonacci hashing: the golden ratio spreads what differs in few bits.
+    // Fibonacci hashing: the golden ratio spreads keys that differ in few bits.
     (fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (places - 1)
 }

@@ -10,7 +10,7 @@ pub(crate) fn count(bytes: &[u8], range: Range<u64>) -> u64 {
         return 0;
     }
     let (first, last) = ((range.start / 8) as usize, ((range.end - 1) / 8) as usize);
-    // Whole bytes are counted; what lies in the outer two beyond the range is taken off again.
+    // Whole bytes are counted; bits of the outer two beyond the range are subtracted.
     let before = !(0xff >> (range.start % 8)) & bytes[first];
     let after = (0x7f >> ((range.end - 1) % 8)) & bytes[last];
     count_all(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(after.count_ones())
@@ -27,7 +27,7 @@ pub(crate) fn find(bytes: &[u8], is_set: bool, range: Range<u64>) -> Option<u64>
     let window = &bytes[(range.start / 8) as usize..range.end.div_ceil(8) as usize];
     let mut offset = range.start / 8 * 8;
     for chunk in window.chunks(WORD) {
-        // What is looked for becomes a one, the highest bit the first; what is missing at the end becomes zero.
+        // The bit sought becomes a one, the highest bit first; missing bytes become zeros.
         let mut word = load(chunk);
         if !is_set {
             word = !word & load(&[0xff; WORD][..chunk.len()]);

@@ -1,26 +1,26 @@
-//! BITOP: many strings become one, eight bytes at a time.
+//! BITOP: combines several strings into one, eight bytes at a time.
 //!
-//! Invariant: the result is as long as the longest string; shorter ones count as filled up with zero bytes.
+//! Invariant: the result is as long as the longest string; shorter ones are padded with zero bytes.
 
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
 
-/// Says how BITOP combines strings.
+/// The operators of BITOP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     And,
     Or,
     Xor,
     Not,
-    /// What is set in the first string and in no other.
+    /// Bits set in the first string and in no other.
     Diff,
-    /// What is set in any string but the first.
+    /// Bits set in any string but not in the first.
     Diff1,
-    /// What is set in the first string and in any other.
+    /// Bits set in the first string and in any other.
     AndOr,
-    /// What is set in exactly one string.
+    /// Bits set in exactly one string.
     One,
 }
 
@@ -40,7 +40,7 @@ impl Operator {
         OPERATORS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, operator)| operator).ok_or(Error::Syntax)
     }
 
-    /// Refuses more or fewer strings than the operator takes.
+    /// Rejects a wrong number of strings for the operator.
     pub(crate) fn check_count(self, count: usize) -> Result<()> {
         match self {
             Operator::Not if count != 1 => Err(Error::other("BITOP NOT must be called with a single source key.")),
@@ -53,13 +53,13 @@ impl Operator {
     }
 }
 
-/// Combines strings, one after the other.
+/// Combines strings one after the other.
 pub(crate) struct Combination {
     operator: Operator,
-    /// How many strings there were.
+    /// How many strings were added.
     count: usize,
     result: Vec<u8>,
-    /// What some operators keep beside the result: the first string, or what was set in more than one.
+    /// Intermediate data of some operators: the first string, or the bits set in more than one.
     aside: Vec<u8>,
 }
 
@@ -107,7 +107,7 @@ impl Combination {
     }
 }
 
-/// Combines a string into the start of another, word by word; that grows with zero bytes as needed.
+/// Combines a string into the start of another, in machine words; the target is padded with zero bytes as needed.
 fn fold(into: &mut Vec<u8>, other: &[u8], operation: impl Fn(u64, u64) -> u64) {
     if into.len() < other.len() {
         into.resize(other.len(), 0);
@@ -126,7 +126,7 @@ fn fold(into: &mut Vec<u8>, other: &[u8], operation: impl Fn(u64, u64) -> u64) {
 mod tests {
     use super::*;
 
-    /// Says what a bit of the result is, given how many of the strings have it and whether the first does.
+    /// Returns a bit of the result, given how many of the strings have it set and whether the first does.
     fn expected(operator: Operator, total: usize, ones: usize, first: bool) -> bool {
         match operator {
             Operator::And => ones == total,

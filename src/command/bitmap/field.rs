@@ -1,6 +1,6 @@
 //! BITFIELD: integers of 1 to 64 bits that begin at any bit of a string.
 //!
-//! Invariant: the words are read and checked as a whole before the string is touched.
+//! Invariant: all arguments are parsed and checked before the string is changed.
 
 use smallvec::SmallVec;
 
@@ -12,10 +12,10 @@ use crate::resp::{Request, parse_int};
 use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 use crate::store::{Key, Lookup, Str, StringHint};
 
-/// As many bytes as a field of 64 bits can touch, and more.
+/// The window of bytes around a field; one of 64 bits touches at most 9.
 const WINDOW: usize = size_of::<u128>();
 
-/// Carries out `BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET|INCRBY type offset value ...]`.
+/// Executes `BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET|INCRBY type offset value ...]`.
 pub(crate) fn bitfield(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
@@ -23,7 +23,7 @@ pub(crate) fn bitfield(call: &mut Call<'_>) -> Result<()> {
     run(call, key, &operations)
 }
 
-/// Carries out `BITFIELD_RO key [GET type offset ...]`.
+/// Executes `BITFIELD_RO key [GET type offset ...]`.
 pub(crate) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let len_max = call.bulk_len_max();
@@ -34,7 +34,7 @@ pub(crate) fn bitfield_ro(call: &mut Call<'_>) -> Result<()> {
     run(call, key, &operations)
 }
 
-/// BITFIELD changes nothing where all its operations are GET; a word that is none of them may stand for anything.
+/// BITFIELD is read-only if all its operations are GET; an unknown argument counts as a write.
 pub(crate) fn bitfield_key_use(request: Request<'_>) -> KeyFlags {
     let mut at = 2;
     while at < request.len() {
@@ -81,7 +81,7 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
                 None => (None, old),
             },
         };
-        // A string that grows counts as changed by every operation that writes, whatever that writes.
+        // A string that grows counts as changed by every operation that writes, whatever the value.
         if new != old || grows && operation.is_write() && reply.is_some() {
             let window = window.with(field, new);
             text.change().write_range(field.first_byte(), window.bytes_of(field));
@@ -97,12 +97,12 @@ fn run(call: &mut Call<'_>, key: Key<'_>, operations: &[Operation]) -> Result<()
     Ok(())
 }
 
-/// Says what happens to a number that has no room in its field.
+/// What happens when a number does not fit its field.
 #[derive(Clone, Copy)]
 enum Overflow {
-    /// Its upper bits are lost.
+    /// The upper bits are dropped.
     Wrap,
-    /// The nearest number that has room takes its place.
+    /// It is clamped to the nearest number that fits.
     Saturate,
     /// Nothing is written.
     Fail,
@@ -158,7 +158,7 @@ impl Overflow {
     }
 }
 
-/// An integer inside a string: its type and its first bit.
+/// An integer inside a string: its type and the position of its first bit.
 #[derive(Clone, Copy)]
 struct Field {
     is_signed: bool,
@@ -167,7 +167,7 @@ struct Field {
 }
 
 impl Field {
-    /// Reads a type, such as `i16`, and an offset, such as `100` or, counted in fields of this type, `#5`.
+    /// Parses a type, such as `i16`, and an offset, such as `100` or, counted in fields of this type, `#5`.
     fn read(kind: &[u8], place: &[u8], len_max: usize) -> Result<Self> {
         let invalid = || {
             Error::other("Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
@@ -177,7 +177,7 @@ impl Field {
             Some(b'u') => false,
             _ => return Err(invalid()),
         };
-        // As in Redis, the word ends at its first NUL.
+        // As in Redis, the argument ends at its first NUL.
         let digits = kind[1..].split(|byte| *byte == 0).next().unwrap_or_default();
         let bits_max = if is_signed { 64 } else { 63 };
         let bits = parse_int(digits).filter(|bits| (1..=bits_max).contains(bits)).ok_or_else(invalid)?;
@@ -195,7 +195,7 @@ impl Field {
         (self.offset / 8) as usize
     }
 
-    /// Returns where the bytes that hold the field end.
+    /// Returns the end of the bytes that contain the field.
     fn end(self) -> usize {
         (self.offset + u64::from(self.bits)).div_ceil(8) as usize
     }
@@ -208,10 +208,10 @@ impl Field {
         if self.is_signed { -self.max() - 1 } else { 0 }
     }
 
-    /// Returns the number that SET writes; `None` where it has no room and must not be changed.
+    /// Returns the number that SET writes; `None` where it does not fit and OVERFLOW is FAIL.
     fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
-        // An unsigned field takes a negative number for a very large one. So does a signed one that Redis finds to be
-        // too far below the least number: the distance to the greatest does not fit in its 64 bits.
+        // An unsigned field takes a negative number for a very large one. So does a signed one when Redis finds the
+        // number too far below the minimum: the distance to the maximum does not fit 64 bits.
         let is_large = self.bits < 64 && self.max() - i128::from(value) > i128::from(i64::MAX);
         match (self.is_signed, overflow) {
             (false, _) => self.limit(i128::from(value as u64), overflow),
@@ -220,7 +220,7 @@ impl Field {
         }
     }
 
-    /// Returns the number that INCRBY writes; `None` where it has no room and must not be changed.
+    /// Returns the number that INCRBY writes; `None` where it does not fit and OVERFLOW is FAIL.
     fn add(self, old: i64, increment: i64, overflow: Overflow) -> Option<i64> {
         self.limit(i128::from(old) + i128::from(increment), overflow)
     }
@@ -236,7 +236,7 @@ impl Field {
         }
     }
 
-    /// Reads the lowest bits of `raw` as a number of this field.
+    /// Interprets the lowest bits of `raw` as a number of this field.
     fn interpret(self, raw: u64) -> i64 {
         let unused = u64::BITS - self.bits;
         let raw = raw << unused;
@@ -244,7 +244,7 @@ impl Field {
     }
 }
 
-/// Holds the bytes around a field, the first the highest; what lies behind the string is zero.
+/// The bytes around a field, the first the highest; bytes beyond the string are zero.
 #[derive(Clone, Copy)]
 struct Window([u8; WINDOW]);
 
@@ -256,7 +256,7 @@ impl Window {
         Window(window)
     }
 
-    /// Returns how far above the lowest bit of the window the field ends.
+    /// Returns the distance from the window's lowest bit to the field's.
     fn shift(field: Field) -> u32 {
         u128::BITS - (field.offset % 8) as u32 - field.bits
     }

@@ -1,9 +1,9 @@
 //! Bitmaps: strings as rows of bits, of which the first is the highest bit of the first byte.
 //!
-//! BITFIELD has its row here and its handler in `bitmap/field.rs`, the arithmetic over many bits is in `bitmap/bits.rs`
+//! BITFIELD has its row here and its handler in `bitmap/field.rs`; the operations on many bits are in `bitmap/bits.rs`
 //! and `bitmap/combine.rs`.
 //!
-//! Invariant: a string is read where it lies; only BITOP makes a new one.
+//! Invariant: a string is read in place; only BITOP creates a new one.
 
 mod bits;
 mod combine;
@@ -91,7 +91,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// Bits of a string were written.
 pub(crate) const SETBIT: &Event = &Event::one(Classes::STRING, "setbit");
 
-/// Reads the number of a bit, which must lie in a string of at most `len_max` bytes.
+/// Parses a bit offset, which must lie in a string of at most `len_max` bytes.
 fn bit_offset(word: &[u8], len_max: usize) -> Result<u64> {
     parse_int(word).and_then(|offset| checked_offset(offset, len_max)).ok_or(Error::BitOffset)
 }
@@ -100,7 +100,7 @@ fn checked_offset(offset: i64, len_max: usize) -> Option<u64> {
     u64::try_from(offset).ok().filter(|offset| offset / 8 < len_max as u64)
 }
 
-/// Returns the byte that a bit lies in, and the bit's place there.
+/// Returns the byte that contains a bit, and the mask of the bit in it.
 fn byte_and_mask(offset: u64) -> (usize, u8) {
     ((offset / 8) as usize, 0x80 >> (offset % 8))
 }
@@ -124,7 +124,7 @@ fn setbit(call: &mut Call<'_>) -> Result<()> {
     let old = text.value().as_slice().get(at).copied();
     let byte = old.unwrap_or(0);
     let new = if is_set { byte | mask } else { byte & !mask };
-    // A clear bit beyond the end is written as well: it makes the string longer.
+    // A clear bit beyond the end is written as well: it extends the string.
     if old != Some(new) {
         text.change().write_range(at, &[new]);
     } else if let Some(mut text) = text.annotate() {
@@ -167,7 +167,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
     let range = stretch.resolve(text.len());
     let position = match bits::find(text, is_set, range.clone()) {
         Some(position) => position as i64,
-        // Behind a string all bits are clear; but a caller who names the end does not look there.
+        // Beyond the string all bits are clear, but with an explicit end the search stops at the string's end.
         None if !is_set && stretch.end.is_none() && !range.is_empty() => range.end as i64,
         None => -1,
     };
@@ -175,12 +175,11 @@ fn bitpos(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says which part of a string is meant, before the string is known: first and last index, negative ones counted from
-/// the end.
+/// An unresolved range: first and last index, negative ones counted from the end of the string.
 #[derive(Clone, Copy)]
 struct Stretch {
     start: i64,
-    /// Up to the end of the string where none is given.
+    /// Without one, the range extends to the end of the string.
     end: Option<i64>,
     unit: Unit,
 }
@@ -188,13 +187,13 @@ struct Stretch {
 impl Stretch {
     const WHOLE: Stretch = Stretch { start: 0, end: None, unit: Unit::Byte };
 
-    /// Reads `[start [end [BYTE|BIT]]]`.
+    /// Parses `[start [end [BYTE|BIT]]]`.
     fn read(args: &mut Args<'_>) -> Result<Self> {
         match args.left() {
             0 => Ok(Stretch::WHOLE),
             1 => Ok(Stretch { start: args.int()?, ..Stretch::WHOLE }),
             2 | 3 => {
-                // The unit, which comes last, is refused before the end is.
+                // The unit, which comes last, is checked before the end.
                 let (start, end) = (args.int()?, args.bytes()?);
                 let unit = Unit::read(args.next_word())?;
                 let end = parse_int(end).ok_or(Error::NotInteger)?;
@@ -204,13 +203,13 @@ impl Stretch {
         }
     }
 
-    /// Returns whether both indexes count from the end and the last lies before the first: nothing is meant then, though
-    /// both may be moved to the first byte.
+    /// Returns whether both indexes count from the end and the last lies before the first: the range is empty then,
+    /// even where both would be clamped to the first byte.
     fn is_reversed(self) -> bool {
         self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
     }
 
-    /// Turns the indexes into a range of bits of a string of `len` bytes.
+    /// Resolves the indexes to a range of bits in a string of `len` bytes.
     fn resolve(self, len: usize) -> Range<u64> {
         let (total, bits) = match self.unit {
             Unit::Byte => (len as i64, 8),
@@ -222,7 +221,7 @@ impl Stretch {
     }
 }
 
-/// Says what an index counts.
+/// The unit of the indexes.
 #[derive(Clone, Copy)]
 enum Unit {
     Byte,

@@ -1,6 +1,7 @@
-//! CLUSTER and what clients of a cluster send: this server is none, and says so.
+//! CLUSTER and other commands of cluster clients: this server is not a cluster, and says so.
 //!
-//! Clients ask on connect and take the answer for a plain server's; an unknown command would make some of them give up.
+//! Clients call them on connect and recognise a standalone server by the reply; an unknown command would make some of
+//! them give up.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};

@@ -118,7 +118,7 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets the client in when user and password are right.
+/// Authenticates the client.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
     if call.caller.log_in(&call.namespace.instance.acl, user, password) {
         return Ok(());
@@ -136,7 +136,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
             _ => return Err(Error::NoProto),
         }),
     };
-    // Nothing is done before all options are known to be right; of several of a kind the last one counts.
+    // Nothing is applied before all options are checked; of repeated ones the last counts.
     let (mut login, mut chosen_name) = (None, None);
     while let Some(option) = call.args.next_word() {
         if is_word(option, "AUTH") && call.args.left() >= 2 {
@@ -206,7 +206,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Redacts what follows AUTH among the options of HELLO, which begin behind the version.
+/// Redacts the arguments of AUTH in HELLO, whose options begin after the version.
 fn redact_password(args: &mut [&[u8]]) {
     let mut at = 2;
     while at < args.len() {

@@ -1,34 +1,35 @@
-//! Many elements added to a sketch in one call, in a time that hardly grows with the length of its runs.
+//! Adds many elements to a sketch in one call, in a time that hardly grows with the length of its runs.
 //!
-//! To find a register of a sparse sketch, its runs are gone through from the start. With `hll-sparse-max-bytes` high, that
-//! is twelve thousand runs for every element. So where many elements are to be added the registers are kept beside the
-//! runs: an element that changes nothing needs no search, and after many changes the runs are written anew, once, at the end.
+//! Finding a register of a sparse sketch scans its runs from the start. With a high `hll-sparse-max-bytes`, that is
+//! twelve thousand runs per element. So where many elements are added, the registers are kept unpacked next to the
+//! runs: an element that changes nothing needs no scan, and after many changes the runs are rebuilt once, at the end.
 
 use crate::command::hyperloglog::sketch::{DENSE_LEN, REGISTERS, Registers, Sketch, place};
 use crate::error::Result;
 
-/// From how many registers to raise on the others are kept beside the runs.
+/// The number of elements from which the registers are kept unpacked.
 const MANY: usize = 64;
-/// After how many changes the runs are only written anew at the end. With the default of `hll-sparse-max-bytes` a sketch is
-/// dense before that, so its runs are split and joined as Redis does it.
+/// The number of changes after which the runs are only rebuilt at the end. With the default of `hll-sparse-max-bytes` a
+/// sketch becomes dense before that, so its runs are split and joined as Redis does it.
 const CHANGES_MAX: usize = 2048;
 
-/// A sketch in the making.
+/// A sketch that is being changed.
 pub(crate) struct Bulk {
     sketch: Sketch,
-    /// The longest that the sketch may be in its sparse form.
+    /// The maximum length of the sparse encoding.
     sparse_max: usize,
     known: Option<Registers>,
     changes: usize,
-    /// Whether there are changes that only `known` has.
+    /// Whether `known` has changes that the runs lack.
     is_behind: bool,
 }
 
 impl Bulk {
-    /// Begins to raise so many registers of a sketch. It becomes dense where that is shorter, whatever the settings allow.
+    /// Prepares to raise `count` registers of a sketch. The result becomes dense where that is shorter, whatever the
+    /// settings allow.
     ///
     /// # Errors
-    /// When the runs do not add up, and there are many registers to raise.
+    /// When the runs do not add up and there are many registers to raise.
     pub(crate) fn new(sketch: Sketch, sparse_max: usize, count: usize) -> Result<Self> {
         let known = match count >= MANY {
             true => Some(Registers::of(sketch.as_bytes())?),
@@ -59,8 +60,8 @@ impl Bulk {
         Ok(is_changed)
     }
 
-    /// Raises every register to what `registers` has. As in Redis, a sketch that was read without complaint before is not
-    /// refused for its runs any more.
+    /// Raises every register to its value in `registers`. As in Redis, damaged runs of a sketch that was read
+    /// successfully before are no error here.
     pub(crate) fn raise_all(&mut self, registers: &Registers) {
         for index in 0..REGISTERS {
             let value = registers.value(index);

@@ -1,9 +1,9 @@
-//! HyperLogLogs: strings that count distinct elements, in Redis' own representation, so that values travel.
+//! HyperLogLogs: strings that count distinct elements, in Redis' own representation, so that values can be exchanged.
 //!
-//! The bytes are read and written in `sketch.rs`, by many elements at once in `bulk.rs`; `selftest.rs` is what PFSELFTEST
-//! tries.
+//! `sketch.rs` reads and writes the bytes, `bulk.rs` adds many elements at once, and `selftest.rs` implements
+//! PFSELFTEST.
 //!
-//! Invariant: a string comes from anywhere, so it is checked before it is used, and a damaged one is refused.
+//! Invariant: a string may come from anywhere, so it is checked before use, and a damaged one is rejected.
 
 mod bulk;
 mod selftest;
@@ -48,7 +48,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// Elements were added to a HyperLogLog.
 const PFADD: &Event = &Event::one(Classes::STRING, "pfadd");
 
-/// Returns the bytes of a HyperLogLog as [`lookup`] does, and notes that it is made ready for being edited.
+/// Returns the bytes of a HyperLogLog as [`lookup`] does, and marks the string as prepared for editing.
 fn lookup_to_edit<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     if lookup(call, key)?.is_some() {
         call.view.set_hint(key, StringHint::Raw);
@@ -56,7 +56,7 @@ fn lookup_to_edit<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v
     lookup(call, key)
 }
 
-/// Returns the bytes of a HyperLogLog, unless there is no such key.
+/// Returns the bytes of a HyperLogLog, or `None` for a missing key.
 fn lookup<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     match call.view.get::<Str>(key, Lookup::WRITE)?.map(Str::as_slice) {
         Some(bytes) => sketch::encoding(bytes).map(|_| Some(bytes)),
@@ -76,7 +76,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     while let Some(element) = call.args.next_word() {
         match sketch.add(element) {
             Ok(is_new) => is_changed |= is_new,
-            // What was added before the damage was met stays.
+            // Elements added before the damage was found are kept.
             Err(error) => {
                 outcome = Err(error);
                 break;
@@ -92,7 +92,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     outcome
 }
 
-/// Adds elements where the registers lie: a dense sketch is long, and an element changes two bytes of it at most.
+/// Adds elements in place: a dense sketch is long, and an element changes two bytes of it at most.
 fn pfadd_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     let mut text = call.view.edit::<Str>(key, PFADD)?;
     while let Some(element) = call.args.next_word() {
@@ -133,7 +133,7 @@ fn pfcount(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Merges all the HyperLogLogs named; returns also whether one of them is dense.
+/// Merges all given HyperLogLogs; also returns whether one of them is dense.
 fn merge(call: &mut Call<'_>) -> Result<(Registers, bool)> {
     let (mut registers, mut any_dense) = (Registers::new(), false);
     while call.args.left() > 0 {

@@ -1,6 +1,6 @@
-//! PFSELFTEST: the registers keep what is written, both encodings agree, and estimates are near the truth.
+//! PFSELFTEST: registers keep their values, both encodings agree, and estimates are close to the truth.
 //!
-//! It tries the same things as Redis' test, with fewer elements: a call holds up other clients for milliseconds only.
+//! It checks the same as Redis' test, with fewer elements: it blocks other clients for milliseconds only.
 
 use std::ops::RangeInclusive;
 
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 /// How many elements are counted.
 const ELEMENTS: u64 = 100_000;
 
-/// An estimate may be off by this many standard errors.
+/// The maximum error of an estimate, in standard errors.
 const ERRORS_MAX: f64 = 6.0;
 
-/// Carries out `PFSELFTEST`.
+/// Executes `PFSELFTEST`.
 pub(crate) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
     keep_registers()?;
     count_elements(call.config.hll_sparse_max_bytes)?;
@@ -24,7 +24,7 @@ pub(crate) fn pfselftest(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Fails the test; the reply names what was found.
+/// Returns the error of a failed test; its text names the failure.
 fn failed(what: String) -> Error {
     Error::other(format!("TESTFAILED {what}"))
 }

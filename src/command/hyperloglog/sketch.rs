@@ -1,4 +1,4 @@
-//! The bytes of a HyperLogLog: 16384 registers behind a header, packed in one of two ways.
+//! The bytes of a HyperLogLog: 16384 registers after a header, in one of two encodings.
 //!
 //! ```text
 //! | "HYLL" | encoding | unused, 3 | cardinality, 8, little-endian | registers              |
@@ -9,47 +9,47 @@
 //!          1vvvvvll           l + 1 registers are v + 1
 //! ```
 //!
-//! The cardinality is a cache; with the highest bit of its last byte set it is out of date. A sparse sketch becomes
-//! dense when a register passes what five bits hold, or when it would grow beyond `hll-sparse-max-bytes`.
+//! The cardinality is a cache; it is stale while the highest bit of its last byte is set. A sparse sketch becomes dense
+//! when a register passes what five bits hold, or when it would grow beyond `hll-sparse-max-bytes`.
 //!
-//! Invariant: the bytes are those that Redis 7.0 makes of the same elements, also of a sketch that is damaged.
+//! Invariant: the bytes are those that Redis 7.0 creates from the same elements, also for a damaged sketch.
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 
-/// How many registers there are; the lower 14 bits of a hash choose one.
+/// How many registers there are; the lower 14 bits of a hash select one.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
-/// The highest rank that the 50 other bits of a hash can have.
+/// The maximum rank of the 50 other bits of a hash.
 const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
 
 const MAGIC: &[u8] = b"HYLL";
 const ENCODING_AT: usize = 4;
-/// Where the cached cardinality lies.
+/// The offset of the cached cardinality.
 pub(crate) const CARDINALITY_AT: usize = 8;
 const HEADER: usize = 16;
-/// Marks the cached cardinality as out of date, in its last byte.
+/// Marks the cached cardinality as stale, in its last byte.
 const STALE: u8 = 0x80;
 
 const REGISTER_BITS: usize = 6;
 const REGISTER_MAX: u16 = (1 << REGISTER_BITS) - 1;
-/// How many bytes a dense sketch takes.
+/// The length of a dense sketch, in bytes.
 pub(crate) const DENSE_LEN: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 
 /// The longest run of zeros that one byte holds.
 const SHORT_ZEROS_MAX: usize = 64;
-/// The greatest register, and the longest run of them, that a sparse sketch holds in one byte.
+/// The largest register value, and the longest run of it, that a sparse sketch holds in one byte.
 const SPARSE_VALUE_MAX: u8 = 32;
 const SPARSE_RUN_MAX: usize = 4;
-/// After a change, as many runs are looked at for neighbours to join.
+/// After a change, this many runs are checked for neighbours to join.
 const JOIN_RUNS: usize = 5;
 
-/// Half of 1 / ln 2: what the harmonic mean of infinitely many registers is multiplied with.
+/// Half of 1 / ln 2: the factor of the harmonic mean for infinitely many registers.
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// Says how the registers are packed.
+/// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Dense,
@@ -66,7 +66,7 @@ impl Encoding {
     }
 }
 
-/// Checks that bytes may be a sketch and returns how it is packed. Whether its runs add up is seen when they are used.
+/// Checks the header of a sketch and returns its encoding. Whether its runs add up is checked when they are used.
 pub(crate) fn encoding(bytes: &[u8]) -> Result<Encoding> {
     match bytes.get(ENCODING_AT) {
         _ if bytes.len() < HEADER || !bytes.starts_with(MAGIC) => Err(Error::NotHyperLogLog),
@@ -76,13 +76,13 @@ pub(crate) fn encoding(bytes: &[u8]) -> Result<Encoding> {
     }
 }
 
-/// Returns the cached cardinality, if it is up to date.
+/// Returns the cached cardinality, unless it is stale.
 pub(crate) fn known_cardinality(bytes: &[u8]) -> Option<u64> {
     let cached = u64::from_le_bytes(*bytes[CARDINALITY_AT..].first_chunk()?);
     (cached >> 56 & u64::from(STALE) == 0).then_some(cached)
 }
 
-/// Estimates how many distinct elements a sketch has seen.
+/// Estimates the number of distinct elements in a sketch.
 pub(crate) fn count(bytes: &[u8]) -> Result<u64> {
     let mut histogram = Histogram::default();
     match encoding(bytes)? {
@@ -101,7 +101,7 @@ pub(crate) fn count(bytes: &[u8]) -> Result<u64> {
     Ok(histogram.estimate())
 }
 
-/// Spells the runs of a sparse sketch; `None` for a dense one.
+/// Formats the runs of a sparse sketch; `None` for a dense one.
 pub(crate) fn decode(bytes: &[u8]) -> Option<String> {
     if encoding(bytes) != Ok(Encoding::Sparse) {
         return None;
@@ -114,12 +114,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<String> {
     Some(spelled.collect::<Vec<_>>().join(" "))
 }
 
-/// Chooses the register of an element, and the rank it gives it: how many bits of the hash, from the fifteenth up to
-/// the first that is set.
+/// Returns an element's register and rank: the number of bits of the hash from the fifteenth up to the first that is
+/// set.
 pub(crate) fn place(element: &[u8]) -> (usize, u8) {
     const SEED: u64 = 0xadc8_3b19;
     let hash = murmur_hash_64a(element, SEED);
-    // The bit above the last one ends the count where all are clear.
+    // A bit above the last one ends the count if all are clear.
     let rest = hash >> INDEX_BITS | 1 << (RANK_MAX - 1);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
@@ -144,7 +144,7 @@ fn murmur_hash_64a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> SHIFT
 }
 
-/// Returns the two bytes around a dense register and how far above their lowest bit it begins.
+/// Returns the two bytes around a dense register, and the distance from their lowest bit to the register's.
 fn dense_window(bytes: &[u8], index: usize) -> (usize, u16, usize) {
     let at = HEADER + index * REGISTER_BITS / 8;
     // The last register ends with the last byte.
@@ -162,16 +162,16 @@ pub(crate) fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// A few bytes to write, and where.
+/// Bytes to write, and their offset.
 pub(crate) type Patch = (usize, SmallVec<[u8; 2]>);
 
-/// Returns what to write into a dense sketch to add an element; nothing if it is not new.
+/// Returns the patch that adds an element to a dense sketch; `None` if it changes nothing.
 pub(crate) fn dense_patch(bytes: &[u8], element: &[u8]) -> Option<Patch> {
     let (index, rank) = place(element);
     raising_patch(bytes, index, rank)
 }
 
-/// Returns what to write into a dense sketch so that a register has at least some value.
+/// Returns the patch that raises a register of a dense sketch to at least a value.
 fn raising_patch(bytes: &[u8], index: usize, value: u8) -> Option<Patch> {
     let (at, window, shift) = dense_window(bytes, index);
     if u16::from(value) <= window >> shift & REGISTER_MAX {
@@ -182,7 +182,7 @@ fn raising_patch(bytes: &[u8], index: usize, value: u8) -> Option<Patch> {
     Some((at, if is_split { smallvec![low, high] } else { smallvec![low] }))
 }
 
-/// Returns the byte to write, and where, so that the cached cardinality counts as out of date; nothing if it does.
+/// Returns the patch that marks the cached cardinality as stale; `None` if it is already.
 pub(crate) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
     let last = bytes[HEADER - 1];
     (last & STALE == 0).then_some((HEADER - 1, last | STALE))
@@ -191,23 +191,23 @@ pub(crate) fn forgetting_patch(bytes: &[u8]) -> Option<(usize, u8)> {
 /// One run of equal registers in a sparse sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// Where its bytes are.
+    /// The offset of its bytes.
     at: usize,
-    /// How many bytes it takes, also where the last one is missing.
+    /// Its length in bytes, even where the last one is missing.
     size: usize,
     value: u8,
-    /// How many registers it stands for.
+    /// How many registers it covers.
     len: usize,
 }
 
-/// Reads the run at a place; `None` behind the last one.
+/// Parses the run at an offset; `None` at the end.
 fn run_at(bytes: &[u8], at: usize) -> Option<Run> {
     let first = *bytes.get(at)?;
     let low = usize::from(first & 0x3f);
     Some(match first >> 6 {
         0 => Run { at, size: 1, value: 0, len: low + 1 },
         1 => {
-            // A run cut in half is read as if a zero byte came, as behind every string of Redis.
+            // A truncated run is read as if a zero byte followed, as one does after every string in Redis.
             let second = bytes.get(at + 1).copied().unwrap_or(0);
             Run { at, size: 2, value: 0, len: (low << 8 | usize::from(second)) + 1 }
         }
@@ -250,7 +250,7 @@ fn push_run(bytes: &mut SmallVec<[u8; 8]>, value: u8, len: usize) {
     }
 }
 
-/// Owns a sketch that is being changed. The bytes have passed [`encoding`].
+/// A sketch that is being changed. The bytes have passed [`encoding`].
 pub(crate) struct Sketch(Vec<u8>);
 
 impl From<&[u8]> for Sketch {
@@ -260,7 +260,7 @@ impl From<&[u8]> for Sketch {
 }
 
 impl Sketch {
-    /// Creates a sparse sketch that has seen nothing.
+    /// Creates an empty sparse sketch.
     pub(crate) fn empty() -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -277,17 +277,17 @@ impl Sketch {
         self.0.into()
     }
 
-    /// Returns whether every register has six bits of its own.
+    /// Returns whether the encoding is dense.
     pub(crate) fn is_dense(&self) -> bool {
         self.0[ENCODING_AT] == 0
     }
 
-    /// Marks the cached cardinality as out of date.
+    /// Marks the cached cardinality as stale.
     pub(crate) fn forget_cardinality(&mut self) {
         self.0[HEADER - 1] |= STALE;
     }
 
-    /// Writes all registers anew, in the sparse form where that is possible and takes no more than so many bytes.
+    /// Rewrites all registers, in the sparse encoding where it is possible and takes at most `sparse_max` bytes.
     pub(crate) fn set_all(&mut self, registers: &Registers, sparse_max: usize) {
         self.forget_cardinality();
         let mut runs = SmallVec::new();
@@ -350,13 +350,13 @@ impl Sketch {
         }
         let end = (run.at + run.size).min(self.0.len());
         self.0.splice(run.at..end, split);
-        self.0.truncate(len); // of a run cut in half, one byte was not there to be replaced
+        self.0.truncate(len); // a truncated run had one byte less to replace
         self.join_neighbours(before.unwrap_or(HEADER));
         self.forget_cardinality();
         Ok(true)
     }
 
-    /// Joins runs of the same value where one byte can hold them, in the few runs from a place on.
+    /// Joins runs of the same value where one byte can hold them, checking a few runs from an offset on.
     fn join_neighbours(&mut self, mut at: usize) {
         for _ in 0..JOIN_RUNS {
             let Some(run) = run_at(&self.0, at) else { return };
@@ -371,7 +371,7 @@ impl Sketch {
         }
     }
 
-    /// Packs a sparse sketch anew as a dense one.
+    /// Converts a sparse sketch to a dense one.
     pub(crate) fn make_dense(&mut self) -> Result<()> {
         if self.is_dense() {
             return Ok(());
@@ -388,7 +388,7 @@ impl Sketch {
     }
 }
 
-/// Holds a register per byte: the greatest values of several sketches.
+/// Registers, one per byte: the maximum of several sketches.
 pub(crate) struct Registers(Box<[u8]>);
 
 impl Registers {
@@ -419,7 +419,7 @@ impl Registers {
         is_lower
     }
 
-    /// Raises every register to what a sketch has.
+    /// Raises every register to its value in a sketch.
     pub(crate) fn merge(&mut self, bytes: &[u8]) -> Result<()> {
         let registers = &mut self.0;
         match encoding(bytes)? {
@@ -433,7 +433,7 @@ impl Registers {
         }
     }
 
-    /// Estimates how many distinct elements the sketches have seen together.
+    /// Estimates the number of distinct elements in the merged sketches.
     pub(crate) fn count(&self) -> u64 {
         let mut histogram = Histogram::default();
         self.0.iter().for_each(|register| histogram.add(*register, 1));
@@ -441,7 +441,7 @@ impl Registers {
     }
 }
 
-/// Counts how many registers have each value; damaged sketches have values up to 63.
+/// Counts the registers by value; damaged sketches have values up to 63.
 struct Histogram([usize; REGISTER_MAX as usize + 1]);
 
 impl Default for Histogram {
@@ -456,7 +456,7 @@ impl Histogram {
     }
 
     /// Estimates the cardinality as Otmar Ertl does in "New cardinality estimation algorithms for HyperLogLog
-    /// sketches". The operations and their order are those of Redis, so that both round alike.
+    /// sketches". The operations and their order are the same as in Redis, so that both round equally.
     fn estimate(&self) -> u64 {
         let m = REGISTERS as f64;
         let of = |value: usize| self.0[value] as f64;
@@ -470,13 +470,13 @@ impl Histogram {
     }
 }
 
-/// Rounds as `llroundl` and two conversions do on x86: whatever does not fit, infinity above all, gives the least number.
+/// Rounds as `llroundl` and two conversions do on x86: a number out of range, such as infinity, becomes the minimum.
 fn round_as_c(estimate: f64) -> u64 {
     let rounded = estimate.round();
     if rounded < i64::MAX as f64 { rounded as u64 } else { i64::MIN as u64 }
 }
 
-/// Corrects for registers that are zero.
+/// The correction for registers that are zero.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -493,7 +493,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// Corrects for registers that cannot rise any more.
+/// The correction for registers at the maximum.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

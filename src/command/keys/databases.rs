@@ -1,6 +1,6 @@
-//! Commands that reach from one database into another: COPY, MOVE, SWAPDB.
+//! Commands that involve two databases: COPY, MOVE, SWAPDB.
 //!
-//! They hold the whole store, because a call's locks lie in one database.
+//! They hold the whole store, because a call locks shards of one database only.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
@@ -33,14 +33,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("4.0.0", SWAP_COST, "Exchanges all keys of two databases."),
 ];
 
-/// A key was copied: the copy.
+/// Emitted for the copy of a key.
 const COPY_TO: &Event = &Event::one(Classes::GENERIC, "copy_to");
-/// A key was moved to another database: where it was.
+/// Emitted for a moved key in its old database.
 const MOVE_FROM: &Event = &Event::one(Classes::GENERIC, "move_from");
-/// A key was moved to another database: where it is now.
+/// Emitted for a moved key in its new database.
 const MOVE_TO: &Event = &Event::one(Classes::GENERIC, "move_to");
 
-/// Reads the number of a database.
+/// Parses a database number.
 pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize> {
     let index = args.int()?;
     if i32::try_from(index).is_err() {

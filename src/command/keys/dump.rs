@@ -1,6 +1,6 @@
-//! DUMP and RESTORE: values as bytes that travel, to another server and to another day.
+//! DUMP and RESTORE: serialised values.
 //!
-//! The bytes are Redis' own (`rdb`): a dump of either server is restored by the other.
+//! The format is Redis' own (`rdb`): a dump of either server can be restored by the other.
 
 use bytes::Bytes;
 
@@ -62,8 +62,7 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A value on its way out: taken while its shard is locked, written as a dump when there is time. A long string is shared,
-/// not copied.
+/// A value to be dumped: taken while its shard is locked, serialised later. A long string is shared, not copied.
 #[derive(Default)]
 pub(crate) struct Parcel {
     text: Bytes,
@@ -89,7 +88,7 @@ impl Visitor for Parcel {
     }
 }
 
-/// Holds the options of RESTORE.
+/// The options of RESTORE.
 #[derive(Default)]
 struct Options {
     replaces: bool,
@@ -124,7 +123,7 @@ impl Options {
     /// Returns the deadline, if any, of a key with this time to live, or of one that expires then; `None` when it has
     /// expired.
     fn life(&self, ttl_ms: i64, (now, cx): (Now, Cx)) -> Option<Option<Deadline>> {
-        // Redis adds without looking: a time beyond all times lies in the past.
+        // Redis adds without an overflow check: a time out of range is in the past.
         let end_ms = if self.is_absolute { ttl_ms } else { ttl_ms.wrapping_add(now.wall_ms()) };
         match ttl_ms {
             0 => Some(None),
@@ -135,7 +134,7 @@ impl Options {
     }
 }
 
-/// Redis checks the options, then whether the key is free, then the time to live, then the bytes.
+/// As in Redis, the options are checked first, then whether the key exists, then the TTL, then the payload.
 fn restore(call: &mut Call<'_>) -> Result<()> {
     let (key, ttl, payload) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
     let options = Options::read(call)?;

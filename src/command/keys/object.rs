@@ -1,6 +1,6 @@
-//! OBJECT: how Redis would keep the value of a key.
+//! OBJECT: the encoding, idle time and use frequency of values, as Redis would report them.
 //!
-//! keylatch keeps strings its own way. It remembers how a string came to be, which is all that Redis' encodings
+//! keylatch has its own encodings of strings. It records how a string was stored, which is all that Redis' encodings
 //! depend on besides the bytes.
 
 use crate::dispatch::{Call, Command};
@@ -30,13 +30,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     .docs("2.2.3", "Depends on subcommand.", "Holds the commands about the inside of values."),
 ];
 
-/// The longest string that Redis keeps in one piece with what it notes about it.
+/// The longest string that Redis embeds in its object.
 const EMBEDDED_MAX: usize = 44;
 
-/// Redis makes the integers from 0 up to this one once, and shares them among all keys.
+/// Redis shares the integers from 0 up to this one among all keys.
 const SHARED_INTEGERS: i64 = 10_000;
 
-/// What Redis counts for a shared integer.
+/// The reference count that Redis reports for a shared integer.
 const SHARED_COUNT: i64 = i32::MAX as i64;
 
 const NO_FREQUENCY: &str = "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
@@ -56,7 +56,7 @@ fn encoding(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Redis shares small integers among keys, unless it needs to know of each key when it was used.
+/// Redis shares small integers among keys, unless the eviction policy needs the usage of each key.
 fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let config = call.namespace.instance.settings.current();
@@ -95,7 +95,7 @@ fn freq(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How Redis would keep a string.
+/// The encodings of strings in Redis.
 enum Encoding {
     Integer(i64),
     Embedded,
@@ -108,7 +108,7 @@ fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
     Ok(Some(encoded_as(entry.hint(), entry.get::<Str>()?.as_slice())))
 }
 
-/// Returns the name of the encoding, and how many bytes a value takes in a snapshot.
+/// Returns the name of the encoding, and the length of the value in a snapshot.
 pub(crate) fn encoding_and_length(hint: StringHint, text: &[u8]) -> (&'static str, usize) {
     let as_text = match text.len() {
         len @ ..64 => 1 + len,

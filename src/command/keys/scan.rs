@@ -1,7 +1,7 @@
-//! Commands over all keys of a database: list them, walk through them, count them.
+//! Commands over all keys of a database: KEYS, SCAN, DBSIZE, RANDOMKEY.
 //!
-//! KEYS and SCAN are the same walk with other limits. It goes bucket by bucket and in slices, between
-//! which other clients are served, so neither ten million keys nor a huge COUNT hold anybody up.
+//! KEYS and SCAN are the same walk with different limits. It visits bucket by bucket, in slices between which other
+//! clients are served, so neither ten million keys nor a huge COUNT block other clients.
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
@@ -20,25 +20,24 @@ use crate::store::{SCAN_CURSORS, View};
 /// How many keys SCAN visits without COUNT.
 const COUNT_DEFAULT: usize = 10;
 
-/// How many buckets SCAN visits at most for each key it was to visit, so that a sparse table costs no more than a
-/// full one.
+/// The maximum number of buckets SCAN visits per key of COUNT, so that a sparse table costs no more than a full one.
 const BUCKETS_PER_KEY: usize = 10;
 
-/// How many buckets any SCAN may visit: with them a small COUNT crosses a database that has lost nearly all its
-/// keys, 64 shards of 64 buckets each, in a few calls instead of hundreds.
+/// The minimum of that number: with it a small COUNT crosses a database that has lost nearly all its keys, 64 shards of
+/// 64 buckets each, in a few calls instead of hundreds.
 const BUCKETS_MIN: usize = 1000;
 
-/// How much a slice does: 2,000 keys or empty buckets stay below a millisecond, cache misses and matching included.
+/// The effort of a slice: 2,000 keys or empty buckets stay below a millisecond, cache misses and matching included.
 const SLICE_EFFORT: usize = 2000;
 
-/// From this length on a key counts for several, because it has to be matched and copied.
+/// A longer key counts for several, because it must be matched and copied.
 const BYTES_PER_EFFORT: usize = 512;
 
-/// From this length on a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it
-/// is handed on without a copy.
+/// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it is
+/// passed on without a copy.
 const PIECE_LEN: usize = 64 * 1024;
 
-/// Among up to this many keys, RANDOMKEY chooses fairly.
+/// Up to this many keys, RANDOMKEY chooses uniformly.
 const CHOICE_MAX: usize = 100;
 
 const KEYS_COMPLEXITY: &str = "O(N) with N being the number of keys in the database, under the assumption that the \
@@ -92,7 +91,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
-    // No two calls are the same, so what the store's secret makes of them is as good as random.
+    // No two calls have the same number, so its keyed hash is as good as random.
     let calls = call.namespace.observed.meters.calls(call.command).count;
     let dice = call.namespace.store.hash(&[call.caller.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
@@ -102,12 +101,12 @@ fn randomkey(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Chooses a living key: of a few keys each is as likely as the others; of many, from a random bucket on the next.
+/// Chooses a random key that has not expired: among few keys uniformly; among many, one from a random bucket.
 fn random_key(view: &mut View<'_>, dice: u64) -> Option<Vec<u8>> {
     let is_small = view.key_count() <= CHOICE_MAX;
     let mut cursor = if is_small { 0 } else { dice % SCAN_CURSORS };
     let mut keys: Vec<Vec<u8>> = Vec::new();
-    // Once around at most: from the cursor to the end, and then from the beginning.
+    // At most one cycle: from the cursor to the end, and then from the beginning.
     for _ in 0..2 {
         while is_small || keys.is_empty() {
             cursor = view.scan(cursor, |entry| keys.push(entry.key().to_vec()));
@@ -123,14 +122,14 @@ fn random_key(view: &mut View<'_>, dice: u64) -> Option<Vec<u8>> {
     (chosen < keys.len()).then(|| keys.swap_remove(chosen))
 }
 
-/// Holds the options of SCAN.
+/// The options of SCAN.
 struct Options {
     filter: Filter,
     count: usize,
 }
 
 impl Options {
-    /// Reads options to the end of the request; of one given twice the last counts.
+    /// Parses the options to the end of the request; of repeated ones the last counts.
     fn read(args: &mut Args<'_>) -> Result<Self> {
         let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
         while let Some(word) = args.next_word() {
@@ -152,8 +151,8 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
     }
 }
 
-/// Reads a cursor as C's `strtoul` does, since that is what Redis calls: a sign is allowed, and `-` counts down from
-/// 2^64; no text at all is 0; the text ends at a zero byte.
+/// Parses a cursor as C's `strtoul` does, because Redis calls it: a sign is allowed, and `-` counts down from 2^64;
+/// empty text is 0; the text ends at a zero byte.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.split(|byte| *byte == 0).next()?;
     let (negative, digits) = match text {
@@ -172,12 +171,12 @@ fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
-/// Says which of the visited keys are wanted.
+/// The filter of the visited keys.
 #[derive(Default)]
 struct Filter {
-    /// The pattern of the name; `None` where every name will do.
+    /// The pattern of the name; `None` matches every name.
     pattern: Option<Box<[u8]>>,
-    /// The name of the data type, whether or not there is such a type.
+    /// The name of the data type, which may be unknown.
     kind: Option<Box<[u8]>>,
 }
 
@@ -192,16 +191,16 @@ impl Filter {
     }
 }
 
-/// Walks over keys and collects those that are wanted.
+/// Walks over keys and collects the matching ones.
 struct Walk {
     filter: Filter,
-    /// Where to go on; 0 before the first bucket and after the last.
+    /// The position to continue at; 0 before the first bucket and after the last.
     cursor: u64,
-    /// How many keys, wanted or not, may still be visited.
+    /// How many keys, matching or not, may still be visited.
     keys_left: usize,
     /// How many buckets may still be visited.
     buckets_left: usize,
-    /// Whether the reply tells the cursor.
+    /// Whether the reply contains the cursor.
     resumable: bool,
     found: Found,
 }
@@ -228,7 +227,7 @@ impl Walk {
         }
     }
 
-    /// Visits one bucket and returns the effort that it took.
+    /// Visits one bucket and returns the effort it took.
     fn visit_bucket(&mut self, view: &mut View<'_>) -> usize {
         let (mut visited, mut effort) = (0, 1);
         self.cursor = view.scan(self.cursor, |entry| {
@@ -270,9 +269,9 @@ impl Continuation for Walk {
     }
 }
 
-/// Gathers keys as they go on the wire, until their number, which is written before them, is known.
+/// Collects encoded keys until their number, which is written before them, is known.
 ///
-/// They are kept in pieces, because a single buffer of a gigabyte would stop everybody whenever it outgrew its place.
+/// They are kept in pieces, because a single buffer of a gigabyte would stall all clients whenever it is reallocated.
 #[derive(Default)]
 struct Found {
     count: usize,
@@ -302,7 +301,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// Expectations recorded from a Redis 7.0.15.
+    /// Recorded from Redis 7.0.15.
     #[test]
     fn cursors_are_read_as_redis_reads_them() {
         let cases: &[(&[u8], Option<u64>)] = &[

@@ -1,7 +1,7 @@
-//! SORT and SORT_RO as far as they go without lists, sets and sorted sets: what can be sorted is what is not there.
+//! SORT and SORT_RO, without lists, sets and sorted sets: only missing keys can be sorted.
 //!
-//! The options are read and refused as by Redis. A key that holds a string is refused, any other is missing and so is an
-//! empty list.
+//! The options are parsed and rejected as in Redis. A key that holds a string is an error; a missing one is an empty
+//! list.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -28,7 +28,7 @@ const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]
 const ALPHA: Arg = token("sorting", "ALPHA").optional();
 const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unplaced(OW | UPDATE, ANYWHERE);
 
-/// Declares the commands of this file. The key of STORE stands at no fixed place, so SORT takes the whole store.
+/// Declares the commands of this file. The key of STORE has no fixed position, so SORT holds the whole store.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
@@ -42,7 +42,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
 ];
 
-/// Finds the key that is sorted, and that of STORE, of which the last counts, so that whoever may not write it is refused.
+/// Finds the key that is sorted and that of STORE, of which the last counts, for the check of permissions.
 fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     let mut stored = None;
     let mut at = 2;
@@ -76,7 +76,7 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
         return Err(WrongType.into());
     }
     match target {
-        // An empty result is stored by removing what was there.
+        // An empty result is stored by deleting the target key.
         Some(target) => {
             call.view.discard(call.namespace.store.key(target));
             call.reply.int(0);
@@ -86,8 +86,8 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     Ok(())
 }
 
-/// Reads the options to the end; returns where the result is to be stored. The keys that patterns would lead to are not
-/// known yet, so patterns are for users who may read all keys.
+/// Parses the options; returns the target of STORE. The keys that patterns refer to are not known in advance, so
+/// patterns need permission to read all keys.
 fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [u8]>> {
     let mut target = None;
     let reads_all = call.caller.access.reads_all_keys(call.command, call.args.request());

@@ -1,4 +1,5 @@
-//! WAIT and WAITAOF: blocked until replicas have what this connection wrote. There are none, so only time ends the wait.
+//! WAIT and WAITAOF: block until replicas have this connection's writes. There are none, so only the timeout ends the
+//! wait.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut 
     Ok(())
 }
 
-/// Reads a timeout in milliseconds, 0 for none; returns when it is over, or [`NEVER`].
+/// Parses a timeout in milliseconds, 0 for none; returns the deadline, or [`NEVER`].
 pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
     let now = call.now();
     let timeout = call.args.bytes()?;
@@ -66,7 +67,7 @@ pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
     if ms < 0 {
         return Err(Error::other("timeout is negative"));
     }
-    // Redis adds the time of day, which must not overflow.
+    // Redis adds the wall-clock time, which must not overflow.
     if ms > i64::MAX - now.wall_ms() {
         return Err(Error::other("timeout is out of range"));
     }

@@ -1,7 +1,7 @@
-//! Messages from one client to others: SUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells who listens.
+//! Publish/subscribe: SUBSCRIBE, PUBLISH and related commands, and PUBSUB.
 //!
-//! The subscribers are kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in RESP3 as a
-//! push; a client of RESP2 that listens can do little else, which the gate sees to.
+//! The subscribers are kept by the [`Hub`](crate::push::hub::Hub). A confirmation is written for every channel, in
+//! RESP3 as a push; the gate allows a subscribed RESP2 client only a few commands.
 
 use crate::client::registry::{ChannelKind, Class};
 use crate::dispatch::{Call, Command};
@@ -122,7 +122,8 @@ fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
     Ok(())
 }
 
-/// Gives up every channel named, or all, and confirms each; where there is none, that.
+/// Unsubscribes from every channel named, or from all, and confirms each; without subscriptions there is one
+/// confirmation.
 fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<()> {
     if call.config.dialect() == Dialect::Valkey && call.caller.info.class() != Class::Subscriber {
         return Err(Error::NotSubscribed(word));
@@ -143,7 +144,7 @@ fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<(
     Ok(())
 }
 
-/// Gives up one channel. Its messages so far are written before the confirmation, and none comes after it.
+/// Unsubscribes from one channel. Its messages so far are written before the confirmation, and none comes after it.
 fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) -> Result<()> {
     let namespace = call.namespace;
     let (caller, session) = call.connection()?;
@@ -153,7 +154,7 @@ fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) -> Re
     Ok(())
 }
 
-/// Tells what was done about a channel and how many subscriptions there are now; channels and patterns count together.
+/// Writes the confirmation for a channel with the number of subscriptions; channels and patterns count together.
 fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u8]>) {
     let info = &call.caller.info;
     let count = match topic {
@@ -174,7 +175,7 @@ fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let heard = call.namespace.hub.publish(message, call.config, call.now());
-    call.reply.int(heard as i64); // who listens to itself gets the message after this
+    call.reply.int(heard as i64); // a client subscribed to the channel itself gets the message after this
     Ok(())
 }
 

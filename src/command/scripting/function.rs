@@ -154,7 +154,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says that a subcommand was given too many words.
+/// Returns the error for too many arguments of a subcommand.
 fn misused(call: &Call<'_>) -> Error {
     let word = call.args.request().arg(1);
     let text = [b"unknown subcommand or wrong number of arguments for '", word, b"'. Try FUNCTION HELP."].concat();

@@ -1,7 +1,7 @@
-//! EVAL, EVALSHA, their read-only forms, SCRIPT: scripts in Lua.
+//! EVAL, EVALSHA, their read-only forms, SCRIPT: Lua scripts.
 //!
-//! A script holds the whole store, so that nobody sees a state between its commands, and calls them through the gate as
-//! EXEC does (`Caller`).
+//! A script holds the whole store, so no other client sees an intermediate state, and its commands pass the gate as
+//! those of EXEC do (`Caller`).
 
 pub(crate) mod function;
 
@@ -25,7 +25,7 @@ use crate::spec::{
     NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string, token,
 };
 
-/// What commands that run scripts have in common.
+/// The flags common to commands that run scripts.
 pub(crate) const RUNS: Flags = NO_SCRIPT | STALE | SKIP_MONITOR | NO_MANDATORY_KEYS | MOVABLE_KEYS | EXCLUSIVE;
 const ANY_USE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
 const ANY_READ: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
@@ -152,12 +152,12 @@ fn run_script(
     Ok(())
 }
 
-/// Makes an error of what the interpreter says, which lacks the code.
+/// Builds an error reply from the interpreter's message, which lacks the code.
 pub(crate) fn script_error(complaint: Vec<u8>) -> Error {
     Error::Script([b"ERR ", &complaint[..]].concat())
 }
 
-/// Reads how many of the arguments that follow are keys.
+/// Parses the number of keys among the following arguments.
 pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: Error) -> Result<usize> {
     let count = parse_int(call.args.bytes()?).ok_or(not_a_number)?;
     match usize::try_from(count) {
@@ -167,21 +167,21 @@ pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: Error) -> Result<usiz
     }
 }
 
-/// What is to be run, and how.
+/// A script or function to run.
 pub(crate) struct Run<'r> {
     /// The SHA1 of a script, or a function's name.
     pub(crate) name: &'r str,
-    /// Under which the interpreter knows it.
+    /// Its number in the interpreter.
     pub(crate) number: usize,
-    /// What its author says of it.
+    /// The flags declared by its author.
     pub(crate) flags: crate::script::Flags,
-    /// How many keys it is given.
+    /// How many keys are passed.
     pub(crate) keys: usize,
-    /// Whether the caller wants nothing written.
+    /// Whether it is called by a read-only command.
     pub(crate) is_read_only: bool,
 }
 
-/// Runs a script or function for the caller and writes its reply. Gives the working memory back.
+/// Runs a script or function for the caller, writes its reply, and returns its buffers.
 pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, buffers: CallBuffers) -> Result<CallBuffers> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
@@ -225,7 +225,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &Vm, run: Run<'_>, buffers: CallBuffe
     }
 }
 
-/// Lets a script call commands as the client that runs it.
+/// Calls commands for a script, on behalf of the client that runs it.
 struct ScriptCaller<'c, 'a> {
     call: &'c mut Call<'a>,
     buffers: CallBuffers,
@@ -234,7 +234,7 @@ struct ScriptCaller<'c, 'a> {
 }
 
 impl ScriptCaller<'_, '_> {
-    /// Returns the command whose arguments were filled in, if it may be called from this script.
+    /// Returns the command of the prepared arguments, if this script may call it.
     fn admit(&mut self) -> Result<&'static CommandSpec> {
         let config = self.call.config;
         let request = self.buffers.words.as_request();
@@ -245,13 +245,14 @@ impl ScriptCaller<'_, '_> {
         };
         self.call.check_for_script(command, request, self.limits)?;
         if command.flags & WRITE != 0 {
-            self.limits.lacks_memory = false; // what has begun to write goes on
+            self.limits.lacks_memory = false; // a script that has written may continue to write
             self.call.namespace.scripts.control.note_write();
         }
         Ok(command)
     }
 
-    /// Counts an error that a script gets instead of a reply; returns its text, with a dash where it has a code of its own.
+    /// Counts an error that a script gets instead of a reply; returns its text, with a dash if it has a code of its
+    /// own.
     #[cold]
     fn refuse(&self, error: &Error) -> Cow<'static, str> {
         let Call { namespace, config, caller, .. } = &*self.call;
@@ -302,7 +303,7 @@ impl Host for ScriptCaller<'_, '_> {
     }
 }
 
-/// Returns a reply as one piece, copied only when it holds large values.
+/// Returns a reply as one slice, copied only when it holds large values.
 fn reply_bytes(output: &mut Output) -> Cow<'_, [u8]> {
     if output.as_slice().is_none() {
         return Cow::Owned(std::mem::take(output).into_bytes().to_vec());

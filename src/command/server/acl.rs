@@ -1,6 +1,6 @@
-//! ACL: the users and what they may do, shown and changed; and the notes about what they were refused.
+//! ACL: shows and changes users and their permissions, and shows the log of denials.
 //!
-//! Rules and checks are in [`crate::acl`]; asking before a command is the gate's work (`dispatch`).
+//! Rules and checks are in [`crate::acl`]; permissions are checked by the gate (`dispatch`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ const RULES_COST: &str = "O(N). Where N is the number of rules provided.";
 const SHOW_COST: &str = "O(N). Where N is the number of password, command and pattern rules that the user has.";
 const CATEGORIES_COST: &str = "O(1) since the categories and commands are a fixed set.";
 
-/// How many entries ACL LOG shows unless told otherwise.
+/// How many entries ACL LOG shows by default.
 const LOG_SHOWN: i64 = 10;
-/// The longest password that ACL GENPASS makes, in bits.
+/// The maximum length of a password of ACL GENPASS, in bits.
 const PASSWORD_BITS_MAX: i64 = 4096;
-/// The length of a password unless told otherwise, in bits.
+/// The default length of a password, in bits.
 const PASSWORD_BITS: i64 = 256;
 
 /// Declares the commands of this file.
@@ -94,8 +94,8 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends the connections of clients that listen to what their user was allowed to listen to and is no more; the users are
-/// given before and after.
+/// Disconnects clients with subscriptions that their user no longer has permission for; the users are given before and
+/// after.
 fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
     let by_name: HashMap<&[u8], _> = users.iter().map(|(before, after)| (&*after.name, (before, after))).collect();
     let is_revoked = |topic, channel: &[u8], client: &ClientInfo| {
@@ -120,7 +120,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends the connections of users that are gone; this client, if it is one of them, still gets its reply.
+/// Disconnects clients whose users were removed; the caller, if it is one of them, still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
     call.caller.follow_users(&call.namespace.instance.acl);
     let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
@@ -222,7 +222,7 @@ fn cat(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses words behind the last one that a subcommand reads.
+/// Rejects surplus arguments of a subcommand.
 fn need_no_more(call: &Call<'_>) -> Result<()> {
     match call.args.left() {
         0 => Ok(()),

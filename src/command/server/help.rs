@@ -1,7 +1,7 @@
-//! HELP, a subcommand of every container: derived from the declarations of its neighbours.
+//! HELP, a subcommand of every container: derived from the declarations of the other subcommands.
 //!
-//! Each of them gives two lines: how it is called, from its grammar, and what it does, from its summary. The first
-//! line and the last two are those of Redis, which tools look for.
+//! Each of them gets two lines: its synopsis, from its grammar, and its summary. The first line and the last two are
+//! those of Redis, which tools look for.
 
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
@@ -37,7 +37,7 @@ fn help(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Spells how a command is called: `LIST [TYPE (NORMAL|PUBSUB)] [ID <client-id> [<client-id> ...]]`.
+/// Formats the synopsis of a command: `LIST [TYPE (NORMAL|PUBSUB)] [ID <client-id> [<client-id> ...]]`.
 fn synopsis(command: &Declaration) -> String {
     std::iter::once(command.name.to_owned()).chain(command.args.iter().map(spell)).collect::<Vec<_>>().join(" ")
 }
@@ -55,7 +55,7 @@ fn spell(arg: &Arg) -> String {
     };
     match (arg.optional, arg.kind, arg.token) {
         (false, ..) => spelt,
-        // The brackets hold the choice together.
+        // The brackets group the choice.
         (true, Kind::OneOf(choices), None) => format!("[{}]", spell_choices(choices)),
         (true, ..) => format!("[{spelt}]"),
     }

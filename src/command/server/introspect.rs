@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands, all computed from the declarations.
+//! COMMAND and its subcommands, computed from the declarations.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
@@ -112,7 +112,7 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
     reply_keys(call, true)
 }
 
-/// Finds the keys of the call that follows the subcommand's name.
+/// Replies with the keys of the request that follows the subcommand's name.
 fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
     let request = call.args.request().skip(2);
     let command = find(request, call.names()).ok_or(Error::other("Invalid command specified"))?;
@@ -171,7 +171,7 @@ fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
     }
 }
 
-/// Returns the names of the commands and subcommands that fulfil a condition.
+/// Returns the names of the commands and subcommands that meet a condition.
 fn matching(call: &Call<'_>, fits: impl Fn(&CommandSpec) -> bool) -> Vec<&'static str> {
     let every = call.names().all().flat_map(CommandSpec::with_subcommands);
     every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
@@ -196,7 +196,7 @@ fn describe(reply: &mut Reply<'_>, command: &CommandSpec) {
     command.subcommands.iter().for_each(|sub| describe(reply, sub));
 }
 
-/// Sums up key specs as the old form does: first key, last key, step.
+/// Summarises key specs in the old form: first key, last key, step.
 fn key_range(specs: &[KeySpec]) -> (i64, i64, i64) {
     let fixed = || specs.iter().filter(|spec| !spec.counted && spec.keyword.is_none() && !spec.unplaced);
     let (Some(first), Some(last)) = (fixed().next(), fixed().next_back()) else { return (0, 0, 0) };
@@ -241,7 +241,7 @@ fn search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
     }
 }
 
-/// Says that keys begin behind the last place but one where a word stands.
+/// Writes a key search by keyword that begins at the last argument but one.
 fn search_word(reply: &mut Reply<'_>, keyword: &str) {
     reply.map(2);
     text_field(reply, "type", "keyword");
@@ -311,7 +311,7 @@ fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
     }
 }
 
-/// Tells to which key spec each key argument, in turn, belongs.
+/// Assigns key arguments, in order, to key specs.
 struct KeyCounter<'a> {
     registered: &'a CommandSpec,
     keys_seen: usize,

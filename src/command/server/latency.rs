@@ -1,4 +1,4 @@
-//! LATENCY: what took long, and when; how long each command takes.
+//! LATENCY: the latency monitor and the latency histograms of commands.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -72,8 +72,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with the histograms of the commands named, their subcommands included, or of all; a name that is none is
-/// passed over.
+/// Replies with the histograms of the commands named, their subcommands included, or of all; unknown names are skipped.
 fn histogram(call: &mut Call<'_>) -> Result<()> {
     let mut commands: Vec<&CommandSpec> = Vec::new();
     if call.args.left() == 0 {
@@ -105,9 +104,9 @@ fn histogram(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How wide a graph is, in characters.
+/// The width of a graph, in characters.
 const COLUMNS: usize = 80;
-/// How high the curve of a graph is, in lines.
+/// The height of a graph's curve, in lines.
 const ROWS: u64 = 4;
 
 fn graph(call: &mut Call<'_>) -> Result<()> {
@@ -131,11 +130,11 @@ fn graph(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Draws a column for each value, filled from below, and under it its label, from top to bottom.
+/// Draws a column for each value, filled from below, with its label under it, from top to bottom.
 fn draw(text: &mut String, columns: &[(u64, String)], highest: u64) {
     const SHADES: [char; 3] = ['_', 'o', '#'];
     let shades = SHADES.len() as u64;
-    // A value's height in shades, three to a line.
+    // A value's height in shades, three per line.
     let height = |value: u64| value * (shades * ROWS - 1) / highest.max(1) + 1;
     for row in (0..ROWS).rev() {
         let shade = |value: u64| match height(value).saturating_sub(row * shades) {
@@ -156,7 +155,7 @@ fn draw(text: &mut String, columns: &[(u64, String)], highest: u64) {
     }
 }
 
-/// Says how long ago something was, in its largest unit.
+/// Formats a duration in its largest unit.
 fn age(seconds: i64) -> String {
     match seconds {
         ..60 => format!("{seconds}s"),

@@ -1,7 +1,7 @@
-//! MEMORY: how many bytes keys take, and where the rest goes.
+//! MEMORY: the memory usage of keys and of the server.
 //!
-//! The figures are those of the binary's allocator, jemalloc, whose size classes are known; a test holds them against
-//! what it says of itself.
+//! The figures are those of the binary's allocator, jemalloc, whose size classes are known; a test compares them with
+//! the allocator's statistics.
 
 use crate::command::server::info::{MemoryReport, difference, ratio};
 use crate::dispatch::args::is_word;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{Arg, EXCLUSIVE, Group, READ, RO, integer, key};
 
-/// Redis samples the elements of large collections; a string has none, so the number changes nothing.
+/// Redis samples the elements of large collections; for a string the number has no effect.
 const USAGE: &[Arg] = &[key("key", RO), integer("count").token("SAMPLES").optional()];
 const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
@@ -92,7 +92,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the databases that have had keys, each with the bytes of its tables.
+/// Returns the databases that have had keys, each with the memory of its tables.
 fn table_overheads(call: &mut Call<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for db in 0..call.config.databases as usize {
@@ -115,16 +115,16 @@ fn share(reply: &mut Reply<'_>, name: &str, value: f64) {
     reply.double(value);
 }
 
-/// Writes how much larger a whole is than what is used of it, as a ratio and in bytes.
+/// Writes the ratio of a whole to its used part, and the difference in bytes.
 fn loss(reply: &mut Reply<'_>, ratio_name: &str, bytes_name: &str, whole: usize, part: usize) {
     share(reply, ratio_name, ratio(whole, part));
     reply.bulk(bytes_name.as_bytes());
     reply.int(difference(whole, part));
 }
 
-/// Less memory than this says nothing about how it is used, in bytes.
+/// With less memory than this, in bytes, the ratios are meaningless.
 const SMALL: usize = 5 << 20;
-/// Less loss than this is not worth a word, in bytes.
+/// A smaller loss than this, in bytes, is not reported.
 const NEGLIGIBLE: i64 = 10 << 20;
 
 fn doctor(call: &mut Call<'_>) -> Result<()> {

@@ -117,7 +117,7 @@ fn time(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies to failures alone: when the server stops, the connection ends.
+/// Replies to failures only: when the server stops, the connection closes.
 fn shutdown(call: &mut Call<'_>) -> Result<()> {
     let (mut options, mut abort) = (ShutdownOptions::default(), false);
     while let Some(word) = call.args.next_word() {
@@ -135,18 +135,18 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if abort && options != ShutdownOptions::default() || options.nosave && options.save {
         return Err(Error::Syntax);
     }
-    // Nothing is waited for, so there is never a shutdown that could be called off.
+    // Nothing is waited for, so there is never a shutdown to abort.
     if abort {
         return Err(Error::other("No shutdown in progress."));
     }
-    // A script would be ended half-way: whoever wants that says that nothing is to be kept.
+    // A running script would be aborted half-way: that needs NOSAVE.
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
     if !shut_down(call.namespace, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
-    // Nothing that came with it is carried out any more, and the connection ends when the ports are closed.
+    // No further request of the batch is executed, and the connection closes when the ports are closed.
     call.wait_until(NEVER, |_| {});
     Ok(())
 }
@@ -159,7 +159,7 @@ fn flush_db(call: &mut Call<'_>) -> Result<()> {
     flush(call, false)
 }
 
-/// Removes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed aside.
+/// Deletes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed in the background.
 fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
     match (call.args.next_word(), call.args.left()) {
         (None, _) => {}
@@ -178,7 +178,7 @@ fn info_command(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Forgets what was counted. What is remembered of slow calls and latency events has commands of its own to be forgotten.
+/// Resets the statistics. The slow log and latency events have their own commands for that.
 fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     let (namespace, now) = (call.namespace, call.now());
     let mut totals = Totals::default();
@@ -205,12 +205,12 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
     rewrite_config(call, false)
 }
 
-/// Writes the settings into the config file: those that it names or that are not what they are by default, or `all`.
+/// Writes the settings into the config file: those that it names and those that differ from their defaults, or `all`.
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     let missing = || Error::other("The server is running without a config file");
     let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
     let config = call.namespace.instance.settings.current();
-    // Users that have a file of their own are not written down twice.
+    // Users in an ACL file are not written to the config file as well.
     let users = if config.aclfile.is_some() { Vec::new() } else { call.namespace.instance.acl.users() };
     match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
         Ok(()) => {
@@ -225,7 +225,7 @@ pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     }
 }
 
-/// Logs which settings were changed, by whom and to what, but for secrets.
+/// Logs the changed settings with client and new values, except secrets.
 fn log_change(call: &Call<'_>) {
     if enabled!(Level::DEBUG) {
         let words = post_call::visible(call.command, call.args.request());

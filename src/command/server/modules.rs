@@ -1,4 +1,4 @@
-//! What the server is: its role, its modules, its last snapshot, and a picture.
+//! ROLE, MODULE, LASTSAVE and LOLWUT.
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -48,7 +48,7 @@ fn last_save(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A primary at offset 0, followed by nobody.
+/// A primary at offset 0, without replicas.
 fn role(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(3);
     call.reply.bulk(b"master");
@@ -77,7 +77,7 @@ const KEYS: u32 = 4;
 /// How many teeth each has, at most four high and low.
 const TEETH: u32 = 10;
 
-/// Draws a bunch of keys that nobody else has, then the line that clients look for.
+/// Draws a bunch of random keys, then the line that clients look for.
 fn lolwut(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() >= 2 && call.args.next_word().is_some_and(|word| is_word(word, "VERSION")) {
         parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
@@ -90,7 +90,7 @@ fn lolwut(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Draws a key whose teeth are cut by the bits of a number.
+/// Draws a key whose teeth are given by the bits of a number.
 fn one_key(cut: u64) -> String {
     let tooth = |at: u32| if cut >> at & 1 == 1 { "|_" } else { "  " };
     let teeth: String = (0..TEETH).map(tooth).collect();

@@ -1,4 +1,4 @@
-//! MONITOR: every call, as it is carried out. What is shown of a call is decided in `post_call`.
+//! MONITOR: shows every call as it is executed. What is shown of a call is decided in `post_call`.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ pub(crate) const COMMANDS: &[Command] =
         "Shows every call that the server carries out from now on.",
     )];
 
-/// What Redis does not let a client do that watches, because it takes it for a kind of replica. Scripts run commands on
-/// keys, so they are among it.
+/// The flags of commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica.
+/// Scripts run commands on keys, so they are included.
 const BARRED: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 fn monitor(call: &mut Call<'_>) -> Result<()> {
@@ -22,7 +22,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     }
     let client = &call.caller.info;
     if call.namespace.observed.monitors.has(client.id) {
-        return Ok(()); // Redis does not even reply
+        return Ok(()); // Redis does not reply either
     }
     call.namespace.observed.monitors.add(client.clone());
     client.set_monitoring(true);
@@ -32,7 +32,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends what MONITOR began, if it did.
+/// Ends MONITOR for this client, if it runs it.
 pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
     let client = &call.caller.info;
     call.namespace.observed.monitors.remove(client.id);

@@ -1,14 +1,14 @@
-//! How a server is asked to stop: by SHUTDOWN or by a signal, with the same options.
+//! Shutdown, by SHUTDOWN or by a signal, with the same options.
 //!
-//! There is nothing to save data to, so `save` fails, and a server that is asked for it goes on with its data unless
-//! `force` says otherwise. Without `save` the data goes, as the settings said at the start it would.
+//! There is no persistence, so `save` fails, and the server then keeps running unless `force` is given. Without `save`
+//! the data is dropped, as the settings announced at startup.
 
 use tracing::{info, warn};
 
 use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
 
-/// Stops the server, or returns that it goes on.
+/// Stops the server; returns whether it keeps running.
 pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> bool {
     info!("User requested shutdown...");
     if options.save {

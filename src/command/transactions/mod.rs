@@ -1,7 +1,7 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one.
 //!
-//! Queueing is the gate's work (`dispatch`); here a transaction is opened, carried out or dropped.
-//! EXEC holds the whole store, so nobody sees a state between its commands.
+//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC holds the whole
+//! store, so no other client sees an intermediate state.
 
 use smallvec::SmallVec;
 
@@ -54,7 +54,7 @@ pub(crate) const COMMANDS: &[Command] =
         ),
     ];
 
-/// The conditions are Valkey's.
+/// The preconditions are Valkey's.
 const PRECONDITIONS: Arg = one_of(
     "condition",
     &[
@@ -79,7 +79,7 @@ fn multi(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses MULTI or WATCH inside a transaction. To Valkey they are commands that must not be queued, so that this discards
+/// Rejects MULTI or WATCH inside a transaction. In Valkey they are commands that must not be queued, so this discards
 /// the transaction.
 fn not_in_multi(call: &mut Call<'_>, error: Error) -> Error {
     match call.config.dialect() {
@@ -97,7 +97,7 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
     let transaction = call.session()?.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
     call.caller.frozen_us = None;
     let result = carry_out(call, &transaction);
-    call.caller.info.set_queued(None); // so far it was seen to be inside
+    call.caller.info.set_queued(None); // until now CLIENT LIST showed it in a transaction
     result
 }
 
@@ -116,7 +116,7 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
         let request = request.as_request();
-        // Whoever has deleted the own user is told nothing any more, as in Redis.
+        // A client that has deleted its own user gets no reply any more, as in Redis.
         let silenced = call.caller.closing.then(|| call.reply.mark());
         call.execute_queued(command, request);
         if let Some(mark) = silenced {
@@ -126,18 +126,18 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Says what must be true of a key for EXEC to act.
+/// A precondition of EXEC on one key.
 enum Precondition<'a> {
     /// It exists (XX), or does not (NX).
     Exists(bool),
-    /// It holds the right string.
+    /// Its string meets a condition.
     Matches(Condition<'a>),
 }
 
-/// Holds the preconditions of one EXEC, each after the position of its key in the request.
+/// The preconditions of one EXEC, each after the position of its key in the request.
 type Preconditions<'a> = SmallVec<[(usize, Precondition<'a>); 2]>;
 
-/// Reads the preconditions of EXEC to the end of the request.
+/// Parses the preconditions of EXEC to the end of the request.
 fn read_preconditions<'a>(args: &mut Args<'a>) -> Result<Preconditions<'a>> {
     parse_preconditions(args.request()).ok_or_else(|| Error::ExecRefused(b"invalid check condition syntax".to_vec()))
 }
@@ -164,7 +164,8 @@ fn parse_preconditions(request: Request<'_>) -> Option<Preconditions<'_>> {
     Some(found)
 }
 
-/// Finds the keys that the preconditions of EXEC read. Whoever may not read them must not be told whether they are met.
+/// Finds the keys that the preconditions of EXEC read. Without permission to read them, a client must not learn whether
+/// they are met.
 fn precondition_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     parse_preconditions(request).into_iter().flatten().map(|(position, _)| (position, RO | ACCESS)).collect()
 }
@@ -220,7 +221,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the flag, after the keys that have ended by now were given the chance to raise it.
+/// Checks the flag, after expiring watched keys whose TTL is over, which may raise it.
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
     let watch = std::mem::take(&mut call.session()?.watch);
     for (db, key) in &watch.keys {

@@ -1,4 +1,4 @@
-//! What a client can do to others: close them, hold them back, and end their waiting.
+//! CLIENT subcommands that act on other clients: KILL, PAUSE, UNPAUSE, UNBLOCK.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) const UNBLOCK_ARGS: &[Arg] = &[
     one_of("timeout_error", &[token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
 ];
 
-/// Says which clients are to be closed: those that fit all that is given.
+/// The filter of CLIENT KILL: all given conditions must hold.
 #[derive(Default)]
 struct Filter<'a> {
     addr: Option<&'a [u8]>,
@@ -70,7 +70,7 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Returns whether a client meets every condition that is given.
+    /// Returns whether a client meets all given conditions.
     fn fits(&self, client: &ClientInfo, now: Now) -> bool {
         self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
@@ -129,7 +129,7 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
     Ok(filter)
 }
 
-/// Closes the clients that fit, this one only after its reply; returns how many they are.
+/// Disconnects the matching clients, the caller only after its reply; returns how many.
 fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     let (now, own) = (call.now(), call.caller.info.id);
     let mut killed = 0;
@@ -157,7 +157,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(form),
     };
     let now = call.now();
-    // A pause of no time has ended when it begins.
+    // A pause of zero length ends at once.
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
     let until_ms = call.namespace.pause.begin(held, until_ms, now);
     call.namespace.store.freeze(until_ms);
@@ -190,7 +190,7 @@ pub(crate) fn unblock(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says that the subcommand has no form with so many words.
+/// Returns the error for a wrong number of arguments of a subcommand.
 fn form_error(call: &Call<'_>) -> Error {
     Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "CLIENT")
 }

@@ -1,4 +1,4 @@
-//! CLIENT: what the server and other clients know about this connection.
+//! CLIENT: information about this connection and about other clients.
 
 mod admin;
 mod tracking;
@@ -146,8 +146,7 @@ fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     Ok(call.namespace.instance.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
 }
 
-/// Names a type of clients, as CLIENT LIST and CLIENT KILL know them. There is no replication, so nobody is a master
-/// or a replica.
+/// A client type of CLIENT LIST and CLIENT KILL. There is no replication, so no client is a master or a replica.
 #[derive(Clone, Copy)]
 struct ClientType(Option<Class>);
 
@@ -188,7 +187,7 @@ fn reply_lines(call: &mut Call<'_>, clients: &[Arc<ClientInfo>]) {
     call.reply.verbatim("txt", text.as_bytes());
 }
 
-/// Reads ON or OFF.
+/// Parses ON or OFF.
 fn switch(call: &mut Call<'_>) -> Result<bool> {
     match call.args.bytes()? {
         word if is_word(word, "ON") => Ok(true),
@@ -228,8 +227,8 @@ fn reply(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What a client may be able to do concerns replicas, of which there are none. As in Valkey, where the command comes
-/// from, words that are not known are no error.
+/// Client capabilities concern replicas, of which there are none. As in Valkey, where the command comes from, unknown
+/// ones are ignored.
 fn capabilities(call: &mut Call<'_>) -> Result<()> {
     call.reply.ok();
     Ok(())
@@ -243,12 +242,12 @@ pub(crate) fn client_name(name: &[u8]) -> Result<String> {
     printable(name).ok_or(Error::ClientName)
 }
 
-/// Names the connection.
+/// Sets the connection's name.
 pub(crate) fn set_name(call: &mut Call<'_>, name: String) {
     call.caller.info.update_names(|names| names.name = name);
 }
 
-/// Returns the text if all its bytes can stand in a line of CLIENT LIST.
+/// Returns the text if all its bytes are printable in a line of CLIENT LIST.
 fn printable(text: &[u8]) -> Option<String> {
     let fits = text.iter().all(|byte| (b'!'..=b'~').contains(byte));
     fits.then(|| text.iter().copied().map(char::from).collect())

@@ -1,6 +1,6 @@
-//! CLIENT TRACKING and its companions: how a client that keeps copies of keys learns that they have changed.
+//! CLIENT TRACKING, CACHING, TRACKINGINFO and GETREDIR: client-side caching.
 //!
-//! What is remembered and told is the business of [`tracking`](crate::push::tracking).
+//! The state and the messages are in [`tracking`](crate::push::tracking).
 
 use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON, OPT_IN, OPT_OUT};
 use crate::command::connection::client::is_word;
@@ -20,12 +20,12 @@ pub(crate) const TRACKING_ARGS: &[Arg] = &[
     token("noloop", "NOLOOP").optional(),
 ];
 
-/// What stands for the client that gets another one's messages about tracked keys where nothing is tracked.
+/// The redirection that CLIENT GETREDIR replies while tracking is off.
 const NO_REDIRECTION: i64 = -1;
 
 const SWITCHED: &str = "before disabling tracking for this client, and then re-enabling it with a different mode.";
 
-/// Holds the options of CLIENT TRACKING.
+/// The options of CLIENT TRACKING.
 #[derive(Default)]
 struct Options<'a> {
     flags: Flags,
@@ -66,7 +66,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Checks that the options go together, and with what the client does already.
+    /// Checks that the options fit together, and fit the present mode.
     fn check(&self, before: Flags) -> Result<()> {
         let (wants, has) = (|flags| self.flags & flags == flags, |flag| before & flag != 0);
         if !wants(BROADCAST) && !self.prefixes.is_empty() {

@@ -1,7 +1,7 @@
-//! What MIGRATE and its target say to each other: a log-in and a database, and when those are settled the keys.
+//! The exchange of MIGRATE with its target: authentication and the database first, then the keys.
 //!
-//! Invariant: the target is a stranger. It can make nobody wait for longer than the timeout without doing anything, nor
-//! make this server keep more than [`LINE_MAX`] and one read of what it says.
+//! Invariant: the target is not trusted. It can neither delay the caller for longer than the timeout without progress,
+//! nor make this server buffer more than [`LINE_MAX`] and one read of its replies.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -16,14 +16,13 @@ use crate::error::Error;
 use crate::resp::{Output, Protocol, Reply};
 use crate::text::until_nul;
 
-/// How much of a line is looked at; the rest is taken for another one, as in Redis.
+/// How many bytes of a line are read; the rest counts as another line, as in Redis.
 const LINE_MAX: usize = 1023;
-/// How much is written ahead of what the target takes, in bytes, unless one value is longer.
+/// How many bytes are written ahead of what the target accepts, unless one value is longer.
 const PORTION: usize = 64 * 1024;
 
 impl Migration {
-    /// Takes the keys to the target and notes what it says. Dropped on the way, it has noted what was said until then, and
-    /// that it did not arrive.
+    /// Sends the keys to the target and records its replies. When dropped half-way, the replies so far are recorded.
     pub(crate) async fn travel(&mut self) {
         self.failure = Some(READING);
         self.failure = self.deliver().await.err();
@@ -60,12 +59,11 @@ impl Migration {
     }
 }
 
-/// Names the failures of a connection as Redis does: all that comes after the connection to somebody was begun, and is not
-/// reading, is writing.
+/// Names connection failures as Redis does: after the connection was started, all but reading counts as writing.
 const READING: Error = Error::TargetLost("reading");
 const WRITING: Error = Error::TargetLost("writing");
 
-/// Holds the connection to a target.
+/// The connection to a target.
 struct Target {
     stream: TcpStream,
     input: BytesMut,
@@ -78,7 +76,7 @@ impl Target {
         let port = leading_int(port).ok_or(Error::TargetUnknown)?;
         match timeout(limit, TcpStream::connect((host, port))).await {
             Ok(Ok(stream)) => {
-                // Where it cannot be had, all is a little slower.
+                // Without TCP_NODELAY everything works, a little slower.
                 let _ = stream.set_nodelay(true);
                 Ok(Target { stream, input: BytesMut::new(), timeout: limit })
             }
@@ -90,7 +88,8 @@ impl Target {
         }
     }
 
-    /// Logs in and selects the database. No key is sent before both are granted, or it could land in a wrong database.
+    /// Authenticates and selects the database. No key is sent before both succeed, because it could end up in a wrong
+    /// database.
     async fn greet(&mut self, login: &[Bytes], db: i64) -> Result<(), Error> {
         let db = itoa::Buffer::new().format(db).to_owned();
         let auth: Vec<&[u8]> = std::iter::once(&b"AUTH"[..]).chain(login.iter().map(|word| &word[..])).collect();
@@ -113,7 +112,8 @@ impl Target {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Sends the requests that `write_next` writes until it says that there are no more, and passes the reply to each on.
+    /// Sends the requests that `write_next` writes until it returns that there are no more, and passes on the reply to
+    /// each.
     async fn ask(
         &mut self,
         mut write_next: impl FnMut(&mut Output) -> bool,
@@ -129,7 +129,7 @@ impl Target {
                 return Ok(());
             }
             let (mut reader, mut writer) = self.stream.split();
-            // Replies are read while requests are written, or both sides could wait for the other to read.
+            // Replies are read while requests are written; otherwise both sides could wait for the other to read.
             tokio::select! {
                 written = writer.write_buf(&mut out), if !out.is_empty() => {
                     written.ok().filter(|len| *len > 0).ok_or(WRITING)?;
@@ -147,7 +147,7 @@ impl Target {
     }
 }
 
-/// Takes a line, without its end, or as much as is taken for one.
+/// Takes a line, without its end, or the maximum length of one.
 fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
     let seen = input.len().min(LINE_MAX);
     let Some(end) = memchr::memchr(b'\n', &input[..seen]) else {
@@ -158,8 +158,8 @@ fn take_line(input: &mut BytesMut) -> Option<BytesMut> {
     Some(line)
 }
 
-/// Tells whether a reply grants what was asked for. Redis takes all that is no error for a yes; what speaks no RESP has
-/// accepted nothing.
+/// Returns whether a reply is a success. Redis counts every non-error as one; a reply that is not RESP means that
+/// nothing was accepted.
 fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
     match line.split_first() {
         Some((b'+', _)) => Ok(Ok(())),
@@ -171,7 +171,8 @@ fn verdict(line: &[u8]) -> Result<Result<(), Error>, Error> {
     }
 }
 
-/// Reads a port as C's `atoi` does, up to the first byte that is no digit; none at all is port 0, and there is none below.
+/// Parses a port as C's `atoi` does, up to the first non-digit; without digits it is port 0, and a negative one is
+/// invalid.
 fn leading_int(text: &[u8]) -> Option<u16> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
@@ -179,7 +180,7 @@ fn leading_int(text: &[u8]) -> Option<u16> {
     if text.first() == Some(&b'-') {
         return None;
     }
-    // As the resolver does, which sees five digits and keeps 16 bits.
+    // As the resolver does, which takes five digits and keeps 16 bits.
     Some(digits[..count.min(5)].iter().fold(0u32, |port, digit| port * 10 + u32::from(digit - b'0')) as u16)
 }
 

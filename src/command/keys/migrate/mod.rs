@@ -1,11 +1,11 @@
-//! MIGRATE: keys that move to another server, by RESTORE there and their removal here.
+//! MIGRATE: moves keys to another server, by RESTORE there and deletion here.
 //!
-//! A handler must not wait for another server while it holds shards. So it only takes the values, which costs no copy of
-//! long ones, and watches their keys; the connection then does the talking ([`Migration::travel`]), while others are
-//! served; and a last step ([`Continuation`]) removes the keys that the target has accepted.
+//! A handler must not wait for another server while it holds shards. So it only takes the values, which does not copy
+//! long ones, and watches their keys; the connection then runs the exchange ([`Migration::travel`]), while other
+//! clients are served; and a last step ([`Continuation`]) deletes the keys that the target has accepted.
 //!
-//! Invariant: a key is removed only if the target has said that it has the value and nobody has changed the key since
-//! that value was taken.
+//! Invariant: a key is deleted only if the target has confirmed that it has the value and the key was not changed since
+//! the value was taken.
 
 use std::time::Duration;
 
@@ -57,15 +57,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.6.0", COST, "Moves keys to another server."),
 ];
 
-/// Where the key stands that may be an empty string, and where the options begin.
+/// The positions of the key, which may be an empty string, and of the first option.
 const KEY_AT: usize = 3;
 const OPTIONS_AT: usize = 6;
 
-/// Finds the keys: one at its place, or all that follow KEYS. Words that are no options are passed over; the command itself
-/// refuses them.
+/// Finds the keys: one at its position, or all after KEYS. Unknown arguments are skipped; the command itself rejects
+/// them.
 fn moved_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     let mut at = OPTIONS_AT;
-    // As in Redis, KEYS with nothing behind it does not count.
+    // As in Redis, KEYS as the last argument does not count.
     while at + 1 < request.len() {
         let word = request.arg(at);
         if is_word(word, "KEYS") {
@@ -77,12 +77,12 @@ fn moved_keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
     vec![(KEY_AT, MOVED)]
 }
 
-/// Returns how many words with secrets follow an option.
+/// Returns how many secret arguments an option has.
 fn secret_words(option: &[u8]) -> usize {
     if is_word(option, "AUTH") { 1 } else { 2 * usize::from(is_word(option, "AUTH2")) }
 }
 
-/// Redacts the passwords behind AUTH and AUTH2.
+/// Redacts the passwords of AUTH and AUTH2.
 fn redact_passwords(words: &mut [&[u8]]) {
     let mut at = OPTIONS_AT;
     while at < words.len() {
@@ -96,18 +96,18 @@ fn redact_passwords(words: &mut [&[u8]]) {
     }
 }
 
-/// Holds the options.
+/// The options of MIGRATE.
 #[derive(Default)]
 struct Options {
-    /// The keys stay here.
+    /// Whether the keys stay here (COPY).
     copies: bool,
-    /// Keys that the target has are overwritten there.
+    /// Whether existing keys are overwritten there (REPLACE).
     replaces: bool,
-    /// The words of AUTH at the target: a password, or a name and a password.
+    /// The arguments of AUTH for the target: a password, or a name and a password.
     login: Vec<Bytes>,
-    /// The positions of the keys begin here.
+    /// The position of the first key.
     first_key: usize,
-    /// And end before this.
+    /// The position after the last key.
     end_of_keys: usize,
 }
 
@@ -124,7 +124,7 @@ impl Options {
                 options.replaces = true;
             } else if secrets > 0 && at + secrets < request.len() {
                 let words = (at + 1..=at + secrets).map(|position| Bytes::copy_from_slice(request.arg(position)));
-                // As in Redis, a name holds until another one is given.
+                // As in Redis, a name stays until another one is given.
                 let name = options.login.first().filter(|_| options.login.len() == 2 && secrets == 1).cloned();
                 options.login = name.into_iter().chain(words).collect();
             } else if is_word(word, "KEYS") {
@@ -145,10 +145,10 @@ impl Options {
 const KEY_AND_KEYS: &str = "When using MIGRATE KEYS option, the key argument must be set to the empty string";
 const NESTED: &str = "MIGRATE waits for another server, which neither EXEC nor a script can";
 
-/// How long the target may take for each step unless the caller says something else.
+/// The default timeout of each step.
 const TIMEOUT_MS: u64 = 1000;
 
-/// Holds keys on their way to another server.
+/// A MIGRATE in progress.
 pub(crate) struct Migration {
     /// A name or an address.
     host: Bytes,
@@ -160,24 +160,24 @@ pub(crate) struct Migration {
     copies: bool,
     replaces: bool,
     clock: Clock,
-    /// Whether it was tried to deliver the keys.
+    /// Whether the exchange was started.
     has_travelled: bool,
     /// Whether values are compressed.
     compresses: bool,
     parcels: Vec<Parcel>,
-    /// Which of the parcels the target has accepted.
+    /// The indexes of the parcels that the target has accepted.
     accepted: Vec<usize>,
-    /// What went wrong first.
+    /// The first error.
     failure: Option<Error>,
 }
 
-/// Holds one key on its way.
+/// One key with its value.
 struct Parcel {
     key: Bytes,
     hash: u64,
     value: dump::Parcel,
     deadline: Option<Deadline>,
-    /// Raised when the key has changed since the value was taken.
+    /// Raised when the key has changed since its value was taken.
     changed: WatchFlag,
 }
 
@@ -230,7 +230,8 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     call.continue_with(migration)
 }
 
-/// Talks to the target, and then ends the migration, however it went. All at once: a key takes less than its way to the target did.
+/// Runs the exchange, and then completes the migration, whatever the result. In one step: deleting a key takes less
+/// time than sending it did.
 impl Continuation for Migration {
     fn wait(&mut self) -> Wait<'_> {
         match std::mem::replace(&mut self.has_travelled, true) {
@@ -250,7 +251,7 @@ impl Continuation for Migration {
         }
     }
 
-    /// Removes the keys that the target has accepted, also where nobody waits for the reply any more.
+    /// Deletes the keys that the target has accepted, even when the client has disconnected.
     fn abandon(&mut self, view: &mut View<'_>) {
         for &index in self.accepted.iter().filter(|_| !self.copies) {
             let parcel = &self.parcels[index];

@@ -1,4 +1,4 @@
-//! DEBUG DIGEST: a signature of the data, the same as Redis computes, so that two servers can be compared.
+//! DEBUG DIGEST: a digest of the data, computed as in Redis, to compare two servers.
 //!
 //! A digest is twenty bytes that start at zero. To *add* bytes is to XOR their SHA-1 into it, which does not depend on the
 //! order; to *mix* them is to add them and then to replace the digest by its own SHA-1, which does.
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::store::entry::Entry;
 use crate::store::{Lookup, Str, StringHint, View, Visitor};
 
-/// What Redis calls the type of strings.
+/// The type number of strings in Redis.
 const STRING: [u8; 4] = 0u32.to_be_bytes();
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Mixes a value, and notes whether it has a deadline.
+    /// Mixes in a value, and whether it has a TTL.
     fn entry(&mut self, entry: &Entry) {
         entry.visit(self);
         if entry.deadline().is_some() {

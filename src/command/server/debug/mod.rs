@@ -1,7 +1,7 @@
-//! DEBUG: what tests of servers and clients need and nobody else should have, unless `enable-debug-command` allows it.
+//! DEBUG: commands for tests of servers and clients, disabled unless `enable-debug-command` allows them.
 //!
-//! Subcommands that prepare a part of Redis that does not exist here are accepted where their effect would not be seen,
-//! and refused where it would.
+//! Subcommands for parts of Redis that do not exist here are accepted where their effect would not be visible, and
+//! rejected where it would.
 
 mod digest;
 
@@ -22,17 +22,18 @@ use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STAL
 use crate::store::{Event, Shard, Str, Ttl, usage};
 use crate::time::clock::Deadline;
 
-/// Declares the commands of this file. It holds the store exclusively, because what it does to one it does to all.
+/// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
+/// server.
 pub(crate) const COMMANDS: &[Command] =
     &[Command::new("DEBUG", debug, ADMIN | NO_SCRIPT | LOADING | STALE | EXCLUSIVE, Group::Server)
         .arity(-2)
         .internal()
         .docs("1.0.0", "Depends on subcommand.", "Holds the commands for debugging.")];
 
-/// Carries out a subcommand; the arguments stand behind its word.
+/// The handler of a subcommand; the arguments follow its name.
 type Subcommand = fn(&mut Call<'_>) -> Result<()>;
 
-/// The subcommands: word, least and greatest number of arguments, and what they do.
+/// The subcommands: name, minimum and maximum number of arguments, handler.
 #[rustfmt::skip] // a table
 const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("AOF-FLUSH-SLEEP", 1, 1, accept),
@@ -84,13 +85,13 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// Accepts what changes nothing that could be seen.
+/// Accepts a subcommand without visible effect.
 fn accept(call: &mut Call<'_>) -> Result<()> {
     call.reply.ok();
     Ok(())
 }
 
-/// Holds everybody up. What is no number of seconds counts as none, as for C's `strtod`.
+/// Blocks all clients. A text that is no number counts as 0, as for C's `strtod`.
 fn sleep(call: &mut Call<'_>) -> Result<()> {
     let seconds = leading_number(call.args.bytes()?).max(0.0);
     if let Ok(time) = Duration::try_from_secs_f64(seconds) {
@@ -100,14 +101,14 @@ fn sleep(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reads the number that a word begins with, or 0.
+/// Parses the number at the start of an argument; 0 without one.
 fn leading_number(word: &[u8]) -> f64 {
     let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.".contains(byte);
     let text: String = word.iter().take_while(is_part).copied().map(char::from).collect();
     text.parse().unwrap_or(0.0)
 }
 
-/// Causes a panic: in this call, or in a task of the server the next time that it has something to do.
+/// Causes a panic: in this call, or in a task of the server at its next round.
 fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     let place = call.args.bytes()?;
     let sites = [("SWEEP", Site::Sweep), ("HOUSEKEEPING", Site::Housekeeping), ("ACCEPT", Site::Accept)];
@@ -128,7 +129,7 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets scripts call DEBUG; in Redis, everything.
+/// Lets scripts call DEBUG; in Redis, any command.
 fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
     call.namespace.instance.may_scripts_debug.store(is_on, Relaxed);
@@ -136,7 +137,7 @@ fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lists the subcommands: how many arguments they take at least, and whether they take more.
+/// Lists the subcommands with their minimum number of arguments, and whether they take more.
 fn help(call: &mut Call<'_>) -> Result<()> {
     let shown = |(name, least, most, _): &(&str, usize, usize, Subcommand)| {
         let optional = if most > least { " [<arg> ...]" } else { "" };
@@ -155,7 +156,7 @@ fn log(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with a made-up error, which nobody counts.
+/// Replies with the given error, which is not counted.
 fn reply_error(call: &mut Call<'_>) -> Result<()> {
     let line = call.args.bytes()?;
     call.reply.error(line);
@@ -168,14 +169,14 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends the process as a crash would, which is what is tested.
+/// Ends the process as a crash would, for tests.
 fn die(_: &mut Call<'_>, reason: &str) -> Result<()> {
     error!("DEBUG asked for it: {reason}");
     std::process::abort()
 }
 
-/// Saving and loading again would change nothing that a client sees, so it is enough to say that it was done. What is on
-/// disk cannot be loaded, because nothing is.
+/// Saving and loading again would change nothing visible, so it only replies. Data on disk cannot be loaded, because
+/// there is none.
 fn reload(call: &mut Call<'_>) -> Result<()> {
     let mut saves = true;
     while let Some(option) = call.args.next_word() {
@@ -192,7 +193,8 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Creates keys `<prefix>:0` and so on, but for those that are there; a value has its number, and a length if one is given.
+/// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, padded to a length if one is
+/// given.
 fn populate(call: &mut Call<'_>) -> Result<()> {
     let count = positive(call.args.bytes()?)?;
     let prefix = call.args.next_word().unwrap_or(b"key");
@@ -219,7 +221,7 @@ fn positive(word: &[u8]) -> Result<usize> {
     parse_int(word).and_then(|number| usize::try_from(number).ok()).ok_or(Error::NotPositive)
 }
 
-/// Replies with a value of each type of the protocol, for tests of clients.
+/// Replies with a value of each protocol type, for tests of clients.
 #[expect(clippy::approx_constant, reason = "it is this number that Redis replies with, and not pi")]
 fn protocol(call: &mut Call<'_>) -> Result<()> {
     let is_resp3 = call.reply.protocol() == Protocol::Resp3;
@@ -290,7 +292,7 @@ fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
     accept(call)
 }
 
-/// Refuses a key whose value is none of the kinds asked for: all are strings.
+/// Rejects a key whose value is not of the requested type: all are strings.
 fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     let name = call.args.bytes()?;
     match call.view.exists(call.namespace.store.key(name)) {
@@ -299,7 +301,7 @@ fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     }
 }
 
-/// Tells how many bytes the structures take that there is one of for each key, client and so on.
+/// Lists the sizes of the structures per key, client and so on.
 fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
     let sizes = [
         ("bits", usize::BITS as usize),
@@ -314,8 +316,8 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Tells what Redis would of a value, even of one whose time is over, as long as it was not removed. The address is none,
-/// and the length is that of a value that was not compressed.
+/// Describes a value as Redis does, even an expired one that was not deleted yet. The address is not real, and the
+/// length is that of an uncompressed value.
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);

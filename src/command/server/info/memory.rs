@@ -1,35 +1,35 @@
-//! Where the memory goes, as INFO, MEMORY STATS and MEMORY DOCTOR tell.
+//! Memory usage, for INFO, MEMORY STATS and MEMORY DOCTOR.
 
 use crate::command::server::info::{all_totals, field};
 use crate::dispatch::Call;
 use crate::observe::stats::ScriptUsage;
 
-/// Tells where the memory goes, in bytes.
+/// Memory usage by purpose, in bytes.
 pub(crate) struct MemoryReport {
     pub(crate) used: usize,
     pub(crate) peak: usize,
-    /// Used before the first client came.
+    /// Used at startup.
     pub(crate) startup: usize,
     pub(crate) dataset: usize,
     pub(crate) keys: usize,
-    /// What the operating system has given to the process.
+    /// The resident set size of the process.
     pub(crate) rss: usize,
     pub(crate) allocated: usize,
     pub(crate) active: usize,
     pub(crate) resident: usize,
     pub(crate) muzzy: usize,
-    /// What waits to be written to clients.
+    /// Pending output of clients.
     pub(crate) clients: usize,
     /// The allocator's name and version.
     pub(crate) allocator: String,
 }
 
 impl MemoryReport {
-    /// Looks where the memory goes now. Without an allocator that tells, only the data is counted.
+    /// Measures the present usage. Without an allocator that has statistics, only the data is counted.
     pub(crate) fn new(call: &mut Call<'_>) -> Self {
         let totals = all_totals(call);
         let allocator = call.namespace.instance.allocator.map(|stats| stats());
-        // What the shards have reported may be off by a little; what they hold is not.
+        // The shards' reports may be off by a little; their own counters are exact.
         let used = totals.memory + call.namespace.store.memory_account().outside();
         let sampler = &call.namespace.observed.sampler;
         MemoryReport {
@@ -44,42 +44,42 @@ impl MemoryReport {
             resident: allocator.map_or(used, |allocator| allocator.resident),
             muzzy: allocator.map_or(0, |allocator| allocator.muzzy),
             clients: call.namespace.instance.clients.all().iter().map(|client| client.memory()).sum(),
-            // The version ends where jemalloc adds the commit it was built from.
+            // The version ends where jemalloc appends the commit it was built from.
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())
             }),
         }
     }
 
-    /// Returns what is not data.
+    /// Returns the usage besides data.
     pub(crate) fn overhead(&self) -> usize {
         self.used - self.dataset
     }
 
-    /// Returns what came after the start.
+    /// Returns the growth since startup.
     pub(crate) fn net(&self) -> usize {
         (self.used - self.startup).max(1)
     }
 }
 
-/// Divides, whatever there is to divide by.
+/// Divides; 0 for a divisor of 0.
 pub(crate) fn ratio(whole: usize, part: usize) -> f64 {
     whole as f64 / part.max(1) as f64
 }
 
-/// Subtracts, whatever is larger.
+/// Subtracts; the result may be negative.
 pub(crate) fn difference(whole: usize, part: usize) -> i64 {
     whole as i64 - part as i64
 }
 
-/// Reads the resident set of this process, in bytes; 0 where the kernel does not tell.
+/// Reads the resident set size of this process, in bytes; 0 where the kernel does not report it.
 fn resident_set() -> usize {
     const PAGE_LEN: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * PAGE_LEN
 }
 
-/// Reads the memory of the machine, in bytes; 0 where the kernel does not tell.
+/// Reads the memory of the machine, in bytes; 0 where the kernel does not report it.
 fn system_memory() -> usize {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -146,13 +146,13 @@ fn fragmentation(text: &mut String, report: &MemoryReport) {
     pair("mem_fragmentation", report.rss, report.used);
 }
 
-/// Writes a number of bytes twice: as it is, and as people read it.
+/// Writes a number of bytes in plain and in human-readable form.
 fn with_human(text: &mut String, name: &str, bytes: usize) {
     field(text, name, bytes);
     field(text, &format!("{name}_human"), human(bytes));
 }
 
-/// Writes a number of bytes as people read it: `1.50K`.
+/// Formats a number of bytes in human-readable form: `1.50K`.
 pub(crate) fn human(bytes: usize) -> String {
     let (mut value, mut units) = (bytes as f64, "KMGTP".chars());
     let mut unit = None;

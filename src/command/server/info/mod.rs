@@ -1,7 +1,7 @@
-//! INFO: how the server is doing, section by section.
+//! INFO: the state of the server, by section.
 //!
-//! Every field that Redis 8.4 has is there, in its order; one about a feature that does not exist says so with a plain
-//! zero. A section is a short function and a field is a line of it, so that a new field is a new line.
+//! It has every field of Redis 8.4, in its order; a field of a feature that does not exist is zero. A section is a
+//! short function and a field is one line of it.
 
 mod memory;
 mod statistics;
@@ -18,22 +18,22 @@ use crate::text::{Dialect, REDIS_VERSION};
 
 pub(crate) use memory::{MemoryReport, difference, ratio};
 
-/// Writes the fields of a section.
+/// A function that writes the fields of a section.
 type Section = fn(&mut String, &mut Call<'_>);
 
-/// Says when a section is shown.
+/// When a section is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// To everybody.
+    /// By default.
     Unasked,
-    /// To who asks for it, or for all.
+    /// On request, or with `all`.
     ForAll,
-    /// To who asks for it by its name.
+    /// On request only.
     ByName,
 }
 use Shown::{ByName, ForAll, Unasked};
 
-/// The sections in the order of the reply: the words that ask for each, its title, and when it is shown.
+/// The sections in order: the names that request each, its title, and when it is shown.
 const SECTIONS: &[(&[&str], &str, Shown, Section)] = &[
     (&["server"], "Server", Unasked, namespace),
     (&["clients"], "Clients", Unasked, clients),
@@ -49,15 +49,15 @@ const SECTIONS: &[(&[&str], &str, Shown, Section)] = &[
     (&["latencystats"], "Latencystats", ForAll, statistics::latency_stats),
     (&["cluster"], "Cluster", Unasked, |text, _| field(text, "cluster_enabled", 0)),
     (&["keyspace"], "Keyspace", Unasked, keyspace),
-    // Nobody counts keys by their size: the section is there, and empty.
+    // Keys are not counted by size: the section exists and is empty.
     (&["keysizes"], "Keysizes", Unasked, |_, _| {}),
     (&["debug"], "Debug", ByName, statistics::debug),
 ];
 
-/// Words that ask for every section.
+/// Names that request every section.
 const ALL: &[&str] = &["all", "everything"];
 
-/// Returns the sections asked for, by words in lower case; those that are shown unasked when there is no word.
+/// Returns the requested sections, by lower-case names; the default ones without any.
 pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
     let is_wanted = |name: &&str| wanted.iter().any(|word| word == name.as_bytes());
     let by_default = wanted.is_empty() || is_wanted(&"default");
@@ -119,7 +119,7 @@ fn namespace(text: &mut String, call: &mut Call<'_>) {
     listeners(text, &namespace.instance.settings.current(), tcp_port);
 }
 
-/// Tells where clients can connect: the number is that of the kind of connection.
+/// Lists the listeners, numbered by kind.
 fn listeners(text: &mut String, config: &Config, tcp_port: u64) {
     let at = |port: u64| {
         let addresses: String = config.bind.iter().map(|address| format!("bind={address},")).collect();
@@ -136,7 +136,7 @@ fn listeners(text: &mut String, config: &Config, tcp_port: u64) {
     }
 }
 
-/// Names the kernel, its version and the processor's architecture, as `uname` does.
+/// Returns the kernel's name, its version and the processor's architecture, as `uname` does.
 fn operating_system() -> String {
     let fact = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     let (name, release) = (fact("ostype"), fact("osrelease"));
@@ -224,11 +224,11 @@ fn cpu(text: &mut String, _: &mut Call<'_>) {
     seconds("used_cpu_user_main_thread", main[0]);
 }
 
-/// Reads CPU time from the kernel's accounting in ticks of 10 ms: user and system, then those of ended children.
+/// Reads CPU time from the kernel's accounting in ticks of 10 ms: user and system, then those of terminated children.
 fn cpu_seconds(path: &str) -> [f64; 4] {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string(path).unwrap_or_default();
-    // The name in parentheses may hold blanks; the times are fields 14 to 17 of the line.
+    // The name in parentheses may contain blanks; the times are fields 14 to 17 of the line.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let mut ticks = after_name.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
     [(); 4].map(|()| ticks.next().unwrap_or(0.0) / TICKS_PER_SECOND)

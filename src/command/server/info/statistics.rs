@@ -1,4 +1,4 @@
-//! The sections of INFO that count: what happened, which commands were called, which errors were replied, how long it took.
+//! Sections of INFO with counters: stats, command and error statistics, latency.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use crate::dispatch::Call;
 use crate::push::tracking::Tracked;
 use crate::spec::CommandSpec;
 
-/// How many bytes `kbps` counts as one.
+/// The divisor of `kbps`, in bytes.
 const KILOBYTE: f64 = 1024.0;
 
 pub(crate) fn stats(text: &mut String, call: &mut Call<'_>) {
@@ -111,8 +111,7 @@ fn denials(text: &mut String, call: &Call<'_>) {
     field(text, "acl_access_denied_channel", stats.acl_denied_channel.load(Relaxed));
 }
 
-/// What Redis 7.2 tells of its event loop: here a cycle is the execution of a batch, or a round of what no client asks
-/// for.
+/// The event loop statistics of Redis 7.2: here a cycle is the execution of a batch, or a round of background work.
 fn turns(text: &mut String, call: &Call<'_>) {
     let observed = &call.namespace.observed;
     let (turns, calls, rates) = (observed.meters.turns(), observed.meters.all_calls(), observed.sampler.rates());
@@ -123,7 +122,7 @@ fn turns(text: &mut String, call: &Call<'_>) {
     field(text, "instantaneous_eventloop_duration_usec", rates.turns_us);
 }
 
-/// What is only shown to who asks for it by name.
+/// The section that is shown only by its name.
 pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
     let (meters, usage) = (&call.namespace.observed.meters, call.namespace.script_usage());
     let turns = meters.turns();
@@ -138,7 +137,7 @@ pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
     field(text, "allocator_frag_bytes_lua", 0);
 }
 
-/// All clients are served by the threads of `worker-threads`, which are not told apart here.
+/// All clients are served by the threads of `worker-threads`, which are not listed separately.
 pub(crate) fn threads(text: &mut String, call: &mut Call<'_>) {
     let (stats, clients) = (&call.namespace.stats, call.namespace.instance.clients.len());
     let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
@@ -162,7 +161,7 @@ pub(crate) fn command_stats(text: &mut String, call: &mut Call<'_>) {
 
 pub(crate) fn error_stats(text: &mut String, call: &mut Call<'_>) {
     for (prefix, count) in call.namespace.observed.errors.by_prefix() {
-        // What would end the name or the line becomes `_`.
+        // Characters that would end the name or the line become `_`.
         let safe = |byte: &u8| if b"#:\n\r".contains(byte) { '_' } else { char::from(*byte) };
         let name: String = prefix.iter().map(safe).collect();
         field(text, &format!("errorstat_{name}"), format_args!("count={count}"));
