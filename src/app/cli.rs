@@ -1,10 +1,10 @@
 //! The command line: `keylatch [/path/to/redis.conf|-] [--option value ...]`.
 //!
-//! clap reads what may stand in front, a question for help, the version or a health check; all other arguments follow Redis'
-//! own grammar, which `config` reads, so that any start line of redis-server works. Under the name `redis-cli` the binary is a client.
-//! Nothing here prints or ends the process: `main` does.
+//! clap parses `--help`, `--version` and the health check; all other arguments follow Redis' own grammar, which
+//! `config` parses, so that any command line of redis-server works. Under the name `redis-cli` the binary is a client.
+//! Nothing here prints or exits: `main` does.
 //!
-//! Invariant: the path of the config file is absolute, because the server changes its directory later.
+//! Invariant: the path of the config file is absolute, because the server changes its working directory later.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -43,7 +43,7 @@ Examples:
   keylatch --healthcheck --running          ask whatever server of this binary runs here, as in a container
 ";
 
-/// The settings that most people look for; all others are shown by `--help-all`.
+/// The settings shown by `--help`; all others are shown by `--help-all`.
 const OFTEN_USED: [&str; 25] = [
     "port",
     "bind",
@@ -72,7 +72,7 @@ const OFTEN_USED: [&str; 25] = [
     "enable-debug-command",
 ];
 
-/// The arguments of a server, as clap sees them.
+/// The arguments of a server, as parsed by clap.
 #[derive(Debug, Parser)]
 #[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
 struct ServerArgs {
@@ -86,7 +86,7 @@ struct ServerArgs {
     settings: Vec<OsString>,
 }
 
-/// The options of a health check, as clap sees them; `-h` is the host, as for redis-cli.
+/// The options of a health check, as parsed by clap; `-h` is the host, as in redis-cli.
 #[derive(Debug, Parser)]
 #[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
 struct HealthcheckArgs {
@@ -102,7 +102,7 @@ struct HealthcheckArgs {
     running: bool,
 }
 
-/// Says what the command line asks for.
+/// What the command line requests.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// Run a server.
@@ -112,25 +112,25 @@ pub(crate) enum Invocation {
         /// The absolute path of the config file.
         config_file: Option<PathBuf>,
     },
-    /// Ask a server whether it is alive.
+    /// Check whether a server is alive.
     Healthcheck {
-        /// Which server.
+        /// The server to check.
         question: Question,
-        /// The settings of the server, where the question does not say otherwise.
+        /// The settings of the server, used where the options do not say otherwise.
         config: Box<Config>,
     },
-    /// Be redis-cli, with these words behind its name.
+    /// Act as redis-cli with these arguments.
     RedisCli(Vec<Vec<u8>>),
-    /// Print this text and end with status 0.
+    /// Print this text and exit with status 0.
     Print(String),
 }
 
-/// Says why no server can be started; `Display` is the text for standard error.
+/// Why the command line is invalid; `Display` is the text for standard error.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// An option of the health check is used wrongly.
+    /// An option of the health check is misused.
     Usage(String),
-    /// The settings are refused.
+    /// The settings are invalid.
     Config(LoadError),
     /// The config file cannot be found or standard input cannot be read.
     Io(io::Error),
@@ -148,11 +148,11 @@ impl fmt::Display for CliError {
 
 impl error::Error for CliError {}
 
-/// Reads the command line, with the name of the program in front, the config file it names, and the environment.
+/// Parses the command line including the program name, the config file it names, and the environment.
 ///
 /// # Errors
 ///
-/// The text to print on standard error before ending with status 1.
+/// The text to print on standard error before exiting with status 1.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
     let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let environment = || read_environment(environment).map_err(CliError::Config);
@@ -199,7 +199,7 @@ fn parse_with(
     })
 }
 
-/// Returns the help that fits two screens.
+/// Returns the short help, with the most used settings.
 fn help() -> String {
     let mut text =
         format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\nOften used settings, as --name value or as lines of a file:\n");
@@ -210,7 +210,7 @@ fn help() -> String {
     text
 }
 
-/// Leaves the details of a setting to the longer help; its default stays.
+/// Shortens the documentation of a setting to its first part; the default stays.
 fn shortened(line: &str) -> String {
     let line = line.trim_end();
     let (text, default) = line.find(" [").map_or((line, ""), |at| line.split_at(at));
@@ -224,7 +224,7 @@ fn help_all() -> String {
     format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\n{}", settings_help())
 }
 
-/// Returns the line that tools read to see which Redis this is, and which keylatch.
+/// Returns the version line, from which tools read the versions of Redis and keylatch.
 pub(crate) fn version(program: &str) -> String {
     #[cfg(feature = "jemalloc")]
     let malloc = format!("jemalloc-{}", tikv_jemalloc_ctl::version::read().unwrap_or_default());
@@ -235,7 +235,7 @@ pub(crate) fn version(program: &str) -> String {
     format!("{program} v={REDIS_VERSION} sha=00000000:0 malloc={malloc} bits={bits} build=0 keylatch={keylatch}\n")
 }
 
-/// Takes the name of a program off, which the command of a container made for Redis repeats: `redis-server --port 7000`.
+/// Removes a program name that the command of a container made for Redis repeats: `redis-server --port 7000`.
 fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
     let is_program = |word: &Vec<u8>| names.iter().any(|name| word == name.as_bytes());
     let is_named =
@@ -246,7 +246,7 @@ fn take_program_name(raw: &mut Vec<Vec<u8>>, names: &[&str]) -> bool {
     is_named
 }
 
-/// Takes the options of the health check off, wherever they stand but as the value of a setting.
+/// Removes the options of the health check, wherever they are except as the value of a setting.
 fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
     let (mut options, mut settings) = (Vec::new(), Vec::new());
     let mut words = std::mem::take(raw).into_iter();
@@ -268,7 +268,7 @@ fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
     Ok(Question { host, port, socket, tls, running })
 }
 
-/// Has clap read arguments.
+/// Parses arguments with clap.
 fn read_args<A: Parser>(raw: Vec<Vec<u8>>) -> Result<A, CliError> {
     A::try_parse_from(raw.into_iter().map(OsString::from_vec)).map_err(|error| {
         let text = error.to_string();
@@ -276,7 +276,7 @@ fn read_args<A: Parser>(raw: Vec<Vec<u8>>) -> Result<A, CliError> {
     })
 }
 
-/// Takes the first word off when it names a file, which is when it does not start with a dash.
+/// Removes the first argument if it names a file, that is, if it does not start with a dash.
 fn take_config_file(raw: &mut Vec<Vec<u8>>) -> io::Result<Option<PathBuf>> {
     match raw.first() {
         Some(word) if !word.starts_with(b"-") => {
@@ -287,7 +287,7 @@ fn take_config_file(raw: &mut Vec<Vec<u8>>) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Takes a lone dash off, which means standard input at the start and at the end of the line.
+/// Removes a lone dash, which means standard input at the start or at the end of the command line.
 fn take_dash(raw: &mut Vec<Vec<u8>>) -> bool {
     let before = raw.len();
     if raw.first().is_some_and(|word| word == b"-") {

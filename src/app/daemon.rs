@@ -1,9 +1,8 @@
-//! Going into the background, for `daemonize`: the process forks before it has a thread, and its first half waits to
-//! hear how the start went, so that `keylatch --daemonize yes && next` runs `next` when the server can be used.
+//! Daemonising, for `daemonize`: the process forks before it starts threads, and the parent waits for the result of the
+//! startup, so that `keylatch --daemonize yes && next` runs `next` when the server accepts connections.
 //!
-//! What it is not: it knows no settings and no server. Forking needs an `unsafe` call, which a crate wraps; running the
-//! binary again in its place would not, but would read settings a second time that can be read only once, such as those
-//! that come from a pipe.
+//! It knows no settings and no server. Forking needs an `unsafe` call, which a crate wraps. The safe alternative,
+//! executing the binary again, would read settings twice, which is impossible for those that come from a pipe.
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -11,48 +10,50 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use fork::Fork;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-/// What the daemon sends first: that it is ready, then what is to be printed, or that it is not, then why.
+/// The first byte that the daemon reports: ready, followed by the text to print; or failed, followed by the reason.
 const READY: u8 = b'+';
 const FAILED: u8 = b'-';
 
 /// The two processes after a fork.
 pub(crate) enum Side {
-    /// The one that was started, which has nothing left to do: what to print, or why there is no server.
+    /// The parent, which only has to print this text or report why there is no server.
     Starter(io::Result<String>),
-    /// The one in the background.
+    /// The daemon, in the background.
     Daemon(Report),
 }
 
-/// Tells the process that waits how the start went; without a word, it hears that the daemon has ended.
+/// Reports the result of the startup to the waiting parent; if it is dropped, the parent learns that the daemon has
+/// exited.
 pub(crate) struct Report(PipeWriter);
 
 impl Report {
-    /// Says that the server is ready, and what is to be printed.
+    /// Reports that the server is ready, with the text to print.
     pub(crate) fn ready(self, text: &str) {
         self.send(READY, text);
     }
 
-    /// Says why there will be no server.
+    /// Reports why the server could not start.
     pub(crate) fn failed(self, reason: &str) {
         self.send(FAILED, reason);
     }
 
     fn send(mut self, first: u8, text: &str) {
-        // Whoever has stopped waiting does not want to know.
+        // If the parent has stopped waiting, the report is not needed.
         let _ = self.0.write_all(&[&[first], text.as_bytes()].concat());
     }
 }
 
-/// Forks. Must be called while the process has one thread; in the daemon it returns at once, in the other half when the
-/// daemon has reported or ended. The daemon leads a session without a terminal and has no standard input and output.
+/// Forks. Must be called while the process has a single thread; in the daemon it returns at once, in the parent when
+/// the daemon has reported or exited. The daemon leads a session without a terminal and has no standard input and
+/// output.
 ///
 /// # Errors
-/// When the system has no more processes or files to give.
+/// When the system cannot provide another process or file descriptor.
 pub(crate) fn fork() -> io::Result<Side> {
     let (from_daemon, to_starter) = io::pipe()?;
     match fork::fork()? {
         Fork::Parent(_) => {
-            // The end that the daemon holds must be the only one.
+            // The daemon must hold the only copy of its end of the pipe.
             drop(to_starter);
             Ok(Side::Starter(hear(from_daemon)))
         }

@@ -1,5 +1,5 @@
-//! Where log lines go, and what they look like: to standard output, or the file that `logfile` names, line by line
-//! without delay, in the form of redis-server, which suites and tools read:
+//! The log: written to standard output or to the file of `logfile`, unbuffered, in the format of redis-server, which
+//! test suites and tools parse:
 //!
 //! ```text
 //! 4711:M 21 Nov 2026 12:00:00.123 * the text field=value
@@ -27,13 +27,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{Config, LogLevel};
 use crate::time::clock::Clock;
 
-/// Changes what is logged.
+/// Controls a running log.
 pub(crate) struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
 }
 
 impl Log {
-    /// Starts logging as the settings say.
+    /// Starts the log by the settings.
     ///
     /// # Errors
     /// When the log file cannot be opened.
@@ -51,20 +51,20 @@ impl Log {
         Ok(Log { filter: handle })
     }
 
-    /// Logs from now on what has this weight or more.
+    /// Sets the lowest level that is logged.
     pub(crate) fn set_level(&self, level: LogLevel) {
-        // The filter is there as long as the process logs.
+        // The filter exists as long as the process.
         let _ = self.filter.reload(filter(level));
     }
 }
 
-/// The file that `logfile` names, also after the one that was opened has been renamed or removed, as logrotate does.
+/// The file of `logfile`; it is reopened after it was renamed or removed, as logrotate does.
 struct LogFile {
     path: PathBuf,
     opened: Mutex<Opened>,
 }
 
-/// An open file, and which one it is.
+/// An open file with its identity.
 struct Opened {
     file: Arc<File>,
     identity: Identity,
@@ -75,12 +75,12 @@ type Identity = (u64, u64);
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<Self> {
-        // The server changes its directory later.
+        // The server changes its working directory later.
         let path = absolute(path)?;
         Ok(LogFile { opened: Mutex::new(Opened::at(&path)?), path })
     }
 
-    /// Returns the file for the next line. When another one cannot be opened, lines go on where they went.
+    /// Returns the file for the next line. When it cannot be reopened, lines go to the old one.
     fn current(&self) -> Arc<File> {
         let mut opened = self.opened.lock();
         if identity(std::fs::metadata(&self.path)).ok() != Some(opened.identity)
@@ -113,7 +113,7 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Writes an event as a line.
+/// Formats an event as a line.
 struct Line {
     clock: Clock,
     pid: u32,
@@ -137,11 +137,11 @@ where
     }
 }
 
-/// Writes milliseconds since 1970 as `21 Nov 2026 12:00:00.123`.
+/// Formats milliseconds since 1970 as `21 Nov 2026 12:00:00.123`.
 fn moment(unix_ms: i64) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, ms) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000));
-    // The year begins in March here, so that the day that comes every four years is its last.
+    // The year begins in March here, so that the leap day is its last.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use cli::Invocation;
 pub use process::Console;
 
-/// Does what the command line asks for; returns the status of the process.
+/// Runs what the command line requests; returns the exit status of the process.
 pub fn main(console: Console) -> ExitCode {
     let fail = |text: &str| {
         (console.complain)(text);

@@ -1,7 +1,7 @@
-//! How willingly the kernel ends this process when the machine has no memory left: `oom-score-adj`.
+//! `oom-score-adj`: how likely the kernel's OOM killer selects this process.
 //!
-//! What it was before is remembered, and put back when the setting is switched off. The file is that of Linux; elsewhere
-//! switching it on is refused.
+//! The original value is kept and restored when the setting is switched off. The file exists on Linux only; elsewhere,
+//! switching the setting on fails.
 
 use std::fs;
 use std::io;
@@ -14,13 +14,13 @@ use crate::config::{Config, OomScore, SetError};
 use crate::text::system_text;
 
 const FILE: &str = "/proc/self/oom_score_adj";
-/// The least and the greatest value that the kernel takes.
+/// The range of values that the kernel accepts.
 const BOUNDS: (i32, i32) = (-1000, 1000);
 
-/// Keeps the kernel's value as the settings say.
+/// Applies the setting to the kernel's value.
 pub(crate) struct OomAdjustment {
     file: PathBuf,
-    /// What the value was before it was adjusted, while it is.
+    /// The original value, while it is adjusted.
     base: Mutex<Option<i32>>,
 }
 
@@ -31,10 +31,10 @@ impl Default for OomAdjustment {
 }
 
 impl OomAdjustment {
-    /// Does what a change of the settings means.
+    /// Applies a change of the settings.
     ///
     /// # Errors
-    /// When the kernel refuses the value; it is then as it was.
+    /// When the kernel rejects the value, which is then unchanged.
     pub(crate) fn follow(&self, old: &Config, new: &Config) -> Result<(), SetError> {
         let name = match () {
             () if old.oom_score_adj != new.oom_score_adj => "oom-score-adj",
@@ -47,7 +47,7 @@ impl OomAdjustment {
         })
     }
 
-    /// Gives the kernel the value that the settings mean: the first of three, which is that of a primary.
+    /// Sets the kernel's value from the settings: by the first of the three values, which is that of a primary.
     ///
     /// # Errors
     /// When the file cannot be read or written, which is also logged.

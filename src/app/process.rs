@@ -1,7 +1,6 @@
 //! The process around the server: working directory, log, pid file, threads, signals.
 //!
-//! This is what makes the binary behave as redis-server does when it is started and stopped; an
-//! embedded server needs none of it.
+//! It makes the binary behave as redis-server does when it is started and stopped; an embedded server needs none of it.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -29,17 +28,17 @@ use crate::net::server::Server;
 use crate::runtime::worker;
 use crate::text::system_text;
 
-/// How long stopping may take: longer than clients are given for their last replies, and shorter than the ten seconds
-/// after which Docker and systemd end a process themselves.
+/// The timeout of a shutdown: longer than clients have to read their last replies, and shorter than the ten seconds
+/// after which Docker and systemd kill a process.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// How many file descriptors are not for clients, as in Redis.
+/// How many file descriptors are reserved for other uses than clients, as in Redis.
 const RESERVED_FILES: u64 = 32;
 
-/// Where Redis writes the process id of a server in the background that names no file.
+/// The pid file of a daemon without `pidfile`, as in Redis.
 const DEFAULT_PIDFILE: &str = "/var/run/redis.pid";
 
-/// How to speak to whoever has started the process.
+/// How to print to the user who has started the process.
 #[derive(Clone, Copy)]
 pub struct Console {
     /// Prints a line on standard output.
@@ -48,10 +47,10 @@ pub struct Console {
     pub complain: fn(&str),
 }
 
-/// Why the process ends with status 1.
+/// Why the process exits with status 1.
 struct Failure {
     cause: io::Error,
-    /// Whether whoever looks at standard output knows, because the log goes there.
+    /// Whether the reason has reached standard output already, because the log goes there.
     is_known: bool,
 }
 
@@ -61,8 +60,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. Says, once it is ready on a port that was
-/// free to choose, which one, by a line of JSON. Must be called before the process has a second thread.
+/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0` it prints the chosen
+/// port as a line of JSON once it is ready. Must be called before the process has a second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.in_charge().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
@@ -88,7 +87,7 @@ pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Con
     }
 }
 
-/// Tells of a failure once.
+/// Reports a failure once.
 fn fail(failure: &Failure, console: Console) -> ExitCode {
     if !failure.is_known {
         (console.complain)(&failure.cause.to_string());
@@ -96,7 +95,7 @@ fn fail(failure: &Failure, console: Console) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// jemalloc's threads, which give memory back, stay behind in the process that has forked.
+/// Starts jemalloc's background threads, which return memory, again after a fork: they exist only in the parent.
 fn restart_allocator_threads() {
     #[cfg(feature = "jemalloc")]
     if let Err(cause) = tikv_jemalloc_ctl::background_thread::write(true) {
@@ -104,7 +103,7 @@ fn restart_allocator_threads() {
     }
 }
 
-/// Serves in this process, calls `ready` once, and logs why when it fails.
+/// Serves in this process, calls `ready` once, and logs a failure.
 fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Option<&str>)) -> Result<(), Failure> {
     std::env::set_current_dir(&config.dir).map_err(|cause| {
         let (dir, reason) = (config.dir.display(), system_text(&cause));
@@ -118,7 +117,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
     let is_known = config.logfile.is_none();
     serve_with_log(config, file, log, ready).map_err(|cause| {
         match cause.get_ref().and_then(|cause| cause.downcast_ref::<ListenError>()) {
-            // The words that suites look for.
+            // The message that test suites look for.
             Some(ListenError { port: Some(port), .. }) => {
                 warn!("Failed listening on port {port} (tcp), aborting: {cause}");
             }
@@ -134,7 +133,7 @@ fn serve_with_log(
     log: Log,
     ready: impl FnOnce(Option<&str>),
 ) -> io::Result<()> {
-    // The blank before PID is what tools look for in the log of redis-server.
+    // Tools look for the blank before PID in the log of redis-server.
     info!("keylatch {} is starting, PID: {}", env!("CARGO_PKG_VERSION"), process::id());
     if config.always_show_logo || config.logfile.is_none() && io::stdout().is_terminal() {
         show_logo(&config);
@@ -148,7 +147,7 @@ fn serve_with_log(
     let served = serve(config, config_file, log, ready);
     if let Some(path) = pidfile {
         info!("Removing the pid file.");
-        // Whoever removed it before us has done our work.
+        // If another process has removed it already, nothing remains to do.
         let _ = std::fs::remove_file(path);
     }
     if served.is_ok() {
@@ -163,7 +162,7 @@ fn show_logo(config: &Config) {
     info!(" PID: {}", process::id());
 }
 
-/// Nobody who needs a module is served by a server without it.
+/// Fails if modules are configured, because a server without them would not do what they are for.
 fn refuse_modules(config: &Config) -> io::Result<()> {
     let reason = if let Some(path) = config.directives.modules.first().and_then(|words| words.first()) {
         format!("Can't load module from {}: server aborting", path.escape_ascii())
@@ -175,7 +174,7 @@ fn refuse_modules(config: &Config) -> io::Result<()> {
     Err(io::Error::other(reason))
 }
 
-/// Raises the limit on open files for so many clients as far as it goes; returns how many clients it is enough for.
+/// Raises the limit on open files for `clients` clients as high as possible; returns how many clients it suffices for.
 fn files_for_clients(clients: u32) -> u32 {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::from(clients) + RESERVED_FILES;
@@ -197,7 +196,7 @@ fn files_for_clients(clients: u32) -> u32 {
     u32::try_from(raised.saturating_sub(RESERVED_FILES)).unwrap_or(clients).max(1)
 }
 
-/// Does what a change of settings means to the process, each step by itself: those before one that is refused are undone.
+/// Applies changed settings to the process, step by step: if one fails, the ones before it are undone.
 fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
     let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
     settings.on_change(move |old, new| match old.dir == new.dir {
@@ -235,7 +234,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         let builder = builder.allocator(jemalloc_stats);
         let server = builder.start().await?;
         let oom = OomAdjustment::default();
-        // A refusal is logged, and no reason not to start.
+        // A failure is logged and does not prevent the start.
         let _ = oom.apply(&server.namespace().instance.settings.current());
         follow_settings(&server.namespace().instance.settings, log, oom);
         info!("Server initialized");
@@ -263,7 +262,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     })
 }
 
-/// Ends the process when stopping takes longer than [`GRACE`], whatever keeps it.
+/// Exits when the shutdown takes longer than [`GRACE`], whatever the cause.
 fn end_in_time() -> io::Result<()> {
     let (kept, never) = mpsc::channel::<()>();
     thread::Builder::new().name("last-resort".into()).spawn(move || {
@@ -275,7 +274,7 @@ fn end_in_time() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that mean something here.
+/// The signals that are handled.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -297,7 +296,7 @@ impl Signals {
         })
     }
 
-    /// Waits until SHUTDOWN or a signal has stopped the server.
+    /// Waits until SHUTDOWN or a signal stops the server.
     async fn until_stopped(&mut self, server: &Server) {
         loop {
             let options = |config: &Config, name: &str| match name {
@@ -325,26 +324,26 @@ impl Signals {
     }
 }
 
-/// Goes on after SIGHUP, which comes when a terminal closes, and reads renewed certificates, for which administrators send
-/// it.
+/// Handles SIGHUP: keeps running when a terminal closes, and reloads renewed certificates, for which administrators
+/// send it.
 fn reload(server: &Server) {
     info!("Received SIGHUP, the server goes on; new TLS connections use the certificate files as they are now");
-    // The same settings as a new version: whatever was made from their files is made again.
+    // Stores the same settings as a new version, so that everything built from files is rebuilt.
     let renewed = server.namespace().instance.settings.update(|config| Ok(config.clone()));
     renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
 }
 
-/// Ends the process as a signal does that ends it at once, with a word in the log.
+/// Logs and ends the process as a fatal signal does.
 pub(crate) fn crash(signal: rustix::process::Signal) -> ! {
     warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
     if signal != rustix::process::Signal::ABORT {
-        // Whoever may not signal himself aborts.
+        // If sending the signal fails, abort.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
     process::abort()
 }
 
-/// Tells systemd, if it is the supervisor, how the server is doing.
+/// Notifies systemd, if it is the supervisor, of the server's state.
 fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
     if matches!(supervisor, Supervisor::Systemd | Supervisor::Auto)
         && let Err(error) = sd_notify::notify(&[state])
@@ -353,11 +352,11 @@ fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
     }
 }
 
-/// Asks jemalloc, which `main.rs` has made this process's allocator.
+/// Reads the statistics of jemalloc, which `main.rs` has made the allocator of this process.
 #[cfg(feature = "jemalloc")]
 fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
     use tikv_jemalloc_ctl::{epoch, stats, version};
-    // Compiled in, these readings have no way to fail; the epoch brings them up to date.
+    // These reads are compiled in and cannot fail; advancing the epoch refreshes the statistics.
     let _ = epoch::advance();
     crate::memory::allocator::AllocatorStats {
         name: version::read().unwrap_or_default(),
@@ -371,19 +370,19 @@ fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
     }
 }
 
-/// The size of the pages that jemalloc counts, in bytes.
+/// The page size of jemalloc, in bytes.
 #[cfg(feature = "jemalloc")]
 const PAGE_LEN: usize = 4096;
 
-/// Returns how many pages of all arenas the operating system may take back.
+/// Returns how many pages of all arenas the operating system may reclaim.
 #[cfg(feature = "jemalloc")]
 fn muzzy_pages() -> usize {
     use tikv_jemalloc_ctl::{Access, AsName};
-    // 4096 stands for all arenas.
+    // Arena 4096 stands for all arenas.
     b"stats.arenas.4096.pmuzzy\0"[..].name().read().unwrap_or_default()
 }
 
-/// Sets the time that unused pages are kept for to none, at which they are given back, and then to what it was.
+/// Sets the time that unused pages are kept to 0, which returns them at once, and then back.
 #[cfg(feature = "jemalloc")]
 fn purge_jemalloc() -> bool {
     use tikv_jemalloc_ctl::{Access, AsName, arenas};
@@ -399,8 +398,8 @@ fn purge_jemalloc() -> bool {
     is_purged
 }
 
-/// Does something while this thread has no cache of places that it has freed. Places are then taken where the allocator fills
-/// its pages, and given back there.
+/// Runs a closure with this thread's cache of freed allocations disabled, so that it allocates from, and frees to, the
+/// allocator's pages directly.
 #[cfg(feature = "jemalloc")]
 fn without_thread_cache(act: &mut dyn FnMut()) {
     use tikv_jemalloc_ctl::{Access, AsName};
@@ -422,7 +421,7 @@ fn report_jemalloc() -> String {
     }
 }
 
-/// Writes the process id; a start does not fail for want of a file that few look at.
+/// Writes the pid file; a failure does not prevent the start.
 fn write_pidfile(path: Option<&Path>) {
     if let Some(path) = path
         && let Err(error) = std::fs::write(path, format!("{}\n", process::id()))

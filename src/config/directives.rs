@@ -1,7 +1,7 @@
-//! Directives of config files that are no settings: `rename-command`, `user`, `loadmodule`, `include` and a few that
-//! Redis itself ignores by now.
+//! Directives of config files that are not settings: `rename-command`, `user`, `loadmodule`, `include` and a few that
+//! Redis itself ignores.
 //!
-//! Invariant: what is kept here has been checked as far as it can be before the server starts.
+//! Invariant: what is kept here was checked as far as possible before the server starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,30 @@ use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::glob;
 use crate::spec::{CommandTable, Renames};
 
-/// Directives that Redis accepts with one word and ignores.
+/// Directives that Redis accepts with one argument and ignores.
 const FORGOTTEN: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
-/// What directives that are no settings have said.
+/// The values of the directives that are not settings.
 #[derive(Clone, Debug, Default)]
 pub struct Directives {
-    /// The commands that go by other names (`rename-command`).
+    /// The renamed commands (`rename-command`).
     pub renames: Renames,
-    /// The users (`user`), in their order.
+    /// The users (`user`), in order.
     pub users: Vec<Declared>,
-    /// The modules to load (`loadmodule`), each in the words of its line: the path, then the arguments.
+    /// The modules to load (`loadmodule`): for each the path and the arguments.
     pub modules: Vec<Vec<Vec<u8>>>,
-    /// The settings of modules, by their names, which have a dot in them.
+    /// The settings of modules, by name; such names contain a dot.
     pub module_settings: Vec<Vec<u8>>,
-    /// Variables of the environment that look like settings and are none.
+    /// Environment variables with the prefix of settings that name none.
     pub unknown_variables: Vec<String>,
 }
 
 impl Directives {
-    /// Takes a line of a config file whose first word is no setting. New users may use all channels where
+    /// Handles a line of a config file whose first word is not a setting. New users may use all channels if
     /// `acl-pubsub-default` says so.
     ///
     /// # Errors
-    /// The reason, in the words of Redis.
+    /// The reason, in Redis' words.
     pub(super) fn take(
         &mut self,
         commands: &'static CommandTable,
@@ -56,7 +56,7 @@ impl Directives {
         Ok(())
     }
 
-    /// Adds the user whom a `user` line declares, from the words behind `user`.
+    /// Adds the user of a `user` line, from the arguments.
     fn declare_user(
         &mut self,
         commands: &'static CommandTable,
@@ -77,15 +77,15 @@ impl Directives {
     }
 }
 
-/// The directives that are no settings and that Redis knows.
+/// The directives of Redis that are not settings.
 pub(super) const DIRECTIVES: [&str; 5] = ["include", "rename-command", "user", "loadmodule", "sentinel"];
 
-/// Tells whether a directive is one of those that are no settings and that Redis knows.
+/// Returns whether a name is one of [`DIRECTIVES`].
 pub(super) fn is_directive(name: &[u8]) -> bool {
     DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Returns the files that `include` means: those that match, by name, where the path has wildcards.
+/// Returns the files of an `include`: the path, or the matching files by name if it has wildcards.
 pub(super) fn included_files(path: &[u8]) -> Vec<PathBuf> {
     let has_wildcards = |name: &[u8]| name.iter().any(|byte| b"*?[".contains(byte));
     if !has_wildcards(path) {
@@ -103,7 +103,7 @@ pub(super) fn included_files(path: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// As in a shell, a leading dot is matched by a dot alone.
+/// As in a shell, a leading dot is matched only by a dot.
 fn matching_entries(folder: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = fs::read_dir(listed).into_iter().flatten().flatten();

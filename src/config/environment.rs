@@ -1,10 +1,10 @@
-//! Settings from the environment, as containers give them: `KEYLATCH_MAXCLIENTS=500`.
+//! Settings from environment variables, as used with containers: `KEYLATCH_MAXCLIENTS=500`.
 //!
-//! Each variable becomes one line of a config file, behind the file and before the command line. With `_FILE` at the
-//! end of its name the value is read from that file, because secrets are mounted and not passed on.
+//! Each variable becomes one line of a config file, applied after the file and before the command line. If its name
+//! ends in `_FILE`, the value is read from that file, because secrets are mounted as files.
 //!
-//! A variable that is nearly the name of a setting is refused, as it is on the command line. Of others it is only told that
-//! they mean nothing: the environment belongs to others too.
+//! A variable whose name resembles a setting is an error, as on the command line. Others are only reported as unknown,
+//! because the environment may contain variables for other purposes.
 
 use std::path::PathBuf;
 
@@ -14,17 +14,17 @@ use crate::config::{LoadError, Setting};
 use crate::text::{quote, system_text};
 
 const PREFIX: &[u8] = b"KEYLATCH_";
-/// The end of a variable that names a file, once it is spelt as a setting.
+/// The suffix of a variable that names a file, spelled as in a setting.
 const FROM_FILE: &[u8] = b"-file";
-/// What Kubernetes puts into the `_PORT` variable of every service: the address of a service that is called keylatch.
+/// The value that Kubernetes sets in the `_PORT` variable of every service, here of one called keylatch.
 const SERVICE_ADDRESS: &[u8] = b"tcp://";
 
-/// What the environment says.
+/// The settings from the environment.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
-    /// The lines of a config file that say the same.
+    /// The equivalent lines of a config file.
     pub lines: Vec<u8>,
-    /// The variables that begin like those for settings and name none.
+    /// The variables with the prefix that name no setting.
     pub unknown: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Environment {
 ///
 /// # Errors
 ///
-/// A file named by a `_FILE` variable that cannot be read, or a variable that is nearly the name of a setting.
+/// A file named by a `_FILE` variable cannot be read, or a variable's name resembles a setting.
 pub(crate) fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
     let (mut lines, mut unknown) = (Vec::new(), Vec::new());
     for (variable, value) in variables {
@@ -43,23 +43,23 @@ pub(crate) fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>
             Meaning::Unknown => unknown.push(String::from_utf8_lossy(&variable).into_owned()),
         }
     }
-    // The environment has no order; a start must not depend on chance.
+    // The environment has no order; the start must not depend on it.
     lines.sort_unstable();
     unknown.sort_unstable();
     Ok(Environment { lines: lines.concat().into_bytes(), unknown })
 }
 
-/// What a variable means.
+/// The meaning of a variable.
 enum Meaning {
     /// The value of a setting.
     Line(&'static str, Vec<u8>),
-    /// Something that others have put there.
+    /// A variable set by other software.
     Foreign,
-    /// Nothing that is known.
+    /// An unknown name.
     Unknown,
 }
 
-/// Finds out what a variable means, from what stands behind the prefix in its name.
+/// Returns the meaning of a variable, from its name after the prefix.
 fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
     let spell = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     let name: Vec<u8> = variable.iter().map(spell).collect();
@@ -89,12 +89,12 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
     }
 }
 
-/// Tells whether Kubernetes has set a variable because a service is called keylatch.
+/// Returns whether Kubernetes has set a variable because a service is called keylatch.
 fn is_of_service(variable: &[u8], value: &[u8]) -> bool {
     value.starts_with(SERVICE_ADDRESS) || variable.starts_with(b"SERVICE_") || variable.starts_with(b"PORT_")
 }
 
-/// Reads a secret from a file. An editor puts a line end behind the last line, which is no part of the secret.
+/// Reads a secret from a file. A line end after the last line is not part of the secret.
 fn read_secret(path: &[u8]) -> Result<Vec<u8>, LoadError> {
     let path = PathBuf::from(bytes_to_os(path));
     let secret = std::fs::read(&path).map_err(|cause| LoadError::Unreadable { path, cause: system_text(&cause) })?;

@@ -24,7 +24,7 @@ const INTRODUCTION: &str = "\
 # This file is generated from the table of settings; do not edit it by hand.
 ";
 
-/// Returns the text of `redis.conf.example`: all settings with documentation and default, under their headings.
+/// Returns the text of `redis.conf.example`: all settings with documentation and default, under section headings.
 pub fn example_file() -> String {
     let mut file = INTRODUCTION.to_owned();
     for section in sections() {
@@ -45,7 +45,7 @@ fn heading(section: &str) -> String {
     format!("{title:#<WIDTH$}")
 }
 
-/// An empty default is a comment, because most people would fill in a value there.
+/// An empty default is written as a comment, because most users fill in a value there.
 fn directive(setting: &Setting) -> String {
     match setting.default {
         "" => format!("# {} \"\"\n", setting.name),

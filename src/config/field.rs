@@ -1,36 +1,37 @@
-//! The Rust types of the fields of `Config`, read from and printed as canonical text.
+//! The Rust types of the fields of `Config`, parsed from and formatted as canonical text.
 //!
-//! No checking happens here: [`Kind`](crate::config::Kind) has checked the text, which is the invariant every `expect` names.
+//! Nothing is validated here: [`Kind`](crate::config::Kind) has validated the text, which is the invariant behind every
+//! `expect`.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::store::{Classes, Policy};
 
-/// Reads a field from canonical text and prints it again.
+/// A field that is parsed from canonical text and formatted as it.
 pub(super) trait Field {
-    /// Reads the text, which a kind has checked.
+    /// Parses the text, which a kind has validated.
     fn from_text(text: &[u8]) -> Self;
-    /// Prints what `CONFIG GET` shows.
+    /// Formats the value as `CONFIG GET` shows it.
     fn to_text(&self) -> Vec<u8>;
 }
 
-/// Limits the bytes that wait for one class of clients; 0 means no limit.
+/// The output buffer limits of one client class; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Closes the client at once above this many bytes.
+    /// The hard limit: above it the client is disconnected at once.
     pub hard_bytes: u64,
-    /// Closes the client when more bytes than this wait for `soft_seconds`.
+    /// The soft limit: above it for `soft_seconds` the client is disconnected.
     pub soft_bytes: u64,
     /// How long the soft limit may be exceeded.
     pub soft_seconds: u32,
 }
 
-/// No output limit is lower than this: Redis does not count what fits into the buffer that every client has.
+/// The minimum of a limit: Redis does not count what fits into the fixed buffer of every client.
 const OUTPUT_LIMIT_LEAST: u64 = 16 * 1024;
 
 impl OutputLimit {
-    /// Returns how many bytes may wait at most, if that is limited.
+    /// Returns the hard limit, if there is one.
     pub fn hard(self) -> Option<u64> {
         (self.hard_bytes != 0).then(|| self.hard_bytes.max(OUTPUT_LIMIT_LEAST))
     }
@@ -41,12 +42,12 @@ impl OutputLimit {
     }
 }
 
-/// Limits the bytes that all clients take together; 0 bytes mean no limit.
+/// The limit of the memory of all clients; 0 bytes mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMemory {
-    /// So many.
+    /// In bytes.
     Bytes(u64),
-    /// This share of `maxmemory`.
+    /// As a percentage of `maxmemory`.
     Percent(u32),
 }
 
@@ -68,26 +69,26 @@ impl Field for ClientMemory {
     }
 }
 
-/// Names the weight from which on messages are logged.
+/// The lowest level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Everything, for development.
     Debug,
     /// Rarely useful detail.
     Verbose,
-    /// What one wants to see in production.
+    /// What is useful in production.
     Notice,
-    /// Only what is wrong.
+    /// Only problems.
     Warning,
-    /// Nothing at all.
+    /// Nothing.
     Nothing,
 }
 
 impl LogLevel {
-    /// The words for the levels, in the order of the variants.
+    /// The names of the levels, in the order of the variants.
     pub(super) const WORDS: &'static [&'static str] = &["debug", "verbose", "notice", "warning", "nothing"];
 
-    /// Returns the word for this level.
+    /// Returns the name of this level.
     pub fn as_str(self) -> &'static str {
         Self::WORDS[self as usize]
     }
@@ -109,7 +110,7 @@ impl Field for LogLevel {
     }
 }
 
-/// Declares the fields of settings that are one of a few words: the type and its words, each once.
+/// Declares the types of settings with a fixed set of values: the variants with their names.
 macro_rules! choice_fields {
     ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $about:literal])+ $variant:ident = $word:literal, )+ } )+) => { $(
         $(#[doc = $doc])+
@@ -119,7 +120,7 @@ macro_rules! choice_fields {
         }
 
         impl $name {
-            /// The words, in the order of the variants.
+            /// The names, in the order of the variants.
             pub(super) const WORDS: &'static [&'static str] = &[$($word),+];
         }
 
@@ -137,47 +138,47 @@ macro_rules! choice_fields {
 }
 
 choice_fields! {
-    /// Says which channels the rules of a new user allow before any of them says so.
+    /// The channels that a new user may use before any rule is applied.
     ChannelDefault {
         /// Every channel.
         All = "allchannels",
         /// No channel.
         None = "resetchannels",
     }
-    /// Says how the kernel's willingness to end the process is adjusted.
+    /// How the kernel's OOM score is adjusted.
     OomScore {
         /// Not at all.
         No = "no",
-        /// By adding to what it was.
+        /// Added to the original value.
         Relative = "yes",
-        /// By replacing what it was.
+        /// Set instead of the original value.
         Absolute = "absolute",
     }
-    /// Names the supervisor that is told when the server is ready.
+    /// The supervisor that is notified when the server is ready.
     Supervisor {
-        /// upstart, which is told nothing: it has left the field.
+        /// upstart, which is obsolete and gets no notification.
         Upstart = "upstart",
-        /// systemd, through the socket that it names in the environment.
+        /// systemd, through the socket in its environment variable.
         Systemd = "systemd",
-        /// systemd if it has named its socket.
+        /// systemd, if its environment variable is set.
         Auto = "auto",
-        /// Nobody.
+        /// None.
         No = "no",
     }
-    /// Says whether clients must show a certificate.
+    /// Whether clients must present a certificate.
     TlsAuthClients {
         /// They need none.
         No = "no",
-        /// They must show a valid one.
+        /// They must present a valid one.
         Yes = "yes",
-        /// They may show one, which must be valid then.
+        /// They may present one, which must then be valid.
         Optional = "optional",
     }
-    /// Says who may do what a server is careful with.
+    /// Which clients may use a protected feature.
     Allowance {
-        /// Nobody.
+        /// None.
         No = "no",
-        /// Everybody.
+        /// All.
         Yes = "yes",
         /// Clients on this machine.
         Local = "local",
@@ -185,7 +186,7 @@ choice_fields! {
 }
 
 impl Supervisor {
-    /// Returns the name of the supervisor that has started the process, as the environment tells: `systemd` or `upstart`.
+    /// Returns the name of the supervisor by the environment variables: `systemd` or `upstart`.
     pub fn in_charge(self) -> Option<&'static str> {
         let find = |names: &[(&'static str, &str)]| {
             names.iter().find(|(_, variable)| std::env::var_os(variable).is_some()).map(|(name, _)| *name)
@@ -202,22 +203,22 @@ impl Supervisor {
 }
 
 impl Allowance {
-    /// Decides about a client that is on this machine, or is not.
+    /// Returns whether a client is allowed, which is on this machine or not.
     pub fn allows(self, is_local: bool) -> bool {
         self == Allowance::Yes || self == Allowance::Local && is_local
     }
 }
 
-/// Says how to stop.
+/// The options of a shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownOptions {
-    /// Save the data before.
+    /// Save the data first.
     pub save: bool,
-    /// Do not save the data, even where `save` asks for it.
+    /// Do not save the data, even if `save` is configured.
     pub nosave: bool,
-    /// Wait for nobody.
+    /// Do not wait for replicas.
     pub now: bool,
-    /// Stop though saving failed.
+    /// Stop even if saving fails.
     pub force: bool,
 }
 
@@ -282,7 +283,7 @@ impl Field for bool {
     }
 }
 
-/// Permission bits in octal; 0 stands for none given.
+/// Permission bits in octal; 0 means unset.
 impl Field for Option<u32> {
     fn from_text(text: &[u8]) -> Self {
         let digits = std::str::from_utf8(text).expect("canonical octal numbers are ASCII");
@@ -316,7 +317,7 @@ impl Field for Option<PathBuf> {
     }
 }
 
-/// The working directory: kept as given until it is set, shown as an absolute path.
+/// The working directory: kept as given until it is applied, shown as an absolute path.
 impl Field for PathBuf {
     fn from_text(text: &[u8]) -> Self {
         PathBuf::from(bytes_to_os(text))

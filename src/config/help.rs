@@ -2,7 +2,7 @@
 
 use crate::config::settings::{Effect, Setting};
 
-/// Returns the list of settings for `--help-all`: one line each, with type, first sentence and default.
+/// Returns the list of settings for `--help-all`: one line each, with value type, first sentence and default.
 pub(crate) fn settings_help() -> String {
     let mut help = String::from("Settings, as --name value or as lines of a config file:\n");
     for section in sections() {
@@ -27,7 +27,7 @@ pub(crate) fn setting_help(setting: &Setting) -> String {
     format!("    {option:<44} {sentence}{note}\n")
 }
 
-/// Returns the headings in the order of their first setting.
+/// Returns the section headings in the order of their first setting.
 pub(super) fn sections() -> Vec<&'static str> {
     let mut sections = Vec::new();
     for setting in Setting::all().filter(|setting| setting.is_documented()) {

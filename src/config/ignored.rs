@@ -1,7 +1,7 @@
-//! The settings that are accepted, kept and reported, and do nothing: one line each.
+//! Settings that are accepted, kept and reported, but have no effect: one line each.
 //!
-//! They are here so that files and clients written for Redis up to 8.4 and for Valkey work. Those that are marked
-//! `hidden` appear in no listing: Redis hides them too, or does not have them, or not yet in 8.4.
+//! They exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden` are not
+//! listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
 use crate::config::kind::Kind;
 use crate::config::settings::{Change, INT_MAX, LONG_MAX, Setting};

@@ -1,6 +1,6 @@
-//! The types a setting can have: what words each accepts, and the text `CONFIG GET` prints for them.
+//! The types of settings: the arguments that each accepts, and the canonical text that `CONFIG GET` prints.
 //!
-//! A kind turns words into canonical text and knows no field; the typed fields of `Config` read that text.
+//! A kind validates arguments and turns them into canonical text; the typed fields of `Config` parse that text.
 //! Invariant: canonical text is accepted again and stays the same. The error texts are those of Redis 7.0.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::text::{parse_c_integer, parse_integer, parse_memory, system_text, unt
 /// A host name is shorter than this.
 const HOST_LEN_MAX: usize = 256;
 
-/// Says where the words of a setting came from: some settings add up over the lines of a file.
+/// Where a setting comes from: some settings accumulate over the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A config file, standard input or the command line.
@@ -22,28 +22,28 @@ pub enum Origin {
     Runtime,
 }
 
-/// Names the type of a setting.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `yes` or `no`.
     Switch,
     /// An integer between two bounds, both included.
     Int(i64, i64),
-    /// An integer of 0 or more that is moved into the two bounds instead of being refused.
+    /// An integer of 0 or more that is clamped to the two bounds instead of rejected.
     Clamped(i64, i64),
     /// An amount of memory in bytes between two bounds, both included.
     Memory(u64, u64),
-    /// An amount of memory in bytes, at least 1, that is raised to this at run time.
+    /// An amount of memory in bytes, at least 1, that is raised to this minimum at run time.
     Raised(u64),
-    /// An amount of memory in bytes, or up to so many per cent of the limit on all memory.
+    /// An amount of memory in bytes, or a percentage of `maxmemory` up to this one.
     MemoryOrPercent(u64),
     /// The permission bits of a file, in octal, up to the given bound.
     Octal(u32),
-    /// One of these words.
+    /// One of these values.
     Choice(&'static [&'static str]),
-    /// One of these words, where the first of the pair is another name of the second.
+    /// One of these values, where the first of the pair is an alias of the second.
     ChoiceOr(&'static [&'static str], (&'static str, &'static str)),
-    /// `yes` or `no`, where `yes` is refused at run time for this reason.
+    /// `yes` or `no`, where `yes` is rejected at run time for this reason.
     SwitchedOff(&'static str),
     /// Any bytes.
     Bytes,
@@ -51,24 +51,24 @@ pub enum Kind {
     Text,
     /// The path of a file, which need not exist.
     Path,
-    /// The name of a file or folder without a directory: the setting's name for errors, what it is called there, and
+    /// The name of a file or directory without a path: the setting's name in errors, what it is called there, and
     /// whether it may be empty.
     FileName(&'static str, &'static str, bool),
     /// The name of a host, or nothing.
     HostName,
     /// A title with variables in braces.
     Title,
-    /// Classes of events, a letter each.
+    /// Classes of keyspace events, a letter each.
     Events,
     /// An existing directory; printed as an absolute path.
     Directory,
     /// Addresses to listen on.
     Addresses,
-    /// Pairs of seconds and changes; the lines of a file add up, an empty value clears them.
+    /// Pairs of seconds and changes; the lines of a file accumulate, an empty value clears them.
     SavePoints,
-    /// Limits for each class of clients; classes that are not named keep theirs.
+    /// Limits of client classes; classes that are not named keep theirs.
     OutputLimits,
-    /// What a signal does: `default`, or some of `save`, `nosave`, `now` and `force`.
+    /// What a signal requests: `default`, or some of `save`, `nosave`, `now` and `force`.
     ShutdownOptions,
     /// Three numbers between -2000 and 2000.
     OomScores,
@@ -79,13 +79,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Tells whether the value may consist of several words.
+    /// Returns whether the value may consist of several arguments.
     pub fn takes_many_words(self) -> bool {
         use Kind::{Addresses, OomScores, OutputLimits, Percentiles, Primary, SavePoints, ShutdownOptions};
         matches!(self, Addresses | SavePoints | OutputLimits | ShutdownOptions | OomScores | Percentiles | Primary)
     }
 
-    /// Describes the accepted words in a few characters, for `--help`.
+    /// Describes the accepted values in a few characters, for `--help`.
     pub fn describe(self) -> String {
         match self {
             Kind::Switch | Kind::SwitchedOff(_) => "yes|no".into(),
@@ -110,11 +110,11 @@ impl Kind {
         }
     }
 
-    /// Checks the words of a new value against the `current` one and returns the canonical text.
+    /// Validates the arguments of a new value against the `current` one and returns the canonical text.
     ///
     /// # Errors
     ///
-    /// The reason, in the words of Redis.
+    /// The reason, in Redis' words.
     pub fn canonical(self, words: &[Vec<u8>], current: &[u8], origin: Origin) -> Result<Vec<u8>, String> {
         match self {
             Kind::Addresses => lists::addresses(words),
@@ -134,7 +134,7 @@ impl Kind {
     fn canonical_word(self, word: &[u8], current: &[u8], origin: Origin) -> Result<Vec<u8>, String> {
         match self {
             Kind::Switch => switch(word),
-            // A file written for a server that can is no reason not to start.
+            // A file written for a server with this feature must not prevent the start.
             Kind::SwitchedOff(reason) => match switch(word)? {
                 on if on == b"yes" && origin == Origin::Runtime => Err(reason.into()),
                 value => Ok(value),
@@ -172,7 +172,7 @@ fn switch(word: &[u8]) -> Result<Vec<u8>, String> {
     choice(word, &["yes", "no"]).ok_or("argument must be 'yes' or 'no'".into())
 }
 
-/// Says that a word is none of those that the setting knows.
+/// Returns the error for a value that is not in the list.
 pub(super) fn not_among(words: &[&str]) -> String {
     format!("argument(s) must be one of the following: {}", words.join(", "))
 }
@@ -199,7 +199,7 @@ fn in_bounds<N: PartialOrd + std::fmt::Display>(number: N, min: N, max: N) -> Re
     Ok(number)
 }
 
-/// A share of the memory is told from an amount by its sign, which is why the largest amounts read as shares.
+/// As in Redis, a percentage is represented by a negative number, so the largest amounts read as percentages.
 fn memory_or_percent(word: &[u8], most_percent: u64) -> Result<Vec<u8>, String> {
     let percent = || word.strip_suffix(b"%").and_then(parse_integer).filter(|share| *share >= 0);
     let number = match parse_memory(word) {
@@ -244,7 +244,7 @@ fn host_name(word: &[u8]) -> Result<Vec<u8>, String> {
     Ok(word.to_vec())
 }
 
-/// A title must not be empty once its variables have values; some may have none.
+/// A title must not be empty once its variables are replaced; some may be empty.
 fn title(word: &[u8]) -> Result<Vec<u8>, String> {
     const EMPTY: [&[u8]; 3] = [b"title", b"server-mode", b"unixsocket"];
     const FILLED: [&[u8]; 4] = [b"listen-addr", b"config-file", b"port", b"tls-port"];
@@ -277,11 +277,11 @@ fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     if !word.iter().all(is_known) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
     }
-    // Not yet as it is printed, which may leave a letter out.
+    // Not yet in the printed form, which may leave a letter out.
     Ok(word.to_vec())
 }
 
-/// A relative directory is relative to the one set before it, because Redis changes into each at once.
+/// A relative directory is relative to the previous one, because Redis changes into each at once.
 fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
     if word.is_empty() {
         return Err("No such file or directory".into());
@@ -291,12 +291,12 @@ fn directory(word: &[u8], current: &[u8]) -> Result<Vec<u8>, String> {
     if !found.is_dir() {
         return Err("Not a directory".into());
     }
-    // Whoever may not enter it may not ask for what is in it either.
+    // Without permission to enter the directory, its content cannot be checked either.
     found.join(".").metadata().map_err(|cause| system_text(&cause))?;
     Ok(os_to_bytes(found.as_os_str()).to_vec())
 }
 
-/// Views bytes as an operating system string, which on Unix they are.
+/// Views bytes as an operating system string; on Unix these are the same.
 pub(super) fn bytes_to_os(bytes: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(bytes)
 }

@@ -1,4 +1,4 @@
-//! The settings whose values are several words: what each accepts, and its canonical text.
+//! Settings with values of several arguments: what each accepts, and its canonical text.
 //!
 //! As in `kind`, nothing here knows a field, and the error texts are those of Redis 7.0.
 
@@ -6,13 +6,13 @@ use crate::config::Origin;
 use crate::config::kind::{choice, not_among, text};
 use crate::text::{parse_c_integer, parse_memory, until_nul};
 
-/// Redis refuses more addresses than this in one `bind`.
+/// Redis rejects more addresses than this in one `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;
 
-/// Names the client classes of `client-output-buffer-limit` in their fixed order, with the other accepted spelling.
+/// The client classes of `client-output-buffer-limit` in their fixed order, each with its alias.
 const CLIENT_CLASSES: [(&str, &str); 3] = [("normal", "normal"), ("slave", "replica"), ("pubsub", "pubsub")];
 
-/// What a signal may ask for, in the order in which it is printed.
+/// What a signal may request, in canonical order.
 const SHUTDOWN_OPTIONS: &[&str] = &["default", "save", "nosave", "now", "force"];
 
 /// `bind ""` means no address at all.
@@ -27,8 +27,8 @@ pub(super) fn addresses(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     if is_blank(words) {
         return Ok(Vec::new());
     }
-    // `CONFIG SET` splits at single blanks; an empty piece is an address that cannot be bound. Quotes are not to be had in
-    // addresses either, and could not be read again where all addresses stand in one word.
+    // `CONFIG SET` splits at single blanks; an empty part is an address that cannot be bound. Quotes are rejected in
+    // addresses, because they could not be parsed again where all addresses are one word.
     if words.iter().any(|word| word.is_empty() || word.iter().any(|byte| matches!(byte, b'"' | b'\''))) {
         return Err("Failed to bind to specified addresses.".into());
     }
@@ -44,7 +44,7 @@ pub(super) fn save_points(words: &[Vec<u8>], current: &[u8], origin: Origin) -> 
         [seconds, changes] => {
             let seconds = parse_c_integer(seconds, 10).filter(|seconds| *seconds >= 1)?;
             let changes = parse_c_integer(changes, 10).filter(|changes| *changes >= 0)?;
-            // C keeps the changes in an `int`. One below zero would be refused when it is read again.
+            // C keeps the changes in an `int`. A negative number would be rejected when it is parsed again.
             let changes = Some(changes as i32).filter(|changes| *changes >= 0)?;
             Some(format!("{seconds} {changes}").into_bytes())
         }
@@ -78,7 +78,7 @@ pub(super) fn output_limits(words: &[Vec<u8>], current: &[u8]) -> Result<Vec<u8>
     Ok(limits.join(&b' '))
 }
 
-/// Reads hard limit, soft limit and seconds of one class.
+/// Parses hard limit, soft limit and seconds of one class.
 fn limit_numbers(group: &[Vec<u8>]) -> Option<[u64; 3]> {
     let seconds = u64::try_from(parse_c_integer(&group[3], 10)?).ok()?;
     // `Config` keeps the seconds in 32 bits: 136 years.
@@ -132,7 +132,7 @@ pub(super) const BAD_PRIMARY_PORT: &str = "Invalid master port";
 pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let (host, port) = match words {
         [host, port] => (host, port),
-        // The canonical text is accepted again; Redis writes no line where there is no primary.
+        // The canonical text is accepted again; Redis writes no line if there is no primary.
         [nobody] if nobody.is_empty() => return Ok(Vec::new()),
         _ => return Err("wrong number of arguments".into()),
     };
@@ -140,7 +140,7 @@ pub(super) fn primary(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
         return Ok(Vec::new());
     }
     let port = parse_c_integer(port, 10).filter(|port| (0..=65535).contains(port)).ok_or(BAD_PRIMARY_PORT)?;
-    // A host without a name is none, and could not be read again.
+    // An empty host name is invalid, and could not be parsed again.
     if until_nul(host).is_empty() {
         return Ok(Vec::new());
     }

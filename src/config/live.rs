@@ -1,4 +1,4 @@
-//! The settings in force, and how a change of them is followed by all that depends on it.
+//! The settings in force, and the followers that apply changes of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,10 +8,10 @@ use tracing::warn;
 
 use crate::config::{Config, SetError};
 
-/// Does what a change of the settings, from the first to the second, means beyond their values, or says which one it
-/// cannot follow; it is then asked to go back from the second to the first. It must not ask [`Settings`] for anything.
+/// Applies a change of the settings from the first to the second, or returns which one cannot be applied; it is then
+/// called to go back from the second to the first. It must not call [`Settings`].
 type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync>;
-/// Holds the settings in force; connections keep a copy and look at the version to see whether it is still right.
+/// The settings in force; connections keep a copy and compare the version to see whether it is stale.
 pub struct Settings {
     current: RwLock<Arc<Config>>,
     version: AtomicU64,
@@ -35,16 +35,15 @@ impl Settings {
         self.version.load(Relaxed)
     }
 
-    /// Has every change followed by what `follow` does with the settings before and after it.
+    /// Registers a function that applies every change, given the settings before and after it.
     pub fn on_change(&self, follow: impl Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync + 'static) {
         self.followers.write().push(Box::new(follow));
     }
 
-    /// Replaces the settings by what `change` makes of them; when that fails, or cannot be followed, they stay as they
-    /// are.
+    /// Replaces the settings by the result of `change`; when that fails, or cannot be applied, they are unchanged.
     ///
     /// # Errors
-    /// What `change` or a follower returns.
+    /// The error of `change` or of a follower.
     pub fn update(&self, change: impl FnOnce(&Config) -> Result<Config, SetError>) -> Result<(), SetError> {
         let mut current = self.current.write();
         let changed = change(&current)?;

@@ -1,9 +1,9 @@
-//! Reading settings at start: a config file, standard input and command-line options, in this order.
+//! Loads the settings at startup: a config file, standard input and command-line options, in this order.
 //!
-//! As in Redis, options become lines behind the file. An error names the line of a file, or the option or the variable as
-//! it was written. What this is not: it never prints and never ends the process.
+//! As in Redis, options become lines after the file. An error names the line of the file, or the option or variable as
+//! it was written. This module does not print or exit.
 //!
-//! Invariant: included files are read at their place, and only `INCLUDE_DEPTH_MAX` deep.
+//! Invariant: included files are applied at the position of `include`, at most `INCLUDE_DEPTH_MAX` deep.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -15,35 +15,35 @@ use crate::config::{Config, Origin, Setting};
 use crate::spec::CommandTable;
 use crate::text::{quote, split_words, system_text};
 
-/// A file that includes itself ends here instead of in a stack overflow.
+/// A file that includes itself fails at this depth instead of overflowing the stack.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Says why the settings could not be read; `Display` gives what Redis prints.
+/// Why the settings could not be loaded; `Display` gives what Redis prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// A line is not understood.
+    /// A line is invalid.
     Refused {
         /// The number of the line, from 1.
         line: usize,
         /// The line without the blanks around it.
         text: String,
-        /// Why it is refused.
+        /// The reason.
         reason: String,
     },
-    /// An option of the command line, or a variable of the environment, is not understood.
+    /// A command-line option or an environment variable is invalid.
     RefusedOption {
-        /// Which it is, as it is written.
+        /// The option or variable, as it was written.
         option: String,
-        /// The line of a config file that would say the same.
+        /// The equivalent line of a config file.
         text: String,
-        /// Why it is refused.
+        /// The reason.
         reason: String,
     },
     /// A file cannot be read.
     Unreadable {
-        /// The file as it was named.
+        /// The path as it was given.
         path: PathBuf,
-        /// The text of the operating system.
+        /// The error text of the operating system.
         cause: String,
     },
 }
@@ -70,12 +70,12 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Reads a file, then text from standard input, then the lines that [`options_text`] made of the command line. Users and
-/// renamed commands are checked against `commands`.
+/// Loads a file, then text from standard input, then the lines that [`options_text`] made of the command line. Users
+/// and renamed commands are checked against `commands`.
 ///
 /// # Errors
 ///
-/// The first line that is refused, or a file that cannot be read.
+/// The first invalid line, or a file that cannot be read.
 pub(crate) fn load(
     commands: &'static CommandTable,
     file: Option<&Path>,
@@ -85,11 +85,11 @@ pub(crate) fn load(
     load_with(commands, file, stdin, b"", options)
 }
 
-/// Does what [`load`] does, and reads the lines that come from the environment before those of the command line.
+/// Does the same as [`load`], with the lines from the environment before those of the command line.
 ///
 /// # Errors
 ///
-/// As of [`load`].
+/// Those of [`load`].
 pub(crate) fn load_with(
     commands: &'static CommandTable,
     file: Option<&Path>,
@@ -109,12 +109,12 @@ pub(crate) fn load_with(
     Ok(loader.config)
 }
 
-/// Spells the first word of a line as the variable it comes from.
+/// Returns the name of the environment variable for the first word of a line.
 fn environment_name(word: &str) -> String {
     format!("the environment variable KEYLATCH_{}", word.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Spells the first word of a line as the option it comes from; what stands in quotes came without dashes.
+/// Returns the command-line option for the first word of a line; a quoted word was written without dashes.
 fn option_name(word: &str) -> String {
     match word.strip_prefix('"') {
         Some(word) => format!("the word {} of the command line", word.trim_end_matches('"')),
@@ -122,10 +122,10 @@ fn option_name(word: &str) -> String {
     }
 }
 
-/// Turns the words of the command line into the lines of a config file.
+/// Turns command-line arguments into the lines of a config file.
 ///
-/// A word that starts with `--` begins a line, unless it directly follows a bare name: then it is the value. `--save`
-/// without a value is `save ""`.
+/// An argument that starts with `--` begins a line, unless it directly follows an option name: then it is the value.
+/// `--save` without a value is `save ""`.
 pub fn options_text(words: &[Vec<u8>]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut awaits_value = false;
@@ -155,7 +155,7 @@ fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
     fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
 }
 
-/// Keeps the error of an included file apart from those of the line that includes it.
+/// Distinguishes an error in an included file from one in the line that includes it.
 enum LineError {
     Here(String),
     Nested(LoadError),
@@ -163,11 +163,11 @@ enum LineError {
 
 const UNBALANCED: &str = "Unbalanced quotes in configuration line";
 
-/// Holds the settings while their lines are read.
+/// The settings while their lines are applied.
 struct Loader {
     commands: &'static CommandTable,
     config: Config,
-    /// Whether there was a line of `save`: the first one replaces the default, the others add to it.
+    /// Whether there was a `save` line: the first one replaces the default, the others add to it.
     save_was_seen: bool,
 }
 
@@ -189,7 +189,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Applies lines that come from elsewhere than a file, named by `name` from their first word.
+    /// Applies lines that do not come from a file; `name` turns their first word into the name in errors.
     fn apply_options(&mut self, text: &[u8], name: fn(&str) -> String) -> Result<(), LoadError> {
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
             self.apply_line(line, 0).map_err(|error| match error {
@@ -230,7 +230,7 @@ impl Loader {
         .map_err(LineError::Here)
     }
 
-    /// Gives a setting its value. A list that came as one word is split as a line is.
+    /// Sets a setting. A list given as one argument is split like a line.
     fn set(&mut self, setting: &Setting, values: &[Vec<u8>]) -> Result<(), String> {
         if setting.name == "save" && !std::mem::replace(&mut self.save_was_seen, true) {
             self.config.change(setting, &[], Origin::Runtime)?;
@@ -244,12 +244,12 @@ impl Loader {
         }
     }
 
-    /// A relative path starts in the working directory, which a `dir` line above may have changed.
+    /// A relative path is relative to the working directory, which a `dir` line above may have changed.
     fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LoadError> {
         let inside = os_to_bytes(self.config.dir.join(bytes_to_os(path)).as_os_str()).to_vec();
         let mut text = Vec::new();
         for file in included_files(&inside) {
-            // Redis names a file as the line does; found by wildcards, each has a name of its own.
+            // Redis names a file as in the line; files found by wildcards have their own names.
             let named = if file == Path::new(bytes_to_os(&inside)) { Path::new(bytes_to_os(path)) } else { &file };
             text.extend(read(&file, named)?);
         }
@@ -276,7 +276,7 @@ mod tests {
         String::from_utf8(setting.get(config)).expect("the tests use ASCII")
     }
 
-    /// A file in the temporary directory that goes when the test ends.
+    /// A file in the temporary directory that is removed when the test ends.
     struct ConnBuffers(PathBuf);
 
     impl ConnBuffers {

@@ -1,11 +1,11 @@
-//! Settings: what can be set, its values, and the ways to set them.
+//! Settings: their declaration, values, and the ways to set them.
 //!
-//! Everything derives from the one table in `settings`: file directives and command-line options (`load`), `CONFIG
-//! GET` and `SET` (here), the example file and the help text (`example`). No setting is applied here: whoever needs
-//! one reads the [`Config`], and the server opens sockets and files. Beyond the files it is told to read, and the
-//! directories it checks, this module does no IO.
+//! Everything derives from the one table in `settings`: file directives and command-line options (`load`), `CONFIG GET`
+//! and `SET` (here), the example file and the help text (`example`). No setting is applied here: code that needs one
+//! reads the [`Config`], and the server opens sockets and files. Besides loading files and checking directories, this
+//! module does no IO.
 //!
-//! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one as it was.
+//! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one unchanged.
 
 mod directives;
 mod environment;
@@ -48,19 +48,19 @@ use crate::text::Dialect;
 
 const VALKEY_BAD_PRIMARY_PORT: &str = "Invalid primary port";
 
-/// A limit on the memory of clients below this, in bytes, would leave no way to talk to the server.
+/// A smaller limit of client memory, in bytes, would make the server inaccessible.
 const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
 
-/// Says why `CONFIG SET` changed nothing; `Display` gives the text behind `ERR `.
+/// Why `CONFIG SET` changed nothing; `Display` gives the text after `ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     /// No setting has this name.
     Unknown(String),
-    /// The setting, named as asked for, refuses the change for this reason.
+    /// The setting, named as in the request, rejects the change for this reason.
     Refused {
         /// The name of the setting.
         name: String,
-        /// Why it refuses.
+        /// The reason.
         reason: String,
     },
 }
@@ -79,7 +79,7 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl Config {
-    /// Returns how many bytes all clients together may take; `None` for no limit.
+    /// Returns the limit of the memory of all clients in bytes; `None` for no limit.
     pub fn client_memory_max(&self) -> Option<u64> {
         let most = match self.maxmemory_clients {
             ClientMemory::Bytes(0) => return None,
@@ -92,8 +92,8 @@ impl Config {
 
     /// Returns names and values of all settings that match any of the patterns, each once (`CONFIG GET`).
     ///
-    /// A pattern without wildcards is a name, and comes back spelt as it was asked for: Redis does so. A setting with
-    /// two names comes under each that matches.
+    /// A pattern without wildcards is a name, and is returned in the case of the request, as in Redis. A setting with
+    /// two names is returned under each that matches.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let mut found: Vec<(String, &Setting)> = Vec::new();
         let mut add = |name: &str, setting| {
@@ -115,12 +115,13 @@ impl Config {
         found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()
     }
 
-    /// Returns a copy with all the settings changed (`CONFIG SET`), for a client on this machine or another.
+    /// Returns a copy with all the settings changed (`CONFIG SET`); `is_local` tells whether the client is on this
+    /// machine.
     ///
     /// # Errors
     ///
-    /// The first name that is unknown, given twice or may not change at run time; then the first value that its
-    /// setting refuses.
+    /// The first name that is unknown, repeated or cannot change at run time; otherwise the first value that its
+    /// setting rejects.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<Config, SetError> {
         let may_set_protected = self.enable_protected_configs.allows(is_local);
         let mut changes: Vec<(&str, &Setting, &[u8])> = Vec::with_capacity(pairs.len());
@@ -137,23 +138,23 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns whether writes are refused because there are fewer replicas than the settings ask for: there are none.
+    /// Returns whether writes are rejected because of too few replicas: there are none.
     pub fn lacks_replicas(&self) -> bool {
         self.min_replicas_to_write > 0 && self.min_replicas_max_lag_s > 0
     }
 
-    /// Returns whether new users may use every channel before a rule says so.
+    /// Returns whether new users may use every channel before any rule is applied.
     pub fn all_channels(&self) -> bool {
         self.acl_pubsub_default == ChannelDefault::All
     }
 
-    /// Returns where the file of users is, if users have one (`aclfile`).
+    /// Returns the ACL file (`aclfile`), if there is one.
     pub fn user_file(&self) -> Option<UserFile> {
         let name = self.aclfile.clone()?;
         Some(UserFile { path: self.dir.join(&name), name: name.into_os_string().into_encoded_bytes() })
     }
 
-    /// Returns what the settings say about users.
+    /// Returns the settings about users.
     pub fn users(&self) -> Setup<'_> {
         Setup {
             requirepass: self.requirepass.as_deref(),
@@ -163,15 +164,15 @@ impl Config {
         }
     }
 
-    /// Returns whose names and error messages are used.
+    /// Returns the dialect of names and error messages.
     pub fn dialect(&self) -> Dialect {
         if self.extended_redis_compatibility { Dialect::Redis } else { Dialect::Valkey }
     }
 
-    /// Gives one setting a new value, in its words.
+    /// Sets one setting from its arguments.
     fn change(&mut self, setting: &Setting, words: &[Vec<u8>], origin: Origin) -> Result<(), String> {
         let canonical = setting.kind.canonical(words, &setting.get(self), origin).map_err(|reason| {
-            // The only reason that Valkey words in its own way.
+            // The only reason with a different text in Valkey.
             if reason == lists::BAD_PRIMARY_PORT {
                 self.dialect().choose(reason, VALKEY_BAD_PRIMARY_PORT.into())
             } else {
@@ -183,8 +184,8 @@ impl Config {
     }
 }
 
-/// Finds the setting for one name of `CONFIG SET` and checks that it may change once more. As in Redis, the two names
-/// of a setting count as two.
+/// Finds the setting of one name of `CONFIG SET` and checks that it may change. As in Redis, the two names of a setting
+/// count as two.
 fn settable(
     name: &[u8],
     earlier: &[(&'static str, &'static Setting, &[u8])],
@@ -201,7 +202,7 @@ fn settable(
     Err(SetError::Refused { name: shown, reason: reason.to_owned() })
 }
 
-/// Splits the value of a list in `CONFIG SET` at every single blank, as Redis does; any other value is one word.
+/// Splits the value of a list in `CONFIG SET` at every single blank, as Redis does; any other value is one argument.
 fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
     match setting.kind.takes_many_words() {
         true if value.is_empty() => Vec::new(),
@@ -210,7 +211,7 @@ fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// Returns the names of the settings that were changed but do nothing, so that the server can warn about each.
+/// Returns the names of changed settings without effect, so that the server can warn about them.
 pub(crate) fn ignored_changes(config: &Config) -> Vec<&'static str> {
     Setting::all()
         .filter(|setting| setting.effect == Effect::Nothing && setting.get(config) != setting.default.as_bytes())

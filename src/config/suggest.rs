@@ -1,15 +1,15 @@
-//! What somebody may have meant who mistyped a name.
+//! Suggestions for mistyped names.
 
 use crate::config::Setting;
 use crate::config::directives::DIRECTIVES;
 
-/// Words of the command line that are neither settings nor directives.
+/// Command-line options that are neither settings nor directives.
 const FLAGS: [&str; 3] = ["help", "version", "healthcheck"];
 
-/// A name longer than this is none of ours.
+/// The maximum length of a name that is compared.
 const NAME_LEN_MAX: usize = 64;
 
-/// Returns the setting or directive whose name is a slip or two away; `None` where no name is near.
+/// Returns the setting or directive whose name is within two typing errors; `None` if there is none.
 pub(super) fn nearest_name(name: &[u8]) -> Option<&'static str> {
     if name.len() > NAME_LEN_MAX {
         return None;
@@ -26,9 +26,10 @@ pub(super) fn nearest_name(name: &[u8]) -> Option<&'static str> {
         .map(|(_, known)| known)
 }
 
-/// Counts the slips that turn one word into another: a letter too many, too few or wrong, or two in the wrong order.
+/// Returns the edit distance of two words: insertions, deletions, substitutions and swaps of neighbours.
 fn slips(a: &[u8], b: &[u8]) -> usize {
-    // Row i holds the slips between the first i bytes of `a` and each beginning of `b`; three rows are needed at a time.
+    // Row i holds the distances between the first i bytes of `a` and each prefix of `b`; three rows are needed at a
+    // time.
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>(), vec![0; b.len() + 1]];
     for i in 1..=a.len() {
         let [two_back, before, row] = &mut rows;

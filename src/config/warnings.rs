@@ -1,10 +1,10 @@
-//! What an administrator should know at the start about the settings: what is accepted and does nothing.
+//! Warnings about the settings at startup: what is accepted but has no effect.
 
 use std::path::Path;
 
 use crate::config::{Config, Setting, ignored_changes};
 
-/// Returns what is to be logged as warnings when a server starts with these settings, a line each.
+/// Returns the warnings to log when a server starts with these settings, one line each.
 pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
     let unknown = config.directives.unknown_variables.iter();
     let mut lines: Vec<String> =
@@ -28,7 +28,7 @@ fn text(config: &Config, name: &str) -> String {
     String::from_utf8_lossy(&setting.unwrap_or_default()).into_owned()
 }
 
-/// Returns the files from which a server that loads data would load it.
+/// Returns the existing files that a server with persistence would load.
 fn saved_data(config: &Config) -> impl Iterator<Item = String> {
     let (dump, log, logs) = (text(config, "dbfilename"), text(config, "appendfilename"), text(config, "appenddirname"));
     let logged = [Path::new(&log).into(), Path::new(&logs).join(format!("{log}.manifest"))];

@@ -1,4 +1,4 @@
-//! The table `redis`, alias `server`: what a script may ask of the server.
+//! The table `redis`, alias `server`: the functions that scripts call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::script::control::Control;
 use crate::script::{HOST, convert, raise, vm};
 use crate::text::{Dialect, REDIS_VERSION};
 
-/// How many instructions a command counts as: it may take long, so the clock is looked at after a few.
+/// How many instructions a command counts as, so that the time limit is checked after a few commands.
 const CALL_INSTRUCTIONS: usize = 6000;
 
-/// The levels of `redis.log`, from the least weight to the most.
+/// The levels of `redis.log`, from the lowest to the highest.
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
 /// The flags of `redis.set_repl`.
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// Makes the table's contents.
+/// Creates the table's contents.
 pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
     for (name, raises) in [("call", true), ("pcall", false)] {
@@ -56,7 +56,7 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     Ok(table)
 }
 
-/// Returns what Valkey's table has besides, while Valkey's names are used: the `__index` of the table.
+/// Returns a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
 pub(super) fn valkey_field(lua: &Lua, (_, name): (Value, Value)) -> Result<Value> {
     let dialect = raise::dialect(lua);
     let Value::String(name) = name else { return Ok(Value::Nil) };
@@ -76,7 +76,7 @@ fn version_number(version: &str) -> u32 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or_default())
 }
 
-/// Complains that something may only be done while a script runs.
+/// Returns the error for a function that may only be called while a script runs.
 fn outside(what: &str) -> mlua::Error {
     raise::reply(format!("{what} can only be called inside a script invocation"))
 }
@@ -107,7 +107,7 @@ fn call(lua: &Lua, words: MultiValue, raises: bool, control: &Arc<Control>) -> R
     })
 }
 
-/// Puts the arguments of a call into a request.
+/// Converts the arguments of a call to a request.
 fn fill(lua: &Lua, request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<(), &'static str> {
     request.clear();
     if words.is_empty() {
@@ -120,7 +120,7 @@ fn fill(lua: &Lua, request: &mut RequestBuffer, words: &MultiValue) -> std::resu
         match word {
             Value::String(word) => request.push(&word.as_bytes()),
             Value::Integer(number) => request.push(itoa::Buffer::new().format(*number).as_bytes()),
-            // As C's printf does, which tells NaN by its sign.
+            // As C's printf does, which prints the sign of NaN.
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
             Value::Number(number) => request.push(format_double(*number).as_bytes()),
             _ => {
@@ -213,7 +213,7 @@ fn set_resp(lua: &Lua, args: MultiValue) -> Result<()> {
     Ok(())
 }
 
-/// Checks its argument; what a script writes goes nowhere else anyway.
+/// Validates its argument; a script's writes are not replicated anyway.
 fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
     if !HOST.is_set() {
         return Err(outside("redis.set_repl"));
@@ -238,7 +238,7 @@ fn acl_check_cmd(lua: &Lua, words: MultiValue) -> Result<bool> {
     })
 }
 
-/// Makes the functions of `math` that Redis has replaced, so that a seed gives the same numbers everywhere.
+/// Creates the functions of `math` that Redis has replaced, so that a seed gives the same numbers everywhere.
 pub(super) fn math(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     let dice = Arc::new(Mutex::new(Dice::default()));

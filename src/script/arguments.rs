@@ -1,10 +1,10 @@
-//! The arguments of a native function, read and complained about as Lua's auxiliary library does.
+//! The arguments of a native function, converted and checked as in Lua's auxiliary library.
 
 use mlua::{Lua, LuaString, MultiValue, Result, Value};
 
 use crate::script::raise;
 
-/// Reads the arguments of one call. Positions count from 1, as in error messages.
+/// The arguments of one call. Positions count from 1, as in error messages.
 pub(super) struct Arguments<'l> {
     lua: &'l Lua,
     values: MultiValue,
@@ -30,7 +30,7 @@ impl<'l> Arguments<'l> {
         self.get(position).cloned().unwrap_or(Value::Nil)
     }
 
-    /// Returns whether there is nothing but nil at this position.
+    /// Returns whether the argument at this position is missing or nil.
     pub(super) fn is_nil(&self, position: usize) -> bool {
         matches!(self.get(position), None | Some(Value::Nil))
     }
@@ -47,7 +47,7 @@ impl<'l> Arguments<'l> {
         }
     }
 
-    /// Returns a number, or a string that spells one.
+    /// Returns a number, or a string converted to one.
     pub(super) fn number(&self, position: usize) -> Result<f64> {
         let value = self.get(position);
         value
@@ -55,23 +55,23 @@ impl<'l> Arguments<'l> {
             .ok_or_else(|| raise::argument_type(self.lua, position, "number", value))
     }
 
-    /// Returns a number cut to an integer.
+    /// Returns a number truncated to an integer.
     pub(super) fn integer(&self, position: usize) -> Result<i64> {
         self.number(position).map(truncate)
     }
 
-    /// Returns an integer, or `default` where there is nothing.
+    /// Returns an integer, or `default` for a missing argument.
     pub(super) fn integer_or(&self, position: usize, default: i64) -> Result<i64> {
         if self.is_nil(position) { Ok(default) } else { self.integer(position) }
     }
 
-    /// Complains about an argument.
+    /// Returns the error for an invalid argument.
     pub(super) fn complain(&self, position: usize, complaint: &str) -> mlua::Error {
         raise::argument(self.lua, position, complaint)
     }
 }
 
-/// Reads a number, or a string that spells one.
+/// Converts a value to a number, if it is one or a string of one.
 pub(super) fn number_of(lua: &Lua, value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -81,7 +81,7 @@ pub(super) fn number_of(lua: &Lua, value: &Value) -> Option<f64> {
     }
 }
 
-/// Cuts a number to an integer as the processor does: what does not fit becomes the least integer.
+/// Truncates a number to an integer as the processor does: one out of range becomes the minimum integer.
 pub(super) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }

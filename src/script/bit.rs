@@ -1,4 +1,4 @@
-//! The library `bit`: operations on 32 bits.
+//! The library `bit`: 32-bit operations.
 
 use mlua::{Lua, MultiValue, Result, Table};
 
@@ -6,7 +6,7 @@ use crate::script::arguments::Arguments;
 
 type Shift = fn(u32, u32) -> u32;
 
-/// Makes the library's contents.
+/// Creates the library's contents.
 pub(super) fn table(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.set("tobit", lua.create_function(|lua, args| one(lua, args, |bits| bits))?)?;

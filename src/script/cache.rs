@@ -1,7 +1,7 @@
-//! Scripts by the SHA1 of their text, which is their name.
+//! The cache of scripts, by the SHA1 of their text.
 //!
-//! Scripts that SCRIPT LOAD has loaded stay until SCRIPT FLUSH. Of those that were only run the latest [`RECENT_MAX`] stay,
-//! so that clients which make up a new text for every call do not fill the memory.
+//! Scripts loaded by SCRIPT LOAD stay until SCRIPT FLUSH. Of those that were only run by EVAL, the latest
+//! [`RECENT_MAX`] stay, so that clients that generate a new text for every call do not fill the memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,34 +18,34 @@ pub(crate) type Sha = [u8; 40];
 /// How many scripts are kept that were run by EVAL and not loaded by SCRIPT LOAD.
 const RECENT_MAX: usize = 500;
 
-/// Says why a script is compiled.
+/// Why a script is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// To run it, by EVAL: it may be evicted.
+    /// To run it, by EVAL: it may be evicted later.
     Eval,
     /// To keep it, by SCRIPT LOAD.
     Load,
 }
 
-/// Holds the scripts that were loaded or run.
+/// The cached scripts.
 #[derive(Default)]
 pub struct Cache {
     by_sha: HashMap<Sha, Cached, ahash::RandomState>,
-    /// The scripts that may be evicted, in no order.
+    /// The scripts that may be evicted, unordered.
     recent: Vec<Recent>,
-    /// How often a script that may be evicted was run.
+    /// The number of runs of scripts that may be evicted.
     uses: u64,
-    /// The highest number in use: numbers of evicted scripts are used again.
+    /// The highest number in use: those of evicted scripts are reused.
     numbers: usize,
-    /// Bytes of all scripts: texts, names and what is noted of each.
+    /// Memory of all scripts: texts, names and records.
     script_bytes: usize,
-    /// How many scripts were evicted since anybody asked.
+    /// How many scripts were evicted since the last call of `take_evicted`.
     evicted: u64,
 }
 
 struct Cached {
     script: Arc<Script>,
-    /// Where the script stands in `recent`, if it may be evicted.
+    /// The index in `recent`, if it may be evicted.
     recent: Option<usize>,
 }
 
@@ -55,15 +55,15 @@ struct Recent {
     used: u64,
 }
 
-/// Describes one script that an interpreter has compiled.
+/// A compiled script.
 pub struct Script {
     /// Its SHA1.
     pub name: String,
     /// Its text, the first line included.
     pub text: Box<[u8]>,
-    /// Under which the interpreter keeps it.
+    /// Its number in the interpreter.
     pub number: usize,
-    /// What its first line says.
+    /// The flags of its first line.
     pub flags: Flags,
 }
 
@@ -74,7 +74,7 @@ impl Script {
     }
 }
 
-/// Returns the name of a script's text.
+/// Returns the SHA1 of a script's text.
 pub(super) fn sha(text: &[u8]) -> Sha {
     let mut sha = [0; 40];
     sha.copy_from_slice(hex(text).as_bytes());
@@ -82,7 +82,7 @@ pub(super) fn sha(text: &[u8]) -> Sha {
 }
 
 impl Cache {
-    /// Finds a script by its SHA1, in any case.
+    /// Finds a script by its SHA1, case-insensitive.
     #[inline]
     pub fn find(&self, sha: &[u8]) -> Option<&Arc<Script>> {
         self.cached(sha).map(|cached| &cached.script)
@@ -93,7 +93,7 @@ impl Cache {
         self.by_sha.get(sha).or_else(|| self.by_sha.get(&sha.to_ascii_lowercase()[..]))
     }
 
-    /// Finds a script in order to run it, which makes it the latest.
+    /// Finds a script in order to run it, which makes it the most recent one.
     #[inline]
     pub fn find_to_run(&mut self, sha: &[u8]) -> Option<Arc<Script>> {
         let cached = self.cached(sha)?;
@@ -105,10 +105,10 @@ impl Cache {
         Some(script)
     }
 
-    /// Compiles a script, unless that has been done, and returns it.
+    /// Compiles a script, unless it is cached, and returns it.
     ///
     /// # Errors
-    /// What is wrong with the script.
+    /// The compilation error.
     pub fn load(&mut self, vm: &Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha(text);
         if let Some(script) = self.find_to_run(&sha) {
@@ -137,8 +137,8 @@ impl Cache {
         self.numbers
     }
 
-    /// Adds a script to those that may be evicted, in place of the oldest if there are too many. Returns its number in the
-    /// interpreter, which is the evicted one's, and where it stands.
+    /// Adds a script to those that may be evicted, in place of the least recent one if there are too many. Returns its
+    /// number in the interpreter, taken over from the evicted one, and its index.
     fn make_recent(&mut self, sha: Sha) -> (usize, Option<usize>) {
         self.uses += 1;
         let recent = Recent { sha, used: self.uses };
@@ -155,7 +155,7 @@ impl Cache {
         (self.next_number(), Some(self.recent.len() - 1))
     }
 
-    /// Has a script stay that might have been evicted.
+    /// Makes a script permanent that might have been evicted.
     fn keep(&mut self, sha: &Sha) {
         let Some(at) = self.by_sha.get_mut(sha).and_then(|cached| cached.recent.take()) else { return };
         self.recent.swap_remove(at);
@@ -174,13 +174,13 @@ impl Cache {
         self.by_sha.is_empty()
     }
 
-    /// Returns how many bytes the cache takes.
+    /// Returns the memory of the cache in bytes.
     pub fn bytes(&self) -> usize {
         let tables = hash_map_len::<Sha, Cached>(self.by_sha.capacity()) + list_len::<Recent>(self.recent.capacity());
         self.script_bytes + tables
     }
 
-    /// Returns how many scripts were evicted since this was called before.
+    /// Returns how many scripts were evicted since the last call.
     pub fn take_evicted(&mut self) -> u64 {
         std::mem::take(&mut self.evicted)
     }

@@ -1,14 +1,14 @@
-//! Watches over the running script: says that it is busy, lets others be served meanwhile, and kills it.
+//! Supervises the running script: marks it as busy, lets other clients be served meanwhile, and kills it.
 //!
-//! The interpreter asks `Control::interrupt` every so many instructions. When a script has run for longer than
-//! `busy-reply-threshold`, everybody who waits for the store is told (`store::BusyFlag`) and answers BUSY from then on. The
-//! script goes on where it is: an interpreter in the middle of something cannot move to another thread. But the thread's
-//! other work can, and does: tokio's runtimes with threads of their own hand a worker's connections to another thread
-//! when its own is kept (`block_in_place`). So the cost of all this for a short script is a few plain stores.
+//! The interpreter calls `Control::interrupt` at intervals. When a script has run for longer than
+//! `busy-reply-threshold`, all threads that wait for the store are notified (`store::BusyFlag`) and reply BUSY from
+//! then on. The script continues on its thread: an interpreter cannot move to another thread in the middle of a script.
+//! But the thread's other work can: tokio's multi-thread runtimes hand a worker's connections to another thread when
+//! its own is blocked (`block_in_place`). For a short script all this costs a few plain stores.
 //!
-//! A native function that may take long counts what it does as executed instructions, so that the interpreter asks in
-//! the middle of it too: matching patterns, sorting, moving items, collecting garbage, copying long strings, JSON and
-//! MessagePack in C (`lua_work` of the crate keylatch-lua), hashing and commands in Rust (`Control::spend`).
+//! A native function that may take long counts its work as executed instructions, so that it is interrupted as well:
+//! matching patterns, sorting, moving items, collecting garbage, copying long strings, JSON and MessagePack in C
+//! (`lua_work` of the crate keylatch-lua), hashing and commands in Rust (`Control::spend`).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,56 +25,56 @@ use crate::store::BusyFlag;
 use crate::text::Dialect;
 use crate::time::clock::Clock;
 
-/// After how many instructions the interpreter asks whether to go on.
+/// The number of instructions between two interrupts of the interpreter.
 const INTERRUPT_EVERY: u32 = 100_000;
-/// How long a library may take to register its functions, in milliseconds.
+/// How long the registration of a library's functions may take, in milliseconds.
 const LOAD_MS_MAX: u64 = 500;
 
 const RUNNING: u8 = 1;
 /// The script is a function.
 const FUNCTION: u8 = 1 << 1;
-/// A command that writes was called.
+/// The script has called a command that writes.
 const WROTE: u8 = 1 << 2;
-/// The script has run for too long, and others know.
+/// The script has exceeded its time limit, and others are notified.
 const BUSY: u8 = 1 << 3;
-/// The script is to end.
+/// The script must end.
 const KILLED: u8 = 1 << 4;
 /// A library is being loaded.
 const LOADING: u8 = 1 << 5;
 
-/// What a killed script is told, of whatever kind it is.
+/// The error in a killed script or function.
 const KILLED_IN_REDIS: &str = "Script killed by user with SCRIPT KILL...";
-/// The same for a script and for a function.
+/// The same in Valkey's dialect, for a script and for a function.
 const KILLED_IN_VALKEY: [&str; 2] =
     ["Script killed by user with SCRIPT KILL.", "Script killed by user with FUNCTION KILL."];
 
-/// Knows the running script.
+/// The state of the running script.
 pub struct Control {
     clock: Clock,
-    /// For what must end also while a test's clock stands still.
+    /// For timeouts that must pass even while a test's clock stands still.
     real_clock: Clock,
     busy_flag: Arc<BusyFlag>,
     state: AtomicU8,
     started_ms: AtomicU64,
     threshold_ms: AtomicU64,
-    /// How many instructions native functions stand for that have not been accounted for yet.
+    /// The instructions of native functions that were not counted yet.
     spent: AtomicU32,
-    /// Set once the server stops: no script may go on.
+    /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
-    /// Whether scripts are told of errors in Valkey's words.
+    /// Whether scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
-    /// Filled in when the script turns busy.
+    /// Set when the script becomes busy.
     busy: Mutex<Option<Running>>,
-    /// What a command that the script has called panicked with.
+    /// The payload of a panic in a command that the script has called.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Describes a script that has run for too long.
+/// A script that has exceeded its time limit.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// The SHA1 of a script, or the name of a function.
     pub name: String,
-    /// The command that runs it.
+    /// The command that runs it, with its arguments.
     pub words: Vec<Vec<u8>>,
     /// For how many milliseconds it has been running.
     pub duration_ms: u64,
@@ -97,52 +97,52 @@ impl Control {
         }
     }
 
-    /// Chooses the words in which scripts are told of errors.
+    /// Sets the dialect of errors in scripts.
     pub fn set_dialect(&self, dialect: Dialect) {
         self.is_valkey.store(dialect == Dialect::Valkey, Relaxed);
     }
 
-    /// Returns in whose words scripts are told of errors.
+    /// Returns the dialect of errors in scripts.
     pub(super) fn dialect(&self) -> Dialect {
         if self.is_valkey.load(Relaxed) { Dialect::Valkey } else { Dialect::Redis }
     }
 
-    /// Notes that a script or a function starts; it turns busy after so many milliseconds, or never for 0.
+    /// Called when a script or function starts; it becomes busy after `threshold_ms` milliseconds, or never for 0.
     pub(super) fn begin(&self, is_function: bool, now_ms: u64, threshold_ms: u64) {
         self.started_ms.store(now_ms, Relaxed);
         self.threshold_ms.store(threshold_ms, Relaxed);
         self.state.store(if is_function { RUNNING | FUNCTION } else { RUNNING }, Relaxed);
     }
 
-    /// Notes that it has ended. Returns whether it was killed.
+    /// Called when it has ended. Returns whether it was killed.
     pub(super) fn end(&self) -> bool {
         if self.state.load(Relaxed) & BUSY != 0 {
-            // Whoever kills it looks at the state under this lock.
+            // A kill checks the state under this lock.
             *self.busy.lock() = None;
         }
         self.state.swap(0, Relaxed) & KILLED != 0
     }
 
-    /// Ends the script because a command that it has called panicked. An error that it could catch would hide the panic;
-    /// this one it cannot, and [`Control::take_panic`] has the panic go on where the script was run.
+    /// Ends the script because a command that it has called panicked. A normal error could be caught by the script and
+    /// hide the panic; this one cannot, and [`Control::take_panic`] lets the panic continue in the script's caller.
     #[cold]
     pub(super) fn end_by_panic(self: &Arc<Self>, lua: &Lua, panic: Box<dyn Any + Send>) -> mlua::Error {
         *self.panic.lock() = Some(panic);
         self.stop(lua, "A command has panicked").err().unwrap_or_else(|| raise::reply("A command has panicked"))
     }
 
-    /// Returns the panic that has ended the script, if one has.
+    /// Returns the panic that has ended the script, if any.
     pub(super) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.panic.lock().take()
     }
 
-    /// Notes that a library is about to be loaded.
+    /// Called when a library is about to be loaded.
     pub(super) fn begin_load(&self) {
         self.started_ms.store(self.real_clock.now().mono_ms(), Relaxed);
         self.state.store(LOADING, Relaxed);
     }
 
-    /// Notes that the script has called a command that writes: it cannot be killed any more without leaving half a change.
+    /// Records that the script has called a command that writes: killing it would now leave a partial change.
     #[inline]
     pub fn note_write(&self) {
         if self.state.load(Relaxed) & WROTE == 0 {
@@ -150,12 +150,12 @@ impl Control {
         }
     }
 
-    /// Returns what clients are told while a script runs for too long.
+    /// Returns the error for other clients while a busy script runs.
     pub fn busy_error(&self) -> Error {
         Error::Busy(self.dialect(), if self.state.load(Relaxed) & FUNCTION != 0 { "FUNCTION" } else { "SCRIPT" })
     }
 
-    /// Returns the function that has been running for too long, if there is one.
+    /// Returns the function that has exceeded its time limit, if there is one.
     ///
     /// # Errors
     /// [`Error::Busy`] when it is a script.
@@ -169,10 +169,10 @@ impl Control {
         Ok(Some(Running { duration_ms, ..running.clone() }))
     }
 
-    /// Ends the running script or function.
+    /// Kills the running script or function.
     ///
     /// # Errors
-    /// When there is none of the kind, or it has written already.
+    /// When none of this kind is running, or it has written already.
     pub fn kill(&self, is_function: bool) -> Result<(), Error> {
         let busy = self.busy.lock();
         let state = self.state.load(Relaxed);
@@ -188,20 +188,20 @@ impl Control {
         }
     }
 
-    /// Ends any script, whatever it has done, now and later: the server stops.
+    /// Ends all scripts, whatever they have done, now and later: the server stops.
     pub fn end_all(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Returns whether the running script is to end, whatever it does.
+    /// Returns whether the running script must end.
     pub(super) fn is_killed(&self) -> bool {
         self.state.load(Relaxed) & KILLED != 0
     }
 
-    /// Counts what a native function does as executed instructions, and asks from time to time whether to go on.
+    /// Counts work of a native function as executed instructions, and interrupts at intervals.
     ///
     /// # Errors
-    /// When the script is to end.
+    /// When the script must end.
     #[inline]
     pub(super) fn spend(self: &Arc<Self>, lua: &Lua, instructions: usize) -> mlua::Result<()> {
         let spent = u32::try_from(instructions).unwrap_or(u32::MAX).saturating_add(self.spent.load(Relaxed));
@@ -213,7 +213,7 @@ impl Control {
         self.interrupt(lua).map(drop)
     }
 
-    /// Has the interpreter ask every so often whether to go on.
+    /// Makes the interpreter call [`Control::interrupt`] at intervals.
     pub(super) fn watch(self: &Arc<Self>, lua: &Lua) {
         let control = self.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INTERRUPT_EVERY);
@@ -221,7 +221,7 @@ impl Control {
         asked.expect("a hook needs no memory but its own");
     }
 
-    /// Decides whether a script may go on.
+    /// Decides whether a script may continue.
     fn interrupt(self: &Arc<Self>, lua: &Lua) -> mlua::Result<VmState> {
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
@@ -245,11 +245,11 @@ impl Control {
         Ok(VmState::Continue)
     }
 
-    /// Raises an error now, and again at every instruction from here on, so that a script that catches it gets nowhere.
+    /// Raises an error now, and again at every further instruction, so that a script cannot continue by catching it.
     fn stop(self: &Arc<Self>, lua: &Lua, message: &'static str) -> mlua::Result<VmState> {
         self.state.fetch_or(KILLED, Relaxed);
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, frame| {
-            // The prelude has to put things back before it returns.
+            // The prelude must restore its state before it returns.
             match frame.source().source.is_some_and(|name| name == raise::PRELUDE_NAME) {
                 true => Ok(VmState::Continue),
                 false => Err(raise::reply(message)),

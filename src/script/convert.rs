@@ -1,8 +1,8 @@
-//! Between replies on the wire and the values of Lua.
+//! Conversion between replies and Lua values.
 //!
-//! A reply becomes numbers, strings, booleans and tables: arrays as tables counted from 1, whatever else has a type of its
-//! own as a table with one field that names it (`ok`, `err`, `double`, `map`, `set`, `big_number`, `verbatim_string`).
-//! A value that a script returns goes the same way back.
+//! A reply becomes numbers, strings, booleans and tables: arrays become tables with indexes from 1, other types tables
+//! with one field that names the type (`ok`, `err`, `double`, `map`, `set`, `big_number`, `verbatim_string`). A value
+//! that a script returns is converted the same way back.
 
 use bytes::Bytes;
 use mlua::{Lua, LuaString, Result, Table, Value};
@@ -12,17 +12,17 @@ use crate::script::arguments::truncate;
 use crate::script::raise;
 use crate::text::until_nul;
 
-/// How deep tables in a reply may be nested. Redis allows as many levels as fit Lua's stack, about eight thousand.
+/// How deep tables in a reply may be nested. Redis allows as many levels as fit on Lua's stack, about eight thousand.
 const DEPTH_MAX: usize = 1000;
 
-/// How large the reply of a script may be, in bytes. A table may be in many places of it, so that little memory could make
-/// a reply that is endless.
+/// The maximum size of a script's reply, in bytes. A table may occur many times in it, so that a small value could
+/// become an endless reply.
 const REPLY_MAX: usize = 1 << 30;
-/// How many bytes each value counts at least, and a table: about what they take in the interpreter.
+/// The minimum size counted for a value or table, in bytes: about its memory in the interpreter.
 const VALUE_LEN: usize = 16;
 const TABLE_LEN: usize = 128;
 
-/// Makes Lua values of a reply's bytes.
+/// Converts the bytes of a reply to a Lua value.
 pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
     ReplyReader { lua, rest: reply }.value()
 }
@@ -56,7 +56,7 @@ impl<'r> ReplyReader<'_, 'r> {
         })
     }
 
-    /// Takes the rest of a line: its kind, and what follows.
+    /// Takes the rest of a line: its type byte, and what follows.
     fn line(&mut self) -> (u8, &'r [u8]) {
         let end = memchr::memchr(b'\r', self.rest).unwrap_or(self.rest.len());
         let (line, rest) = self.rest.split_at(end);
@@ -79,7 +79,7 @@ impl<'r> ReplyReader<'_, 'r> {
         Ok(Value::Table(table))
     }
 
-    /// Scripts do not see what is said about a value.
+    /// Attributes are not visible to scripts.
     fn behind_attribute(&mut self, len: usize) -> Result<Value> {
         for _ in 0..len * 2 {
             self.value()?;
@@ -87,7 +87,7 @@ impl<'r> ReplyReader<'_, 'r> {
         self.value()
     }
 
-    /// The table grows as that of Redis does, because the order in which a script goes through it follows from that.
+    /// The table grows as in Redis, because the order of iteration in a script depends on that.
     fn map(&mut self, len: usize) -> Result<Value> {
         let table = self.lua.create_table()?;
         for _ in 0..len {
@@ -116,7 +116,7 @@ impl<'r> ReplyReader<'_, 'r> {
 }
 
 fn number(digits: &[u8]) -> Value {
-    // Lua's numbers are doubles: large integers lose their last digits.
+    // Lua's numbers are doubles: large integers lose precision.
     Value::Number(parse_int(digits).unwrap_or_default() as f64)
 }
 
@@ -134,31 +134,31 @@ fn tagged(lua: &Lua, tag: &str, value: impl mlua::IntoLua) -> Result<Table> {
     Ok(table)
 }
 
-/// Makes the table of an error that a command replied. The command has counted it already, hence the second field.
+/// Creates the table of an error replied by a command. The command has counted it already, hence the second field.
 fn reply_error(lua: &Lua, line: &[u8]) -> Result<Value> {
     let table = tagged(lua, "err", lua.create_string(error_line(&[b"-", line].concat()))?)?;
     table.raw_set(COUNTED, true)?;
     Ok(Value::Table(table))
 }
 
-/// Marks errors that the statistics know already.
+/// The field that marks errors already counted in the statistics.
 const COUNTED: &str = "ignore_error_stats_update";
 
-/// Makes the table of an error from its line, which may lack the code.
+/// Creates the table of an error from its line, which may lack the code.
 pub(super) fn error_table(lua: &Lua, line: &[u8]) -> Result<Value> {
     Ok(Value::Table(tagged(lua, "err", lua.create_string(error_line(line))?)?))
 }
 
-/// Makes the table of an error that the statistics know already.
+/// Creates the table of an error that is already counted.
 pub(super) fn counted_error_table(lua: &Lua, line: &[u8]) -> Result<Value> {
     let table = tagged(lua, "err", lua.create_string(error_line(line))?)?;
     table.raw_set(COUNTED, true)?;
     Ok(Value::Table(table))
 }
 
-/// Spells an error as scripts see it: with a code, and without line ends around the message.
+/// Formats an error as scripts see it: with a code, and without line ends around the message.
 ///
-/// A leading `-` says that the first word is the code. As in C, the line ends at its first NUL.
+/// A leading `-` marks the first word as the code. As in C, the line ends at its first NUL.
 fn error_line(line: &[u8]) -> Vec<u8> {
     let line = until_nul(line);
     let (code, message) = match line.strip_prefix(b"-") {
@@ -174,18 +174,18 @@ fn error_line(line: &[u8]) -> Vec<u8> {
     [code, b" ", &message[start..end]].concat()
 }
 
-/// What became of a script's value.
+/// The result of writing a script's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// A reply.
     Done,
-    /// An error that the statistics know already.
+    /// An error that is already counted.
     CountedError,
-    /// An error with this line, which nobody has counted.
+    /// An error with this line, not yet counted.
     Error(Vec<u8>),
 }
 
-/// Writes what a script has returned as a reply. `script` is the protocol that the script has chosen for itself.
+/// Writes the value returned by a script as a reply. `script` is the protocol that the script has selected.
 ///
 /// # Errors
 /// When memory runs out.
@@ -195,7 +195,7 @@ pub(super) fn write_reply(names: &Names, value: &Value, script: Protocol, reply:
     Ok(writer.written)
 }
 
-/// Holds the names of fields as strings of one interpreter.
+/// Field names as strings of one interpreter.
 pub(super) struct Names {
     err: LuaString,
     counted: LuaString,
@@ -238,7 +238,7 @@ struct ReplyWriter<'w, 'r> {
     script: Protocol,
     reply: &'w mut Reply<'r>,
     written: Written,
-    /// How large the reply is so far, see [`REPLY_MAX`].
+    /// The size of the reply so far, see [`REPLY_MAX`].
     size: usize,
 }
 
@@ -268,7 +268,7 @@ impl ReplyWriter<'_, '_> {
         Ok(())
     }
 
-    /// Writes a table as the first of its fields says, or else as an array.
+    /// Writes a table by the first of its special fields, or else as an array.
     fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
         let names = self.names;
         if let Some(text) = text(table, &names.err)? {
@@ -358,7 +358,7 @@ impl ReplyWriter<'_, '_> {
     }
 }
 
-/// Spells the error that a script ended with, as its caller is told. Returns also whether it was counted already.
+/// Formats the error that a script ended with, for its caller. Also returns whether it is already counted.
 pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u8>, bool)> {
     let Value::Table(table) = error else {
         let text = match lua.coerce_string(error.clone())? {
@@ -372,7 +372,7 @@ pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u
         let value = lua.coerce_string(table.raw_get(name)?)?;
         Ok(value.map(|text| until_nul(&text.as_bytes()).to_vec()))
     };
-    // Redis ends itself over an error without a text.
+    // Redis crashes on an error without a text.
     let mut line = field("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
     if let (Some(source), Some(number)) = (field("source")?, field("line")?) {
         line.extend([b" script: ", name.as_bytes(), b", on ", &source, b":", &number, b"."].concat());
@@ -381,7 +381,7 @@ pub(super) fn final_error(lua: &Lua, error: &Value, name: &str) -> Result<(Vec<u
     Ok((line, counted))
 }
 
-/// Handles an error where it happens: notes the place in the script.
+/// The error handler: records the position in the script.
 pub(super) fn on_error(lua: &Lua, error: Value) -> Result<Value> {
     let error = match raise::relocate(lua, &error)? {
         Some(relocated) => relocated,

@@ -12,11 +12,11 @@ use crate::script::shebang;
 use crate::script::shebang::Flags;
 use crate::script::vm::Vm;
 
-/// What names may consist of.
+/// The rule for names, as an error text.
 const NAME_RULE: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
-/// Holds all libraries.
+/// All libraries.
 #[derive(Default)]
 pub struct Libraries {
     by_name: BTreeMap<Vec<u8>, Library>,
@@ -24,11 +24,11 @@ pub struct Libraries {
     functions: HashMap<Vec<u8>, Entry>,
     /// How many functions were ever linked; the next one's number in the interpreter.
     linked: usize,
-    /// Bytes of all libraries: texts, names and what is noted of each function.
+    /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
 
-/// Holds one library.
+/// One library.
 pub struct Library {
     /// Its name.
     pub name: Vec<u8>,
@@ -38,38 +38,38 @@ pub struct Library {
     pub functions: Vec<Registered>,
 }
 
-/// Describes a function that a library has registered.
+/// A function registered by a library.
 #[derive(Clone)]
 pub struct Registered {
     /// Its name.
     pub name: Vec<u8>,
-    /// What it is for, in its author's words.
+    /// The author's description.
     pub description: Option<Vec<u8>>,
-    /// What it may do.
+    /// Its flags.
     pub flags: Flags,
-    /// Until the interpreter keeps it under a number: Rust may hold few of its values.
+    /// Set until the interpreter keeps the function under a number, because Rust can hold only a few Lua values.
     function: Option<Function>,
 }
 
-/// What FCALL needs of a function.
+/// What FCALL needs to know about a function.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name as text.
     pub name: std::sync::Arc<str>,
-    /// Under which the interpreter keeps it.
+    /// Its number in the interpreter.
     pub number: usize,
-    /// What it may do.
+    /// Its flags.
     pub flags: Flags,
 }
 
-/// Says what FUNCTION RESTORE does with the libraries that are there.
+/// What FUNCTION RESTORE does with existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
-    /// Keeps them and refuses one of the same name.
+    /// Keeps them; a library of the same name is an error.
     Append,
-    /// Keeps them but for those of the same name.
+    /// Keeps them, except those of the same name.
     Replace,
-    /// Drops them.
+    /// Deletes them.
     Flush,
 }
 
@@ -79,7 +79,7 @@ impl Libraries {
         &self.by_name
     }
 
-    /// Finds a function by its name, in any case.
+    /// Finds a function by its name, case-insensitive.
     #[inline]
     pub fn function(&self, name: &[u8]) -> Option<&Entry> {
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
@@ -90,7 +90,7 @@ impl Libraries {
         self.functions.len()
     }
 
-    /// Returns how many bytes the libraries take.
+    /// Returns the memory of the libraries in bytes.
     pub fn bytes(&self) -> usize {
         let functions = hash_map_len::<Vec<u8>, Entry>(self.functions.capacity());
         self.library_bytes + tree_map_len::<Vec<u8>, Library>(self.by_name.len()) + functions
@@ -99,7 +99,7 @@ impl Libraries {
     /// Loads a library and returns its name.
     ///
     /// # Errors
-    /// What is wrong with it; the libraries stay as they were.
+    /// What is wrong with it; the libraries are unchanged.
     pub fn load(&mut self, vm: &Vm, code: &[u8], replace: bool) -> Result<Vec<u8>, Vec<u8>> {
         let heading = shebang::of_library(code)?;
         check_heading(&heading)?;
@@ -120,7 +120,7 @@ impl Libraries {
         Ok(name)
     }
 
-    /// Removes a library; returns whether there was one.
+    /// Deletes a library; returns whether it existed.
     pub fn delete(&mut self, vm: &Vm, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         self.library_bytes -= library.memory();
@@ -132,10 +132,10 @@ impl Libraries {
         true
     }
 
-    /// Takes over libraries that were written by FUNCTION DUMP.
+    /// Loads the libraries of a FUNCTION DUMP.
     ///
     /// # Errors
-    /// What is wrong with them; the libraries stay as they were.
+    /// What is wrong with them; the libraries are unchanged.
     pub fn restore(&mut self, vm: &Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
         let mut restored = Libraries::default();
         for code in codes {
@@ -158,7 +158,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes what the policy says is to go, unless what stays is in the way.
+    /// Deletes libraries by the policy, unless the remaining ones conflict.
     fn make_room(&mut self, vm: &Vm, restored: &Libraries, policy: Restore) -> Result<(), Vec<u8>> {
         let goes = |name: &Vec<u8>| match policy {
             Restore::Append => false,
@@ -198,8 +198,8 @@ impl Library {
         self.functions.iter().any(|known| known.name.eq_ignore_ascii_case(function))
     }
 
-    /// Returns the bytes of its texts, and of its functions with their entries among those of all libraries. Names stand
-    /// in the maps, too.
+    /// Returns the memory of its texts, and of its functions with their entries among those of all libraries. Names are
+    /// also in the maps.
     fn memory(&self) -> usize {
         let function = |function: &Registered| {
             let (name, description) = (function.name.len(), function.description.as_ref().map_or(0, Vec::len));
@@ -225,7 +225,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Collects what a library registers while its text runs.
+/// The functions that a library registers while its text runs.
 #[derive(Default)]
 struct Registrations(Mutex<Vec<Registered>>);
 

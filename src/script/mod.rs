@@ -1,19 +1,20 @@
-//! Scripts and functions in Lua: EVAL, FUNCTION and their kin.
+//! Lua scripts and functions: EVAL, FUNCTION and related commands.
 //!
-//! - `vm` makes an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
-//! - `api` is the table `redis`, alias `server`; `struct_`, `bit` and `text` are libraries. `cjson` and `cmsgpack`, which go
-//!   through large tables, are written in C and come with the interpreter (`lua/src`).
-//! - `convert` translates between replies and Lua's values; `raise` makes the errors that scripts see.
+//! - `vm` creates an interpreter whose globals no script can change (`prelude.lua`), and runs scripts in it.
+//! - `api` is the table `redis`, alias `server`; `struct_`, `bit` and `text` are libraries. `cjson` and `cmsgpack`,
+//!   which process large tables, are written in C and part of the interpreter (`lua/src`).
+//! - `convert` converts between replies and Lua values; `raise` creates the errors that scripts see.
 //! - `cache` keeps scripts by their SHA1, `functions` the libraries of functions.
-//! - `collector` decides when the memory that scripts have left is collected.
-//! - `control` watches over the running script: who runs for too long lets others be told so, and can be killed.
+//! - `collector` controls when garbage is collected.
+//! - `control` supervises the running script: one that exceeds its time limit makes others reply BUSY, and can be
+//!   killed.
 //!
 //! A script runs while its caller holds the whole store, on the caller's thread. Its commands go through `dispatch` as
-//! those of EXEC do. The interpreter knows neither store nor session: what the functions of `api` need reaches them
-//! through the trait [`Host`], for as long as the script runs.
+//! those of EXEC do. The interpreter knows neither store nor session: the functions of `api` access them through the
+//! trait [`Host`], while the script runs.
 //!
-//! Invariant: nothing of one script is left for the next, but what it wrote to the store and the libraries that
-//! FUNCTION LOAD registered.
+//! Invariant: no state of a script is visible to the next one, except its writes to the store and libraries registered
+//! by FUNCTION LOAD.
 
 mod api;
 mod arguments;
@@ -50,24 +51,25 @@ pub(crate) use vm::{Invocation, Outcome, Vm};
 
 use std::sync::Arc;
 
-/// What a running script may do to the world outside: call commands as its caller.
+/// What a running script can do outside of its interpreter: call commands on behalf of its caller.
 pub trait Host {
-    /// Lends the words of the next call, to be filled.
+    /// Borrows the buffer for the arguments of the next call.
     fn words(&mut self) -> &mut RequestBuffer;
 
-    /// Carries out the command whose words were filled in, and returns its reply's bytes.
+    /// Executes the command whose arguments were filled in, and returns the bytes of its reply.
     ///
     /// # Errors
-    /// Why the command may not be called from this script, as its error says after `ERR`.
+    /// Why the command may not be called from this script; the text after `ERR`.
     fn call(&mut self) -> Result<Cow<'_, [u8]>, Cow<'static, str>>;
 
-    /// Returns whether the caller's user may call the command whose words were filled in; `None` for an unknown command.
+    /// Returns whether the caller's user may call the command whose arguments were filled in; `None` for an unknown
+    /// command.
     fn may_call(&mut self) -> Option<bool>;
 
     /// Returns the protocol of the replies to the script.
     fn protocol(&self) -> Protocol;
 
-    /// Chooses the protocol of the replies to the script.
+    /// Sets the protocol of the replies to the script.
     fn set_protocol(&mut self, protocol: Protocol);
 
     /// Returns the name of the script or function, and the request that runs it.
@@ -75,52 +77,52 @@ pub trait Host {
 }
 
 scoped_tls_hkt::scoped_thread_local! {
-    // Not state, but an argument: the functions of `api` live as long as the interpreter, and what they act on lives as
-    // long as one script. It is there while the script runs, on its thread, and for nobody else.
+    // Not global state but an implicit argument: the functions of `api` live as long as the interpreter, and the host
+    // only as long as one script. It is set while the script runs, on its thread only.
     static mut HOST: for<'a> &'a mut (dyn Host + 'a)
 }
 
-/// How long to wait for the interpreters before looking whether that will take long.
+/// How long to wait for the interpreters before checking whether a busy script holds them.
 const SOON: Duration = Duration::from_millis(5);
-/// From how many bytes on it pays to free an interpreter on a thread of its own.
+/// The size in bytes from which an interpreter is freed on a thread of its own.
 const FREE_ASIDE_MIN: usize = 4 << 20;
 
-/// Holds all about scripts that one namespace owns.
+/// The scripts of one namespace.
 pub struct Scripts {
-    /// The running script.
+    /// The state of the running script.
     pub control: Arc<Control>,
     engines: Mutex<Engines>,
-    /// The figures as of the last change, for a script that asks and for those who ask while one runs.
+    /// The statistics as of the last change, readable while a script runs.
     figures: Figures,
-    /// Told how much memory the interpreters and their scripts take.
+    /// The account that the memory of interpreters and scripts is reported to.
     memory_account: Arc<MemoryAccount>,
 }
 
-/// The interpreters, made when they are first used, and what they keep.
+/// The interpreters, created on first use, and what they keep.
 #[derive(Default)]
 pub struct Engines {
     /// Runs scripts.
     eval: Option<Vm>,
-    /// Runs functions; apart from scripts, so that neither can get at the other.
+    /// Runs functions; separate from scripts, so that neither can access the other.
     functions: Option<Vm>,
     /// Scripts by their SHA1.
     pub cache: Cache,
     /// Functions by name.
     pub libraries: Libraries,
-    /// Working memory that one script leaves to the next.
+    /// Buffers that are reused by the next script.
     pub buffers: CallBuffers,
 }
 
-/// Lends the interpreters. When they are given back, what they take is counted.
+/// A lock on the interpreters. When it is released, their memory is counted.
 pub struct Lent<'s> {
     scripts: &'s Scripts,
     engines: MutexGuard<'s, Engines>,
 }
 
-/// Holds buffers for the commands of a script.
+/// Buffers for the commands of a script.
 #[derive(Default)]
 pub struct CallBuffers {
-    /// The words of a call.
+    /// The arguments of a call.
     pub words: RequestBuffer,
     /// Its reply.
     pub output: crate::resp::Output,
@@ -138,19 +140,18 @@ struct Figures {
 }
 
 impl Scripts {
-    /// Creates the scripts of an instance; the busy_flag is that of its store's gate, and the memory_account its store's.
+    /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's.
     pub fn new(clock: Clock, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
         let control = Arc::new(Control::new(clock, busy_flag));
         Scripts { control, engines: Mutex::default(), figures: Figures::default(), memory_account }
     }
 
-    /// Lends the interpreters. A script keeps them while it runs.
+    /// Locks the interpreters. A running script holds the lock.
     pub fn engines(&self) -> Lent<'_> {
         Lent { scripts: self, engines: self.engines.lock() }
     }
 
-    /// Lends the interpreters to look something up, unless a script keeps them for longer than others are to wait: the
-    /// busy_flag of the store's gate tells.
+    /// Locks the interpreters for a look-up, unless a busy script holds them: the busy flag of the store's gate tells.
     pub fn engines_soon(&self, busy_flag: &BusyFlag) -> Option<MutexGuard<'_, Engines>> {
         loop {
             match self.engines.try_lock_for(SOON) {
@@ -161,8 +162,8 @@ impl Scripts {
         }
     }
 
-    /// Returns what the script or function that a request runs declares of itself; `None` where it declares nothing, where
-    /// there is none, and while another one keeps the interpreters for long.
+    /// Returns the declared flags of the script or function that a request runs; `None` where it declares none, does
+    /// not exist, or a busy script holds the interpreters.
     #[cold]
     pub fn declared_flags(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
         let subject = (request.len() > 1).then(|| request.arg(1))?;
@@ -175,7 +176,7 @@ impl Scripts {
         (flags & COMPATIBLE == 0).then_some(flags)
     }
 
-    /// Counts what the interpreters keep; all of it is used memory.
+    /// Updates the statistics; the memory of the interpreters is used memory.
     fn refresh_stats(&self, engines: &Engines) {
         let memory = |vm: &Option<Vm>| vm.as_ref().map_or(0, Vm::memory);
         let now = [
@@ -198,7 +199,7 @@ impl Scripts {
         self.figures.libraries.store(engines.libraries.all().len(), Relaxed);
     }
 
-    /// Sums up scripts and functions, as they were when the running script began, if there is one.
+    /// Returns the statistics of scripts and functions, as of the start of the running script, if there is one.
     pub fn usage(&self) -> ScriptUsage {
         let figures = &self.figures;
         ScriptUsage {
@@ -239,10 +240,10 @@ impl Engines {
         self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()))
     }
 
-    /// Compiles a script, unless that has been done, and returns it.
+    /// Compiles a script, unless it is cached, and returns it.
     ///
     /// # Errors
-    /// What is wrong with the script.
+    /// The compilation error.
     pub fn load_script(&mut self, control: &Arc<Control>, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
         let vm = self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()));
         self.cache.load(vm, text, origin)
@@ -254,22 +255,22 @@ impl Engines {
         (vm, &mut self.libraries)
     }
 
-    /// Drops all scripts, and with them the interpreter that has compiled them.
+    /// Drops all scripts together with their interpreter.
     pub fn flush_scripts(&mut self) {
         free_aside(std::mem::take(&mut self.cache), self.eval.take());
     }
 
-    /// Drops all libraries, and with them the interpreter that has compiled them.
+    /// Drops all libraries together with their interpreter.
     pub fn flush_functions(&mut self) {
         free_aside(std::mem::take(&mut self.libraries), self.functions.take());
     }
 }
 
-/// Frees what was compiled and its interpreter where that holds nobody up: a large one on a thread of its own.
+/// Frees compiled scripts and their interpreter without blocking clients: a large one on a thread of its own.
 fn free_aside<T: Send + 'static>(compiled: T, vm: Option<Vm>) {
     if vm.as_ref().map_or(0, Vm::memory) < FREE_ASIDE_MIN {
         return;
     }
-    // When no thread can be had, the closure and with it the interpreter are dropped right here.
+    // When no thread can be started, the closure, and with it the interpreter, is dropped right here.
     let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop((compiled, vm)));
 }

@@ -1,8 +1,8 @@
-//! Errors that native functions raise in a script.
+//! Errors raised by native functions in a script.
 //!
-//! mlua carries an error of a native function through Lua as an object. What a script would see in Redis is kept inside
-//! and comes out where the script can catch it (`prelude.lua`) or where it ends (`on_error`): a text, which bears the
-//! place in the script as C's `luaL_error` makes it, or a table with the field `err`.
+//! mlua passes an error of a native function through Lua as an object. Inside is what a script would see in Redis; it
+//! is unwrapped where the script can catch it (`prelude.lua`) or where the script ends (`on_error`): a text, with the
+//! position in the script as C's `luaL_error` adds it, or a table with the field `err`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use mlua::{Error, Lua, Result, Value};
 use crate::script::control::Control;
 use crate::text::Dialect;
 
-/// The name of the prelude's chunk, as debug information shows it.
+/// The name of the prelude's chunk in debug information.
 pub(super) const PRELUDE_NAME: &str = "=sandbox";
 
-/// What a native function raises.
+/// The error raised by a native function.
 #[derive(Clone, Debug)]
 pub(super) enum Raised {
     /// A string.
     Text(Vec<u8>),
     /// A table with the field `err`; holds the whole error line.
     Reply(Vec<u8>),
-    /// The same, of an error that the statistics know already.
+    /// The same, for an error that is already counted in the statistics.
     Counted(Vec<u8>),
 }
 
@@ -35,34 +35,34 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Makes an error string that tells where the native function was called from, as `luaL_error` does.
+/// Creates an error string with the position from which the native function was called, as `luaL_error` does.
 pub(super) fn text(lua: &Lua, message: impl AsRef<[u8]>) -> Error {
     text_at(lua, 1, message)
 }
 
-/// Makes an error string that tells the place at some level of the stack.
+/// Creates an error string with the position at a level of the stack.
 pub(super) fn text_at(lua: &Lua, level: usize, message: impl AsRef<[u8]>) -> Error {
     let mut line = place(lua, level).into_bytes();
     line.extend_from_slice(message.as_ref());
     plain(line)
 }
 
-/// Makes an error string that tells no place.
+/// Creates an error string without a position.
 pub(super) fn plain(message: impl Into<Vec<u8>>) -> Error {
     Error::external(Raised::Text(message.into()))
 }
 
-/// Makes an error table, as `redis.call` raises it, from an error line or a message without code.
+/// Creates an error table, as `redis.call` raises it, from an error line or a message without code.
 pub(super) fn reply(line: impl Into<Vec<u8>>) -> Error {
     Error::external(Raised::Reply(line.into()))
 }
 
-/// Returns in whose words scripts are told of errors.
+/// Returns the dialect of errors in scripts.
 pub(super) fn dialect(lua: &Lua) -> Dialect {
     lua.app_data_ref::<Arc<Control>>().map_or(Dialect::Redis, |control| control.dialect())
 }
 
-/// Makes an error table whose message names a function of the table `redis`, which is `server` to Valkey.
+/// Creates an error table whose message names a function of the table `redis`, or `server` in Valkey's dialect.
 pub(super) fn reply_on_api(lua: &Lua, message: &str) -> Error {
     match dialect(lua) {
         Dialect::Redis => reply(message),
@@ -70,12 +70,12 @@ pub(super) fn reply_on_api(lua: &Lua, message: &str) -> Error {
     }
 }
 
-/// Makes an error table of an error that the statistics know already.
+/// Creates an error table of an error that is already counted.
 pub(super) fn counted(line: impl Into<Vec<u8>>) -> Error {
     Error::external(Raised::Counted(line.into()))
 }
 
-/// Complains about an argument of the running native function, as `luaL_argerror` does.
+/// Creates the error for an invalid argument of the running native function, as `luaL_argerror` does.
 pub(super) fn argument(lua: &Lua, number: usize, complaint: impl fmt::Display) -> Error {
     let names = lua.inspect_stack(0, |frame| {
         let names = frame.names();
@@ -87,14 +87,14 @@ pub(super) fn argument(lua: &Lua, number: usize, complaint: impl fmt::Display) -
         lua,
         match (is_method, number) {
             (true, 1) => format!("calling '{name}' on bad self ({complaint})"),
-            // The object before the colon is not counted.
+            // In a method call the object before the colon is not counted.
             (true, _) => format!("bad argument #{} to '{name}' ({complaint})", number - 1),
             (false, _) => format!("bad argument #{number} to '{name}' ({complaint})"),
         },
     )
 }
 
-/// Complains about the type of an argument, as `luaL_typerror` does.
+/// Creates the error for an argument of the wrong type, as `luaL_typerror` does.
 pub(super) fn argument_type(lua: &Lua, number: usize, expected: &str, value: Option<&Value>) -> Error {
     argument(lua, number, format!("{expected} expected, got {}", type_name(value)))
 }
@@ -119,8 +119,8 @@ fn place(lua: &Lua, level: usize) -> String {
     place.flatten().unwrap_or_default()
 }
 
-/// Finds where a script went wrong: the source and line of the function that raised the error, or of its caller if that
-/// is native. To be called by an error handler.
+/// Finds the position of an error in the script: the source and line of the function that raised it, or of its caller
+/// if that is native. Must be called by an error handler.
 pub(super) fn culprit(lua: &Lua) -> Option<(String, i64)> {
     let frame = |level| {
         lua.inspect_stack(level, |frame| {
@@ -146,11 +146,11 @@ pub(super) fn culprit(lua: &Lua) -> Option<(String, i64)> {
     }
 }
 
-/// Returns what a script sees of an error: what it raised itself, or what a native function meant.
+/// Returns what a script sees of an error: what it raised itself, or the content of a native error.
 pub(super) fn unwrap(lua: &Lua, error: Value) -> Result<Value> {
     let error = match error {
         Value::Error(error) => error,
-        // A function of Lua's that the prelude has called says so; the script is not to know.
+        // An error of a Lua function called by the prelude names the prelude, which the script must not see.
         Value::String(text) if text.as_bytes().starts_with(PRELUDE_PLACE) => {
             return Ok(Value::String(lua.create_string(without_place(&text.as_bytes()))?));
         }
@@ -163,14 +163,14 @@ pub(super) fn unwrap(lua: &Lua, error: Value) -> Result<Value> {
     }
 }
 
-/// How a message begins that names a place in the prelude.
+/// The prefix of a message with a position in the prelude.
 const PRELUDE_PLACE: &[u8] = b"sandbox:";
 
 fn without_place(text: &[u8]) -> &[u8] {
     text.windows(2).position(|two| two == b": ").map_or(text, |at| &text[at + 2..])
 }
 
-/// Gives a message that names a place in the prelude the place in the script instead; to be called by an error handler.
+/// Replaces a position in the prelude by the position in the script; must be called by an error handler.
 pub(super) fn relocate(lua: &Lua, error: &Value) -> Result<Option<Value>> {
     let Value::String(text) = error else { return Ok(None) };
     if !text.as_bytes().starts_with(PRELUDE_PLACE) {
@@ -188,7 +188,7 @@ pub(super) fn relocate(lua: &Lua, error: &Value) -> Result<Option<Value>> {
     Ok(Some(Value::String(lua.create_string(text)?)))
 }
 
-/// Finds out what is in an error that went through Lua.
+/// Returns the content of an error that was passed through Lua.
 pub(super) fn raised(error: &Error) -> Raised {
     match error {
         Error::CallbackError { cause, .. } => raised(cause),

@@ -5,17 +5,17 @@ use crate::text::split_words;
 /// A set of the flags below.
 pub(crate) type Flags = u8;
 
-/// Calls nothing that writes.
+/// The script calls no command that writes.
 pub(crate) const NO_WRITES: Flags = 1;
-/// May run when memory is short.
+/// It may run when memory is over the limit.
 pub(crate) const ALLOW_OOM: Flags = 1 << 1;
-/// May run on a replica that has lost its primary.
+/// It may run on a replica that has lost its primary.
 pub(super) const ALLOW_STALE: Flags = 1 << 2;
-/// Must not run in a cluster.
+/// It must not run in a cluster.
 pub(super) const NO_CLUSTER: Flags = 1 << 3;
-/// May touch keys of several slots.
+/// It may access keys of several slots.
 pub(super) const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
-/// Has no such line, and so says nothing of what it does.
+/// It has no shebang line, and so declares nothing.
 pub(crate) const COMPATIBLE: Flags = 1 << 5;
 
 /// The names of the flags, in the order in which FUNCTION LIST shows them.
@@ -32,9 +32,9 @@ pub(super) fn flag(name: &[u8]) -> Option<Flags> {
     FLAG_NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
 }
 
-/// Reads the first line of a script: its flags, and where its text begins.
+/// Parses the first line of a script: returns its flags, and where its text begins.
 ///
-/// The text begins with the line's end, so that lines count as the author sees them.
+/// The text begins with the end of that line, so that line numbers match the source.
 ///
 /// # Errors
 /// What is wrong with the line.
@@ -60,16 +60,16 @@ pub(super) fn of_script(script: &[u8]) -> Result<(Flags, usize), Vec<u8>> {
     Ok((flags, end))
 }
 
-/// What the first line of a library says.
+/// The first line of a library.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub(super) engine: Vec<u8>,
     pub(super) name: Vec<u8>,
-    /// Where the text begins: with the line's end.
+    /// Where the text begins: at the end of the line.
     pub(super) end: usize,
 }
 
-/// Reads the first line of a library.
+/// Parses the first line of a library.
 ///
 /// # Errors
 /// What is wrong with the line.
@@ -95,7 +95,7 @@ pub(super) fn of_library(code: &[u8]) -> Result<Heading, Vec<u8>> {
     Ok(Heading { engine: engine.get(2..).unwrap_or_default().to_vec(), name, end })
 }
 
-/// Finds the end of the first line; as in C, not behind a NUL.
+/// Finds the end of the first line; as in C, not after a NUL.
 fn line_end(text: &[u8]) -> Option<usize> {
     memchr::memchr2(b'\n', 0, text).filter(|at| text[*at] == b'\n')
 }

@@ -1,4 +1,4 @@
-//! The library `struct`: numbers and strings as the bytes of C's structures.
+//! The library `struct`: packs numbers and strings as C structures.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::script::raise;
 
 /// The size of the largest integer, in bytes.
 const INTEGER_MAX: usize = 32;
-/// What `!` without a number aligns to.
+/// The alignment of `!` without a number.
 const ALIGNMENT: usize = 8;
 
-/// How many arguments and results there may be together.
+/// The maximum number of arguments and results together.
 const STACK_MAX: usize = 8000;
 
-/// Makes the library's contents.
+/// Creates the library's contents.
 pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
     fn add<R: IntoLuaMulti + 'static>(
@@ -41,7 +41,7 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     Ok(table)
 }
 
-/// Reads a format, option by option.
+/// A parser of formats, option by option.
 struct Format<'l> {
     lua: &'l Lua,
     text: Vec<u8>,
@@ -63,7 +63,7 @@ impl<'l> Format<'l> {
         Format { lua, text, at: 0, big_endian: false, align: 1 }
     }
 
-    /// Reads the next option and its size.
+    /// Parses the next option and its size.
     fn next(&mut self) -> Result<Option<Item>> {
         let Some(&option) = self.text.get(self.at) else { return Ok(None) };
         self.at += 1;
@@ -100,7 +100,7 @@ impl<'l> Format<'l> {
         Ok(number as usize)
     }
 
-    /// Returns how many bytes come before an item at `position`.
+    /// Returns the padding before an item at `position`.
     fn padding(&self, position: usize, item: &Item) -> usize {
         if item.size == 0 || item.option == b'c' {
             return 0;
@@ -109,7 +109,7 @@ impl<'l> Format<'l> {
         size.wrapping_sub(position & size.wrapping_sub(1)) & size.wrapping_sub(1)
     }
 
-    /// Follows an option that is about the format itself.
+    /// Applies an option about the format itself.
     fn control(&mut self, option: u8) -> Result<()> {
         match option {
             b' ' => {}
@@ -146,14 +146,14 @@ impl<'l> Format<'l> {
         copy
     }
 
-    /// Reads an integer of any size; of more than eight bytes only the lowest count.
+    /// Decodes an integer of any size; of more than eight bytes only the lowest count.
     fn integer(&self, bytes: &[u8], is_signed: bool) -> f64 {
         let wide: [u8; INTEGER_MAX] = self.little_endian(bytes);
         let mut number = u64::from_le_bytes(*wide.first_chunk().expect("longer than eight bytes"));
         if !is_signed {
             return number as f64;
         }
-        // The sign is in the highest bit of the bytes that there are; as in C, the shift counts modulo 64.
+        // The sign is in the highest present bit; as in C, the shift counts modulo 64.
         let mask = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
         if number & mask != 0 {
             number |= mask;
@@ -168,7 +168,7 @@ fn is_integer(option: u8) -> bool {
 
 fn pack(lua: &Lua, mut args: MultiValue) -> Result<LuaString> {
     if !args.is_empty() {
-        args.push_back(Value::Nil); // what is missing is told as nil
+        args.push_back(Value::Nil); // a missing value is nil
     }
     let args = Arguments::new(lua, args);
     let mut format = Format::new(lua, &args.string(1)?);
@@ -212,7 +212,7 @@ fn pack(lua: &Lua, mut args: MultiValue) -> Result<LuaString> {
     lua.create_string(out)
 }
 
-/// Converts as C does on this kind of machine, where too large a number wraps instead of sticking to the end.
+/// Converts as C does on x86-64, where a number out of range wraps instead of saturating.
 fn to_unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number < HALF { truncate(number) as u64 } else { truncate(number - HALF) as u64 ^ 1 << 63 }

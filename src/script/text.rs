@@ -1,21 +1,21 @@
-//! What replaces functions of Lua's library `string` that could keep the thread for ever, or crash it.
+//! Replacements for functions of Lua's library `string` that could block the thread for ever, or crash it.
 
 use mlua::{Lua, LuaString, MultiValue, Result, Table};
 
 use crate::script::arguments::Arguments;
 use crate::script::raise;
 
-/// The longest string that `string.rep` makes, in bytes.
+/// The maximum length of a result of `string.rep`, in bytes.
 const REPEATED_MAX: usize = 512 << 20;
 
-/// Makes the functions.
+/// Creates the functions.
 pub(super) fn table(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.set("rep", lua.create_function(repeat)?)?;
     Ok(table)
 }
 
-/// Repeats a string. Lua's own function goes round for ever when asked for a great many copies of nothing.
+/// Repeats a string. Lua's own function loops for ever when an empty string is repeated very often.
 fn repeat(lua: &Lua, args: MultiValue) -> Result<LuaString> {
     let args = Arguments::new(lua, args);
     let string = args.string(1)?;

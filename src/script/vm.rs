@@ -1,4 +1,4 @@
-//! One interpreter: made, shut off from the world, and asked to run scripts.
+//! One interpreter: creates it, sandboxes it, and runs scripts.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -14,13 +14,15 @@ use crate::script::convert;
 use crate::script::convert::{Names, Written};
 use crate::script::{HOST, Host, api, bit, raise, struct_, text};
 
-/// How much memory a script may take beside what is in its interpreter when it begins, in bytes. Redis sets no limit.
+/// The memory that a script may allocate in addition to what its interpreter uses at the start, in bytes. Redis sets no
+/// limit.
 const MEMORY_MAX: usize = 512 << 20;
 
-/// Where the keys begin in the request that runs a script: behind the command, the script and the number of keys.
+/// The position of the first key in the request that runs a script: after the command, the script and the number of
+/// keys.
 const FIRST_KEY: usize = 3;
 
-/// Says what an interpreter is for.
+/// The purpose of an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Scripts, by EVAL.
@@ -42,41 +44,41 @@ pub struct Vm {
     kind: Kind,
 }
 
-/// What is run, and for whom.
+/// A call of a script or function.
 pub struct Invocation<'i> {
-    /// The request, whose words from the fourth on are keys and other arguments.
+    /// The request, whose arguments from the fourth on are keys and other arguments.
     pub request: Request<'i>,
-    /// How many of those are keys.
+    /// The number of keys.
     pub keys: usize,
-    /// The monotonic time at which it starts, in milliseconds.
+    /// The start time, in monotonic milliseconds.
     pub now_ms: u64,
-    /// After how many milliseconds others are told that it is busy; 0 is never.
+    /// The time in milliseconds after which it is busy; 0 is never.
     pub threshold_ms: u64,
 }
 
-/// What a script or function ended with: whether all went well, and its value or error.
+/// The result of a script or function: whether it succeeded, and its value or error.
 pub struct Ended(mlua::Result<(bool, Value)>);
 
-/// What a script or function is to its caller.
+/// The result of a script or function for its caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Its reply was written.
     Replied,
-    /// An error was written, with this line unless it was counted where it came from.
+    /// An error was written, with this line unless it is already counted.
     ErrorReplied(Option<Vec<u8>>),
     /// It failed; holds the error line.
     Failed(Vec<u8>),
 }
 
 impl Vm {
-    /// Makes an interpreter.
+    /// Creates an interpreter.
     pub(super) fn new(kind: Kind, control: Arc<Control>) -> Self {
         Vm::make(kind, control).expect("the prelude runs, and there is memory for an interpreter")
     }
 
     fn make(kind: Kind, control: Arc<Control>) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS, LuaOptions::new())?;
-        lua.set_app_data(control.clone()); // for errors, which are worded as it says
+        lua.set_app_data(control.clone()); // it holds the dialect of errors
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE_NAME).set_mode(ChunkMode::Text);
         let api: Table =
             prelude.into_function()?.call((natives(&lua, kind, &control)?, lua.globals(), kind == Kind::Eval))?;
@@ -94,7 +96,7 @@ impl Vm {
         })
     }
 
-    /// Returns how much memory the interpreter takes, in bytes.
+    /// Returns the memory of the interpreter in bytes.
     pub fn memory(&self) -> usize {
         self.lua.used_memory()
     }
@@ -102,11 +104,11 @@ impl Vm {
     /// Compiles a text.
     ///
     /// # Errors
-    /// The compiler's complaint.
+    /// The compilation error.
     pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
         let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text);
         match text.first() {
-            // Compiled code; the parser would call its first byte an unexpected symbol.
+            // Bytecode; the parser would report its first byte as an unexpected symbol.
             Some(27) => {
                 Err(format!("{}:1: unexpected symbol near 'char(27)'", name.trim_start_matches('@')).into_bytes())
             }
@@ -119,20 +121,20 @@ impl Vm {
         &self.lua
     }
 
-    /// Keeps a function under a number.
+    /// Stores a function under a number.
     pub fn define(&self, number: usize, function: Function) {
         self.define.call::<()>((number, function)).expect("a table takes another entry");
     }
 
-    /// Forgets a function.
+    /// Removes a function.
     pub fn forget(&self, number: usize) {
         self.define.call::<()>((number, Value::Nil)).expect("a table loses an entry");
     }
 
-    /// Runs the text of a library, which registers functions as it goes.
+    /// Runs the text of a library, which registers functions.
     ///
     /// # Errors
-    /// What the text raised.
+    /// The error that the text raised.
     pub fn load(&self, library: Function) -> Result<(), Vec<u8>> {
         self.control.begin_load();
         let ended = {
@@ -147,10 +149,10 @@ impl Vm {
         }
     }
 
-    /// Runs the script or function of a number on behalf of `host`.
+    /// Runs the script or function with a number on behalf of `host`.
     ///
     /// # Panics
-    /// When a command panics that it calls.
+    /// When a command that it calls panics.
     pub fn run(&self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Ended {
         let function = if self.kind == Kind::Eval { &self.run } else { &self.call };
         let memory_before = self.memory();
@@ -168,7 +170,7 @@ impl Vm {
         Ended(ended)
     }
 
-    /// Writes the reply of a script that has ended; `protocol` is the one it has chosen for itself.
+    /// Writes the reply of a script that has ended; `protocol` is the one it has selected.
     pub fn finish(&self, ended: Ended, name: &str, protocol: Protocol, reply: &mut Reply<'_>) -> Outcome {
         let mark = reply.mark();
         let written = ended.0.and_then(|(ok, value)| match ok {
@@ -186,7 +188,7 @@ impl Vm {
         }
     }
 
-    /// Makes the tables KEYS and ARGV of the words of a request.
+    /// Creates the tables KEYS and ARGV from the arguments of a request.
     fn tables(&self, words: Request<'_>, keys: usize) -> mlua::Result<(Table, Table)> {
         let strings = |first: usize, end: usize| {
             let words = (first..end).map(|at| words.arg(at));
@@ -210,12 +212,12 @@ impl Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // Destructors must not run while a collection is under way. Only out of memory itself, which is over now.
+        // Destructors must not run during a collection. This fails only for lack of memory, which is over now.
         let _ = self.lua.gc_collect();
     }
 }
 
-/// Notes the end of what began to run when it is dropped, however that came: by a panic, too.
+/// Marks the end of a running script when it is dropped, also after a panic.
 struct Watched<'v>(&'v Vm);
 
 impl Drop for Watched<'_> {
@@ -226,12 +228,12 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Limits an interpreter's memory while a script runs. Outside it is not limited, because mlua then spares the precautions
-/// against failing allocations, and what is done there is bounded by the request.
+/// Limits an interpreter's memory while a script runs. At other times there is no limit, because without one mlua
+/// avoids costly precautions against failing allocations, and the memory is bounded by the request.
 struct Limited<'l>(&'l Lua);
 
 impl<'l> Limited<'l> {
-    /// Grants a script what it may take beside what is used before it.
+    /// Sets the limit to the memory used so far plus the script's allowance.
     fn new(lua: &'l Lua, used: usize) -> Self {
         set_limit(lua, used + MEMORY_MAX);
         Limited(lua)
@@ -244,8 +246,8 @@ impl Drop for Limited<'_> {
     }
 }
 
-/// Does something for a script without the limit of its memory: something that the size of a reply bounds. With the limit,
-/// mlua takes precautions that cost more than to make a value.
+/// Runs a closure for a script without the memory limit; its memory is bounded by the size of a reply. With the limit,
+/// mlua takes precautions that cost more than creating a value.
 pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
     let limit = set_limit(lua, 0);
     let result = act();
@@ -253,19 +255,19 @@ pub(super) fn without_limit<T>(lua: &Lua, act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Limits the memory, or no more for 0. Returns the limit so far.
+/// Sets the memory limit, or none for 0. Returns the previous one.
 fn set_limit(lua: &Lua, bytes: usize) -> usize {
     lua.set_memory_limit(bytes).expect("the interpreter has mlua's allocator")
 }
 
-/// Returns what went wrong, as Lua would say it.
+/// Returns the message of an error, as Lua would print it.
 fn message(error: &mlua::Error) -> Vec<u8> {
     match raise::raised(error) {
         raise::Raised::Text(text) | raise::Raised::Reply(text) | raise::Raised::Counted(text) => text,
     }
 }
 
-/// Spells the error that a library's text raised.
+/// Formats the error that a library's text raised.
 fn loading_error(lua: &Lua, error: &Value) -> Vec<u8> {
     let text = |value: Value| lua.coerce_string(value).ok().flatten().map(|text| text.as_bytes().to_vec());
     match error {
@@ -274,7 +276,7 @@ fn loading_error(lua: &Lua, error: &Value) -> Vec<u8> {
     }
 }
 
-/// Collects the native functions for the prelude, which puts them in their places.
+/// Collects the native functions for the prelude, which installs them.
 fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     let (asked, spender) = (control.clone(), control.clone());
@@ -312,7 +314,7 @@ fn natives(lua: &Lua, kind: Kind, control: &Arc<Control>) -> mlua::Result<Table>
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
-/// Complains that there is no such global variable: the `__index` of the globals.
+/// Raises the error for an unknown global variable: the `__index` of the globals.
 fn missing(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     if args.len() != 2 {
         return Err(raise::text(lua, "Wrong number of arguments to luaProtectedTableError"));
@@ -327,8 +329,8 @@ fn missing(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     }
 }
 
-/// Complains about an argument of a function of the prelude: its position, the function's name, and either the type
-/// expected and the value or a whole complaint.
+/// Raises the error for an argument of a prelude function: its position, the function's name, and either the expected
+/// type and the value or a complete message.
 fn argument_error(lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     let text = |at: usize| args.get(at).and_then(|value| value.to_string().ok()).unwrap_or_default();
     let complaint = match args.get(3) {

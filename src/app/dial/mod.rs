@@ -1,5 +1,4 @@
-//! Connections to a server, made by the health check and by redis-cli: TCP, TLS, Unix socket. They block, so that those
-//! who need one connection need no runtime.
+//! Client connections for the health check and redis-cli: TCP, TLS, Unix socket. They block, so no runtime is needed.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,10 +10,10 @@ use std::time::Duration;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A host, by name or number, and a port.
+    /// A host, by name or address, and a port.
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
@@ -29,16 +28,16 @@ impl fmt::Display for Address {
     }
 }
 
-/// What TLS is to be like.
+/// The TLS options of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
-    /// Whether any certificate of the server will do.
+    /// Whether to accept any server certificate.
     pub insecure: bool,
-    /// A PEM file with the authorities to trust; without one, those that the system trusts.
+    /// A PEM file with trusted authorities; without one, those of the system are used.
     pub cacert: Option<PathBuf>,
     /// PEM files with the client's own certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name to ask for; without one, the host's.
+    /// The SNI name; without one, the host's.
     pub sni: Option<String>,
 }
 
@@ -47,10 +46,10 @@ pub(crate) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// Connects; with `patience`, neither that nor a later read waits for longer.
+/// Connects; `patience` is the timeout of connecting and of every read.
 ///
 /// # Errors
-/// When nobody accepts, or TLS fails.
+/// When the connection is refused, or TLS fails.
 pub(crate) fn connect(
     address: &Address,
     tls: Option<&TlsOptions>,
@@ -100,7 +99,7 @@ fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> 
     Err(io::Error::new(io::ErrorKind::Unsupported, "this binary was built without TLS"))
 }
 
-/// Returns whether the other side has ended TLS by an alert: it is there, and refuses.
+/// Returns whether the server has closed TLS with an alert: it is alive, and refuses the connection.
 pub(crate) fn is_alert(error: &io::Error) -> bool {
     #[cfg(feature = "tls")]
     return tls::is_alert(error);

@@ -1,5 +1,5 @@
-//! The client's side of TLS, with the checks of redis-cli: the server's certificate must come from an authority that is
-//! trusted, but need not name the host, since servers of this kind are mostly reached by number.
+//! TLS for clients, with the checks of redis-cli: the server's certificate must be signed by a trusted authority, but
+//! need not match the host name, because such servers are mostly addressed by IP.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,11 +18,11 @@ use tokio_rustls::rustls::{
 
 use crate::app::dial::TlsOptions;
 
-/// Where Linux distributions keep the authorities that the system trusts.
+/// Where Linux distributions keep the system's trusted authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// Shakes hands.
+/// Performs the handshake.
 pub(super) fn secure(
     mut stream: TcpStream,
     host: &str,
@@ -50,7 +50,7 @@ pub(super) fn secure(
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Returns whether this error is an alert of the other side.
+/// Returns whether this error is an alert of the server.
 pub(super) fn is_alert(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     matches!(cause, Some(rustls::Error::AlertReceived(_)))
@@ -75,7 +75,7 @@ fn verifier(cacert: Option<&Path>, provider: Arc<CryptoProvider>) -> io::Result<
             }
         }
         None => {
-            // A bundle of a hundred authorities may have one that is not understood.
+            // A bundle of a hundred authorities may contain one that cannot be parsed.
             let found = system().map(certificates).transpose()?.unwrap_or_default();
             roots.add_parsable_certificates(found);
         }
@@ -86,7 +86,7 @@ fn verifier(cacert: Option<&Path>, provider: Arc<CryptoProvider>) -> io::Result<
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(io::Error::other)
 }
 
-/// Trusts certificates that a trusted authority has signed, whatever name they are for.
+/// Accepts certificates signed by a trusted authority, for any name.
 #[derive(Debug)]
 struct TrustedAuthority(Arc<WebPkiServerVerifier>);
 
@@ -100,7 +100,7 @@ impl ServerCertVerifier for TrustedAuthority {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is looked at last, when everything else is in order.
+            // The name is checked last, when everything else is valid.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -131,7 +131,7 @@ impl ServerCertVerifier for TrustedAuthority {
     }
 }
 
-/// Takes any certificate: for the health check, which sends no secret, and for `--insecure`.
+/// Accepts any certificate: for the health check, which sends no secret, and for `--insecure`.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,7 +1,7 @@
-//! `keylatch --healthcheck`: asks a server whether it is alive.
+//! `keylatch --healthcheck`: checks whether a server is alive.
 //!
-//! A container image without a shell has no other program that could ask. This is a client of a few lines, with no
-//! part of the server in it.
+//! A container image without a shell has no other program for that. It is a minimal client without any part of the
+//! server.
 
 mod running;
 
@@ -13,17 +13,17 @@ use std::time::Duration;
 use crate::app::dial::{Address, TlsOptions, connect, is_alert};
 use crate::config::Config;
 
-/// How long the server may take to accept, and to answer.
+/// The timeout for connecting and for the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A reply that begins so comes from a server that is alive: `+PONG`, an error that asks for a password or says that data
-/// is being loaded, or the alert of a TLS port that was not spoken to in TLS.
+/// The first byte of a reply that shows that the server is alive: `+PONG`, an error such as NOAUTH or LOADING, or a TLS
+/// alert if the port expects TLS.
 const ALIVE: &[u8] = &[b'+', b'-', 0x15];
 
-/// Says which server is asked: the one that the settings would start, unless this says otherwise.
+/// The server to check: the one that the settings describe, unless these options say otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// `--running`: the servers of this executable that run on this machine, wherever they listen.
+    /// `--running`: all servers of this executable that run on this machine, wherever they listen.
     pub running: bool,
     /// `-h`: the host.
     pub host: Option<String>,
@@ -35,23 +35,23 @@ pub(crate) struct Question {
     pub tls: bool,
 }
 
-/// Connects and waits for the answer to a PING.
+/// Connects, sends PING and waits for the reply.
 ///
 /// # Errors
 ///
-/// When nobody accepts or answers within two seconds, or the answer is none of RESP.
+/// When there is no connection or reply within two seconds, or the reply is not RESP.
 pub(crate) fn ask(question: &Question, config: &Config) -> io::Result<()> {
     if question.running {
         return ask_running();
     }
     let (address, is_tls) = target(question, config)?;
-    // Whoever listens there gets no secret, so any certificate will do.
+    // No secret is sent, so any certificate is accepted.
     let identity = config.tls_cert_file.clone().zip(config.tls_key_file.clone());
     let tls = TlsOptions { insecure: true, identity, ..TlsOptions::default() };
     ping(&address, is_tls.then_some(&tls))
 }
 
-/// Returns where to ask, and whether by TLS.
+/// Returns the address to connect to, and whether to use TLS.
 fn target(question: &Question, config: &Config) -> io::Result<(Address, bool)> {
     if let Some(path) = &question.socket {
         return Ok((Address::Unix(path.clone()), false));
@@ -69,13 +69,13 @@ fn target(question: &Question, config: &Config) -> io::Result<(Address, bool)> {
     }
 }
 
-/// Returns the first address of `bind`, which a server on all addresses also has.
+/// Returns the first address of `bind`; loopback if that means all addresses.
 fn own_ip(config: &Config) -> IpAddr {
     let named = config.bind.iter().find_map(|address| address.trim_start_matches('-').parse().ok());
     named.filter(|ip: &IpAddr| !ip.is_unspecified()).unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
-/// Asks every server of this executable; each must answer at one of its addresses.
+/// Checks every server of this executable; each must reply at one of its addresses.
 fn ask_running() -> io::Result<()> {
     let servers = running::servers()?;
     if servers.is_empty() {
@@ -103,7 +103,7 @@ fn ping(address: &Address, tls: Option<&TlsOptions>) -> io::Result<()> {
     match asked {
         Ok(first) if ALIVE.contains(&first) => Ok(()),
         Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the answer is not that of a RESP server"))),
-        // It asks for a certificate of ours: alive, as one that asks for a password is.
+        // It requires a client certificate: alive, like a server that requires a password.
         Err(cause) if is_alert(&cause) => Ok(()),
         Err(cause) => Err(failed(cause)),
     }

@@ -1,7 +1,8 @@
-//! The servers of this executable that run on this machine, and where they listen, as the kernel tells.
+//! Finds the running servers of this executable on this machine, and their addresses, through the kernel.
 //!
-//! A health check is defined with the image, and the port is chosen when a container is started, by arguments, a file or
-//! `CONFIG SET`: the only one who knows for sure is the kernel. In a container this finds the one server there is.
+//! A health check is defined with the image, while the port is chosen at the start of the container, by arguments, a
+//! file or `CONFIG SET`: only the kernel knows it for certain. In a container this finds the one server that runs
+//! there.
 
 use std::fs;
 use std::io;
@@ -16,7 +17,7 @@ const TCP_LISTEN: &str = "0A";
 /// The flag of a listening socket in `/proc/net/unix`.
 const UNIX_LISTEN: &str = "00010000";
 
-/// Returns the addresses of every process of this executable that listens somewhere.
+/// Returns the addresses of every process of this executable that listens.
 ///
 /// # Errors
 /// When the system has no `/proc`.
@@ -25,7 +26,7 @@ pub(super) fn servers() -> io::Result<Vec<Vec<Address>>> {
     let mut servers = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let process = entry?.path();
-        // Processes of others, and those that have just ended, tell nothing.
+        // Processes of other users, and those that have just exited, cannot be read.
         if identity(&process.join("exe")).is_ok_and(|found| found == executable) {
             let addresses = addresses(&process).unwrap_or_default();
             if !addresses.is_empty() {
@@ -40,7 +41,7 @@ fn identity(file: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(file).map(|file| (file.dev(), file.ino()))
 }
 
-/// Returns where a process listens.
+/// Returns the addresses that a process listens on.
 fn addresses(process: &Path) -> io::Result<Vec<Address>> {
     let mut inodes = Vec::new();
     for fd in fs::read_dir(process.join("fd"))? {
@@ -55,7 +56,7 @@ fn addresses(process: &Path) -> io::Result<Vec<Address>> {
     Ok(found)
 }
 
-/// Reads a line of `/proc/net/tcp` or `tcp6`, if it is of a listening socket of ours.
+/// Parses a line of `/proc/net/tcp` or `tcp6`, if it is a listening socket of the process.
 fn tcp(line: &str, inodes: &[String]) -> Option<Address> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [_, local, _, TCP_LISTEN, _, _, _, _, _, inode, ..] = fields[..] else { return None };
@@ -70,7 +71,7 @@ fn tcp(line: &str, inodes: &[String]) -> Option<Address> {
     inodes.iter().any(|ours| ours == inode).then(|| Address::Tcp(reachable.to_string(), port))
 }
 
-/// Reads an address as the kernel prints it: words of 32 bits, each in the byte order of the machine.
+/// Parses an address as the kernel prints it: words of 32 bits, each in the byte order of the machine.
 fn ip_address(hex: &str) -> Option<IpAddr> {
     let words: Option<Vec<u8>> = (0..hex.len())
         .step_by(8)
@@ -84,11 +85,11 @@ fn ip_address(hex: &str) -> Option<IpAddr> {
     }
 }
 
-/// Reads a line of `/proc/net/unix`, if it is of a listening socket of ours that has a path.
+/// Parses a line of `/proc/net/unix`, if it is a listening socket of the process that has a path.
 fn unix(line: &str, inodes: &[String]) -> Option<Address> {
     let fields: Vec<&str> = line.splitn(8, ' ').map(str::trim).collect();
     let [_, _, _, UNIX_LISTEN, ..] = fields[..] else { return None };
-    // The path comes last and may have blanks in it; the inode before it is padded with some.
+    // The path comes last and may contain blanks; the inode before it is padded with blanks.
     let (inode, path) =
         fields[6..].join(" ").trim().split_once(' ').map(|(inode, path)| (inode.to_owned(), PathBuf::from(path)))?;
     (inodes.contains(&inode) && path.is_absolute()).then_some(Address::Unix(path))

@@ -1,8 +1,8 @@
-//! The binary under the name `redis-cli`: one command, or the lines of standard input, and the replies as redis-cli
-//! prints them. Health checks and scripts of containers ask for a program of that name; an image without a shell has
-//! room for no other. It is no part of the server.
+//! A minimal redis-cli, used when the binary has that name: it sends one command, or the lines of standard input, and
+//! prints the replies as redis-cli does. Health checks and scripts of containers expect such a program, and an image
+//! without a shell has no other. It is not part of the server.
 //!
-//! What it is not: interactive.
+//! It has no interactive mode.
 
 mod options;
 mod show;
@@ -19,13 +19,13 @@ use crate::text::{split_words, system_text};
 
 use options::{Options, Request};
 
-/// How much is read at once, in bytes.
+/// The size of one read, in bytes.
 const READ_LEN: usize = 64 * 1024;
 
-/// Commands after which messages come until the connection ends.
+/// Commands after which messages arrive until the connection closes.
 const STREAMING: [&[u8]; 4] = [b"monitor", b"psubscribe", b"ssubscribe", b"subscribe"];
 
-/// Commands whose reply is a text for people, which is printed as it is.
+/// Commands whose reply is human-readable text, which is printed verbatim.
 const TEXTS: [&[&[u8]]; 12] = [
     &[b"info"],
     &[b"lolwut"],
@@ -41,7 +41,7 @@ const TEXTS: [&[&[u8]]; 12] = [
     &[b"latency", b"doctor"],
 ];
 
-/// Does what the words behind the name of the program ask for; returns how the program ends.
+/// Runs with the arguments after the program name; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
     let password = std::env::var_os("REDISCLI_AUTH").map(std::os::unix::ffi::OsStringExt::into_vec);
     let outcome = match options::read(words, version, password) {
@@ -59,7 +59,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> Exi
     }
 }
 
-/// Talks to a server; returns whether all replies are such as the options want them.
+/// Connects and sends the commands; returns whether the exit status is 0.
 fn talk(mut options: Options, complain: fn(&str)) -> Result<bool, String> {
     if options.command.is_empty() && io::stdin().is_terminal() {
         return Err("redis-cli of keylatch has no interactive mode: give a command, as in 'redis-cli ping', or pipe \
@@ -111,7 +111,8 @@ struct Session {
 }
 
 impl Session {
-    /// Logs in and selects what the options name. An error there does not keep the command from being sent.
+    /// Authenticates and selects the database by the options. An error is printed, and the command is sent
+    /// nevertheless.
     fn prepare(&mut self, options: &Options, complain: fn(&str)) -> Result<(), String> {
         let database = options.database.to_string();
         let mut first: Vec<(String, Vec<&[u8]>)> = Vec::new();
@@ -134,7 +135,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a command and prints what comes back; returns whether that is no reason for a status of 1.
+    /// Sends a command and prints the reply; returns whether the exit status stays 0.
     fn command(&mut self, words: &[Vec<u8>], complain: fn(&str)) -> Result<bool, String> {
         self.send(words).map_err(|cause| lost(&cause))?;
         let is_text =
@@ -143,7 +144,7 @@ impl Session {
         loop {
             let frame = match self.receive() {
                 Ok(frame) => frame,
-                // That the server has gone is what was asked for.
+                // SHUTDOWN closes the connection, as requested.
                 Err(_) if is(&words[0], b"shutdown") => return Ok(true),
                 Err(cause) => return Err(lost(&cause)),
             };
@@ -153,7 +154,7 @@ impl Session {
                 complain(&String::from_utf8_lossy(text));
                 return Ok(false);
             }
-            // A message that nobody here has asked for is not the reply.
+            // A push message is not the reply.
             if matches!(frame, Frame::Push(_)) && !is_streaming {
                 continue;
             }
@@ -162,7 +163,7 @@ impl Session {
                 (false, true) => [show::raw(&frame), b"\n".to_vec()].concat(),
                 (false, false) => show::typed(&frame, 0),
             };
-            // Whoever closes our output wants no more.
+            // If standard output is closed, there is nothing more to print.
             if print(&shown).is_err() || !is_streaming || matches!(frame, Frame::Error(_)) {
                 return Ok(true);
             }

@@ -1,4 +1,4 @@
-//! The options of redis-cli that this one understands.
+//! The supported options of redis-cli.
 
 use std::path::PathBuf;
 
@@ -30,41 +30,41 @@ Usage: redis-cli [options] [command [argument ...]]
 There is no interactive mode. SUBSCRIBE and MONITOR print messages until the connection ends.
 ";
 
-/// Says what the words ask for.
+/// What the arguments request.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// Print this and end.
+    /// Print this text and exit.
     Print(String),
-    /// Talk to a server.
+    /// Connect to a server.
     Talk(Box<Options>),
 }
 
-/// What the options say.
+/// The parsed options.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// Where the server listens.
+    /// The address of the server.
     pub address: Address,
-    /// Whether and how to speak TLS.
+    /// The TLS options, if TLS is used.
     pub tls: Option<TlsOptions>,
-    /// The user who logs in.
+    /// The user name for AUTH.
     pub user: Option<Vec<u8>>,
-    /// The password; without one, nobody logs in.
+    /// The password; without one, AUTH is not sent.
     pub password: Option<Vec<u8>>,
     /// The database to select, unless it is 0.
     pub database: u32,
-    /// Whether to speak RESP3.
+    /// Whether to use RESP3.
     pub resp3: bool,
-    /// Whether an error reply is a reason for a status of 1.
+    /// Whether an error reply leads to exit status 1.
     pub error_status: bool,
     /// Whether the last argument comes from standard input.
     pub last_from_stdin: bool,
-    /// Whether replies are printed bare; unless it is said, as standard output is a terminal or not.
+    /// Whether replies are printed without types; by default only if standard output is no terminal.
     pub raw: Option<bool>,
     /// The command and its arguments; empty for those of standard input.
     pub command: Vec<Vec<u8>>,
 }
 
-/// Reads the words behind the name of the program.
+/// Parses the arguments after the program name.
 ///
 /// # Errors
 /// What is wrong with them.
@@ -105,7 +105,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
             "-e" => options.error_status = true,
             "--raw" => options.raw = Some(true),
             "--no-raw" => options.raw = Some(false),
-            // The warning that this silences is never printed.
+            // The warning that this option silences is never printed.
             "--no-auth-warning" => {}
             "--tls" => tls.wanted = true,
             "--insecure" => tls.options.insecure = true,
@@ -126,7 +126,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
     Ok(Request::Talk(Box::new(options)))
 }
 
-/// The options about TLS, while they are read.
+/// The TLS options while they are parsed.
 #[derive(Default)]
 struct TlsWords {
     wanted: bool,
@@ -145,7 +145,7 @@ impl TlsWords {
     }
 }
 
-/// What a `redis://` address says.
+/// The parts of a `redis://` address.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Uri {
     is_tls: bool,
@@ -170,7 +170,7 @@ impl Uri {
             Some((user, password)) => ((!user.is_empty()).then(|| decoded(user)), Some(decoded(password))),
         };
         let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are in brackets.
         let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
             Some((host, port)) => (host, Some(port.parse().map_err(|_| invalid())?)),
             None => (place, None),
@@ -181,7 +181,7 @@ impl Uri {
         Ok(Uri { is_tls, user, password, host, port, database })
     }
 
-    /// Says the same as the options would that this stands for.
+    /// Sets the options that the address stands for.
     fn apply(self, options: &mut Options, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
         tls.wanted |= self.is_tls;
         options.user = self.user.or(options.user.take());
@@ -192,7 +192,7 @@ impl Uri {
     }
 }
 
-/// Replaces `%41` by the byte it stands for.
+/// Percent-decodes a text.
 fn decoded(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);

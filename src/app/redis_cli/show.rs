@@ -1,16 +1,16 @@
-//! Replies as redis-cli prints them: bare for programs, with types and numbers for people.
+//! Formats replies as redis-cli does: raw for programs, with types and numbers for people.
 
 use crate::resp::{Frame, format_general};
 use crate::text::quote;
 
-/// Significant digits of a double.
+/// The significant digits of a double.
 const DIGITS: i32 = 17;
 
-/// Returns a reply as it is printed where no terminal is, without a last line end.
+/// Formats a reply as printed without a terminal, without the last line end.
 pub(super) fn raw(frame: &Frame) -> Vec<u8> {
     match frame {
         Frame::Null | Frame::NullArray => Vec::new(),
-        // An error stands out by a blank line.
+        // An error is followed by a blank line.
         Frame::Error(text) => [text, &b"\n"[..]].concat(),
         Frame::Simple(text) | Frame::Bulk(text) | Frame::BigNumber(text) | Frame::Verbatim(_, text) => text.to_vec(),
         Frame::Integer(value) => value.to_string().into_bytes(),
@@ -26,8 +26,8 @@ pub(super) fn raw(frame: &Frame) -> Vec<u8> {
     }
 }
 
-/// Returns a reply as it is printed on a terminal, with its last line end. `indent` is how far its lines after the first
-/// stand to the right.
+/// Formats a reply as printed on a terminal, with its last line end. `indent` is the indentation of its lines after the
+/// first.
 pub(super) fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
     match frame {
         Frame::Null | Frame::NullArray => b"(nil)\n".to_vec(),
@@ -73,7 +73,7 @@ fn map(pairs: &[(Frame, Frame)], indent: usize) -> Vec<u8> {
     shown
 }
 
-/// Returns what stands before an element: `12) `, to the right of what has been printed in the line.
+/// Returns the prefix of an element, such as `12) `, padded and indented.
 fn number(at: usize, mark: char, width: usize, indent: usize) -> Vec<u8> {
     let indent = if at == 0 { 0 } else { indent };
     format!("{:indent$}{:width$}{mark} ", "", at + 1).into_bytes()
