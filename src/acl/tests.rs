@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn a_described_user_is_the_same_when_read_again(rules in rules(), all_channels: bool, later: bool) {
         let user = user_of(&rules, all_channels);
-        let read = read_users(commands(), &user.line(), b"users.acl", later).expect("a description is made of rules");
+        let read = read_users(commands(), &user.line(), b"users.acl", later).expect("a description consists of rules");
         prop_assert_eq!(read.len(), 1);
         prop_assert_eq!(read[0].line().escape_ascii().to_string(), user.line().escape_ascii().to_string());
     }
@@ -146,14 +146,14 @@ fn the_same_refusal_within_a_minute_is_counted_and_not_listed_again() {
     [entry("a", 0), entry("b", 1), entry("a", 60_000)].into_iter().for_each(|entry| log.note(entry, 3));
     assert_eq!(shown(&log), [(2, b'a'), (1, b'b')]);
     let times: Vec<_> = log.entries().map(|e| (e.id, e.created_ms, e.wall_ms)).collect();
-    assert_eq!(times, [(0, 0, 60_000), (1, 1, 1)], "the number and the first time stay");
+    assert_eq!(times, [(0, 0, 60_000), (1, 1, 1)], "the id and the first time stay");
     log.note(entry("a", 120_001), 3);
     assert_eq!(shown(&log), [(1, b'a'), (2, b'a'), (1, b'b')]);
     log.note(entry("c", 120_001), 3);
     assert_eq!(shown(&log), [(1, b'c'), (1, b'a'), (2, b'a')]);
     "defghijkl".chars().for_each(|object| log.note(entry(&object.to_string(), 120_001), 20));
     log.note(entry("a", 120_001), 20);
-    assert_eq!((log.entries().len(), shown(&log)[0]), (13, (1, b'a')), "only the ten newest are looked at");
+    assert_eq!((log.entries().len(), shown(&log)[0]), (13, (1, b'a')), "only the ten newest are searched");
 }
 
 #[test]

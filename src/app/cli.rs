@@ -33,14 +33,14 @@ Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
 const EXAMPLES: &str = "\
 Examples:
   keylatch                                  run with the defaults
-  keylatch /etc/redis/redis.conf            read a config file written for Redis
-  keylatch redis.conf --port 7000           options come after the file and win
+  keylatch /etc/redis/redis.conf            use a config file written for Redis
+  keylatch redis.conf --port 7000           options override the file
   keylatch --bind 127.0.0.1 ::1 --save ''   a list, and an empty value
   echo 'timeout 60' | keylatch -            read the config file from standard input
-  KEYLATCH_TIMEOUT=60 keylatch              set anything through the environment, between file and options
+  KEYLATCH_TIMEOUT=60 keylatch              set a setting by environment variable (overrides the file)
   KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
-  keylatch --healthcheck --port 7000        ask the server with these settings whether it is alive
-  keylatch --healthcheck --running          ask whatever server of this binary runs here, as in a container
+  keylatch --healthcheck --port 7000        check the server with these settings
+  keylatch --healthcheck --running          check the running servers of this binary, as in a container
 ";
 
 /// The settings shown by `--help`; all others are shown by `--help-all`.
@@ -202,7 +202,7 @@ fn parse_with(
 /// Returns the short help, with the most used settings.
 fn help() -> String {
     let mut text =
-        format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\nOften used settings, as --name value or as lines of a file:\n");
+        format!("{ABOUT}\n\n{USAGE}\n{EXAMPLES}\nCommon settings, as --name value or as lines of a config file:\n");
     for (_, setting) in OFTEN_USED.iter().filter_map(|name| Setting::find(name.as_bytes())) {
         text.push_str(&shortened(&setting_help(setting)));
     }

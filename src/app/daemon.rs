@@ -76,6 +76,6 @@ fn hear(mut from_daemon: PipeReader) -> io::Result<String> {
     match heard.split_first() {
         Some((&READY, rest)) => Ok(text(rest)),
         Some((_, rest)) => Err(io::Error::other(text(rest))),
-        None => Err(io::Error::other("the server in the background ended before it was ready")),
+        None => Err(io::Error::other("the server in the background exited before it was ready")),
     }
 }

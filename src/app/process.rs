@@ -99,7 +99,7 @@ fn fail(failure: &Failure, console: Console) -> ExitCode {
 fn restart_allocator_threads() {
     #[cfg(feature = "jemalloc")]
     if let Err(cause) = tikv_jemalloc_ctl::background_thread::write(true) {
-        warn!(%cause, "failed to start the threads of the allocator");
+        warn!(%cause, "failed to start the allocator's background threads");
     }
 }
 
@@ -139,7 +139,7 @@ fn serve_with_log(
         show_logo(&config);
     }
     start_warnings(&config).iter().for_each(|line| warn!("{line}"));
-    info!("Data is kept in memory only: it is gone when the server stops, whatever the settings on saving say");
+    info!("Data is kept in memory only: it is lost when the server stops, regardless of persistence settings");
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);
     let pidfile = config.pidfile.clone();
@@ -268,7 +268,7 @@ fn end_in_time() -> io::Result<()> {
     thread::Builder::new().name("last-resort".into()).spawn(move || {
         let _ = never.recv_timeout(GRACE);
         drop(kept);
-        warn!("Something still runs {} seconds after the server was told to stop. Exit anyway.", GRACE.as_secs());
+        warn!("The shutdown has not finished after {} seconds. Exit anyway.", GRACE.as_secs());
         process::exit(1)
     })?;
     Ok(())
@@ -327,7 +327,7 @@ impl Signals {
 /// Handles SIGHUP: keeps running when a terminal closes, and reloads renewed certificates, for which administrators
 /// send it.
 fn reload(server: &Server) {
-    info!("Received SIGHUP, the server goes on; new TLS connections use the certificate files as they are now");
+    info!("Received SIGHUP, TLS certificate files were reloaded for new connections");
     // Stores the same settings as a new version, so that everything built from files is rebuilt.
     let renewed = server.namespace().instance.settings.update(|config| Ok(config.clone()));
     renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
@@ -407,7 +407,7 @@ fn without_thread_cache(act: &mut dyn FnMut()) {
     let is_switched = set(false).is_ok();
     act();
     if is_switched && set(true).is_err() {
-        warn!("failed to switch the allocator's cache on again");
+        warn!("failed to re-enable the allocator's thread cache");
     }
 }
 
@@ -417,7 +417,7 @@ fn report_jemalloc() -> String {
     let mut report = Vec::new();
     match stats_print::stats_print(&mut report, stats_print::Options::default()) {
         Ok(()) => String::from_utf8_lossy(&report).into_owned(),
-        Err(error) => format!("the allocator does not tell: {error}"),
+        Err(error) => format!("no allocator statistics: {error}"),
     }
 }
 
@@ -426,6 +426,6 @@ fn write_pidfile(path: Option<&Path>) {
     if let Some(path) = path
         && let Err(error) = std::fs::write(path, format!("{}\n", process::id()))
     {
-        warn!(path = %path.display(), cause = %error, "failed to write the process id");
+        warn!(path = %path.display(), cause = %error, "failed to write the pid file");
     }
 }

@@ -32,7 +32,7 @@ pub struct Session {
     pub watch: Watch,
     /// Watches that were dropped while a long-running script kept the shards locked, so that the shards still have
     /// them.
-    #[allow(clippy::box_collection, reason = "hardly ever there, and every session has room for it")]
+    #[allow(clippy::box_collection, reason = "rarely set, and part of every session")]
     dropped_watches: Option<Box<Vec<Watch>>>,
     /// Commands with any of these flags are rejected: those with keys, while the client runs MONITOR.
     pub barred: Flags,

@@ -83,7 +83,7 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
             Err(LoadError::RefusedOption {
                 option: format!("the environment variable {}", shown(variable)),
                 text: String::from_utf8_lossy(&name).into_owned(),
-                reason: format!("No setting has this name\nDid you mean {}?", shown(near.as_bytes())),
+                reason: format!("There is no setting of this name\nDid you mean {}?", shown(near.as_bytes())),
             })
         }
     }

@@ -127,7 +127,7 @@ macro_rules! choice_fields {
         impl Field for $name {
             fn from_text(text: &[u8]) -> Self {
                 let found = [$(Self::$variant),+].into_iter().find(|choice| choice.to_text() == text);
-                found.expect("the kind accepts only these words")
+                found.expect("the kind accepts only these values")
             }
 
             fn to_text(&self) -> Vec<u8> {
@@ -240,7 +240,7 @@ macro_rules! number_fields {
         impl Field for $type {
             fn from_text(text: &[u8]) -> Self {
                 let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
-                number.expect("the kind bounds its numbers to the type of the field")
+                number.expect("the kind limits numbers to the range of the field")
             }
 
             fn to_text(&self) -> Vec<u8> {
@@ -255,7 +255,7 @@ number_fields!(u16 u32 u64 i64 usize);
 impl Field for Policy {
     fn from_text(text: &[u8]) -> Self {
         let policy = std::str::from_utf8(text).ok().and_then(Policy::from_word);
-        policy.expect("the kind accepts only the words of policies")
+        policy.expect("the kind accepts only names of policies")
     }
 
     fn to_text(&self) -> Vec<u8> {
@@ -332,7 +332,7 @@ impl Field for PathBuf {
 impl Field for Vec<f64> {
     fn from_text(text: &[u8]) -> Self {
         let numbers = String::from_utf8_lossy(text);
-        let number = |digits: &str| digits.parse().expect("the kind lets only numbers pass");
+        let number = |digits: &str| digits.parse().expect("the kind accepts only numbers");
         numbers.split_ascii_whitespace().map(number).collect()
     }
 
@@ -355,8 +355,8 @@ impl Field for Vec<String> {
 impl Field for [i32; 3] {
     fn from_text(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
-        let mut numbers = text.split(' ').map(|digits| digits.parse().expect("the kind lets only numbers pass"));
-        [(); 3].map(|()| numbers.next().expect("the kind lets three numbers pass"))
+        let mut numbers = text.split(' ').map(|digits| digits.parse().expect("the kind accepts only numbers"));
+        [(); 3].map(|()| numbers.next().expect("the kind accepts three numbers"))
     }
 
     fn to_text(&self) -> Vec<u8> {

@@ -117,7 +117,7 @@ fn environment_name(word: &str) -> String {
 /// Returns the command-line option for the first word of a line; a quoted word was written without dashes.
 fn option_name(word: &str) -> String {
     match word.strip_prefix('"') {
-        Some(word) => format!("the word {} of the command line", word.trim_end_matches('"')),
+        Some(word) => format!("the argument {} of the command line", word.trim_end_matches('"')),
         None => format!("the option --{word}"),
     }
 }

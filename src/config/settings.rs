@@ -50,7 +50,7 @@ pub struct Setting {
     /// Whether only `CONFIG GET` with its exact name shows it.
     pub hidden: bool,
     /// The version of Redis that introduced it, if later than 7.0.
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for the tests beside Redis"))]
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "used by the differential tests"))]
     pub since: Option<&'static str>,
     /// Whether its value is a secret, which MONITOR and the slow log do not show.
     pub secret: bool,
@@ -218,7 +218,7 @@ macro_rules! supported {
 
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
 pub(super) const LONG_MAX: u64 = i64::MAX as u64;
-/// An entry of the store holds the length of its value in 32 bits.
+/// The upper bound of `proto-max-bulk-len`: 4 GiB.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
 
 const OOM_SCORE: Kind = Kind::ChoiceOr(&["no", "yes", "relative", "absolute"], ("relative", "yes"));

@@ -8,17 +8,16 @@ use crate::config::{Config, Setting, ignored_changes};
 pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
     let unknown = config.directives.unknown_variables.iter();
     let mut lines: Vec<String> =
-        unknown.map(|name| format!("the environment variable {name} is no setting and has no effect")).collect();
+        unknown.map(|name| format!("the environment variable {name} names no setting and has no effect")).collect();
     lines.extend(
         ignored_changes(config).iter().map(|name| format!("the setting '{name}' is accepted and has no effect")),
     );
     if text(config, "appendonly") == "yes" {
-        lines.push("appendonly is on, but nothing is written: the data is gone when the server stops".into());
+        lines.push("appendonly is on, but nothing is written: the data is lost when the server stops".into());
     }
     lines.extend(
-        saved_data(config).map(|file| {
-            format!("{file} is there, but data is not loaded from files: the server starts without any keys")
-        }),
+        saved_data(config)
+            .map(|file| format!("{file} exists, but data is not loaded from files: the server starts without keys")),
     );
     lines
 }

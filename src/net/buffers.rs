@@ -145,7 +145,7 @@ impl BufferPool {
 
     /// Returns buffers to the pool.
     pub fn give(&self, buffers: Box<ConnBuffers>) {
-        debug_assert!(buffers.is_blank(), "nothing of a client may be left");
+        debug_assert!(buffers.is_blank(), "pooled buffers must be blank");
         let mut blank = self.blank.lock();
         if blank.len() < POOLED_MAX {
             blank.push(buffers);

@@ -199,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.drop_output();
             }
             if signals & OVERFLOW != 0 {
-                warn!(client = self.client.caller.info.id, "closing a client that does not take its output");
+                warn!(client = self.client.caller.info.id, "closing a client that reads its output too slowly");
                 self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
                 self.drop_output();
             }
@@ -336,7 +336,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.namespace.observed.errors.count(&line);
                     Reply::new(&mut buffers.output, self.client.caller.protocol).error(&line);
                 }
-                debug!(client = self.client.caller.info.id, cause = %error, "closing a client that broke the protocol");
+                debug!(client = self.client.caller.info.id, cause = %error, "closing a client after a protocol error");
                 self.client.caller.closing = true;
             }
         }

@@ -144,7 +144,7 @@ impl Opened {
         };
         match open(old, old_port) {
             Ok(opened) => *self = opened,
-            Err(cause) => warn!(%cause, "failed to listen again where it was"),
+            Err(cause) => warn!(%cause, "failed to reopen the previous port"),
         }
         Err(failure)
     }
@@ -237,7 +237,7 @@ pub(crate) fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
 }
 
 fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
-    warn!(%cause, "failed to follow a change of the setting '{name}'");
+    warn!(%cause, "failed to apply a change of the setting '{name}'");
     SetError::Refused { name: name.to_owned(), reason: reason.to_owned() }
 }
 
@@ -273,7 +273,7 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
         match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
             Ok(listener) => listeners.push(Arc::new(listener)),
             Err(error) if may_be_missing && is_unavailable(&error) => {
-                info!(address, cause = %error, "not listening on an address this machine does not have");
+                info!(address, cause = %error, "skipped an address that this machine does not have");
             }
             Err(error) => {
                 return Err(ListenError::wrap(address.to_owned(), Some(port), &error));

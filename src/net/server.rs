@@ -265,7 +265,7 @@ impl Server {
     /// # Panics
     /// If the server uses the system's clock: build it with [`Clock::manual`].
     pub fn advance(&self, by: Duration) {
-        assert!(self.namespace().clock.is_manual(), "only a server that is built with Clock::manual() can be advanced");
+        assert!(self.namespace().clock.is_manual(), "only a server with Clock::manual() can be advanced");
         self.namespace().clock.advance(by);
         self.sweep();
         self.shared.close_overdue();
@@ -279,10 +279,7 @@ impl Server {
     /// # Panics
     /// As for [`Server::advance`].
     pub fn set_wall_ms(&self, unix_ms: i64) {
-        assert!(
-            self.namespace().clock.is_manual(),
-            "only a server that is built with Clock::manual() has a date to set"
-        );
+        assert!(self.namespace().clock.is_manual(), "the date can only be set for a server with Clock::manual()");
         self.namespace().clock.set_wall_ms(unix_ms);
         self.sweep();
     }
@@ -505,7 +502,7 @@ impl Shared {
             let stream = match stream {
                 Ok(stream) => stream,
                 Err(error) => {
-                    debug!(cause = %error, "lost a connection before it was served");
+                    debug!(cause = %error, "a connection failed before it was served");
                     return info.iter().for_each(|info| server.instance.clients.remove(info.id));
                 }
             };
@@ -602,7 +599,7 @@ impl Shared {
             client.note_soft_limit(client.output_limit(&config), now);
             let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
             if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
-                info!(client = client.id, "closing a client whose time is over");
+                info!(client = client.id, "closing an idle or slow client");
                 client.outbox.signal(END);
             }
         }
@@ -619,7 +616,7 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 async fn pause_after(error: &io::Error) {
-    warn!(cause = %error, "failed to accept");
+    warn!(cause = %error, "failed to accept a connection");
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 

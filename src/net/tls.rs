@@ -61,7 +61,7 @@ impl Acceptor {
         if !Arc::ptr_eq(&current.0, config) {
             match make(config) {
                 Ok(made) => current.1 = made,
-                Err(reason) => warn!(reason, "keeping the TLS settings as they were"),
+                Err(reason) => warn!(reason, "failed to reload TLS files, the previous ones stay in use"),
             }
             current.0 = config.clone();
         }
@@ -101,7 +101,7 @@ fn certified(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'sta
     let certified = CertifiedKey::new(certificates, key);
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            Err("tls-key-file is not the key of tls-cert-file".into())
+            Err("tls-key-file does not match tls-cert-file".into())
         }
         _ => Ok(certified),
     }
@@ -119,7 +119,7 @@ fn certificates(path: &Path, setting: &str) -> Result<Vec<CertificateDer<'static
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(named(setting, path, &"no certificate in it")),
+        Ok(_) => Err(named(setting, path, &"no certificate found")),
         Err(cause) => Err(named(setting, path, &cause)),
     }
 }
@@ -138,7 +138,7 @@ fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, S
         }
     }
     match versions.is_empty() {
-        true => Err("tls-protocols: TLSv1.2 and TLSv1.3 are the only ones supported".into()),
+        true => Err("tls-protocols: only TLSv1.2 and TLSv1.3 are supported".into()),
         false => Ok(versions),
     }
 }

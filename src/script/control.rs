@@ -218,7 +218,7 @@ impl Control {
         let control = self.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INTERRUPT_EVERY);
         let asked = lua.set_global_hook(triggers, move |lua, _| control.interrupt(lua));
-        asked.expect("a hook needs no memory but its own");
+        asked.expect("a hook needs no further memory");
     }
 
     /// Decides whether a script may continue.

@@ -123,12 +123,12 @@ impl Vm {
 
     /// Stores a function under a number.
     pub fn define(&self, number: usize, function: Function) {
-        self.define.call::<()>((number, function)).expect("a table takes another entry");
+        self.define.call::<()>((number, function)).expect("a table accepts another entry");
     }
 
     /// Removes a function.
     pub fn forget(&self, number: usize) {
-        self.define.call::<()>((number, Value::Nil)).expect("a table loses an entry");
+        self.define.call::<()>((number, Value::Nil)).expect("an entry can be removed from a table");
     }
 
     /// Runs the text of a library, which registers functions.

@@ -123,7 +123,7 @@ impl Resident {
                 is_purging.store(false, Release);
             };
             if let Err(error) = thread::Builder::new().name("purge".into()).spawn(purge) {
-                warn!(cause = %error, "failed to give unused memory back");
+                warn!(cause = %error, "failed to return unused memory to the system");
                 self.is_purging.store(false, Release);
             }
         }

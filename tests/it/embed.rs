@@ -149,7 +149,7 @@ fn a_manual_clock_stands_still() {
 }
 
 #[test]
-#[should_panic(expected = "only a server that is built with Clock::manual() can be advanced")]
+#[should_panic(expected = "only a server with Clock::manual() can be advanced")]
 fn a_server_on_the_systems_clock_refuses_to_be_advanced() {
     TestServer::start_in_real_time().advance_ms(1);
 }

@@ -267,7 +267,7 @@ fn exec_and_scripts_do_not_wait_for_another_server() {
     let (server, target) = (TestServer::start(), TestServer::start());
     let mut client = server.client();
     client.call("SET k v");
-    let refusal = "-ERR MIGRATE waits for another server, which neither EXEC nor a script can";
+    let refusal = "-ERR MIGRATE waits for another server, so it cannot be called by EXEC or a script";
     client.expect(&[("MULTI", "+OK")]);
     assert_eq!(migrate(&mut client, &target, "0 k"), "+QUEUED");
     assert_eq!(migrate(&mut client, &target, "0 missing"), "+QUEUED");

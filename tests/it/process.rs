@@ -512,7 +512,7 @@ fn the_directory_and_the_level_of_the_log_change_while_it_runs() {
     let cwd = std::fs::read_link(format!("/proc/{}/cwd", process.child.id())).expect("Linux");
     assert_eq!(cwd, path);
     Client::connect(process.known_addr()).send(b"*1\r\n$x\r\n");
-    process.read_until("closing a client that broke the protocol");
+    process.read_until("closing a client after a protocol error");
     let refused = client.call("CONFIG SET loglevel warning maxclients 4000000000");
     assert!(refused.contains("'maxclients') - The operating system is not able to handle"), "{refused}");
     client.expect(&[("CONFIG GET loglevel", "*2 $8 loglevel $5 debug")]);
@@ -597,7 +597,7 @@ fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
     process.signal("TERM");
     assert_eq!(process.wait().code(), Some(1));
     let log = process.rest();
-    assert!(log.contains("Something still runs 8 seconds after the server was told to stop. Exit anyway."), "{log}");
+    assert!(log.contains("The shutdown has not finished after 8 seconds. Exit anyway."), "{log}");
 }
 
 /// Counts the bytes on their way from a client to a server that the server has not read yet, as the kernel sees them.

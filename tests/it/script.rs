@@ -382,7 +382,7 @@ fn debugging_is_refused_in_plain_words() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SCRIPT DEBUG NO", "+OK"),
-        ("SCRIPT DEBUG YES", "-ERR SCRIPT DEBUG is not supported: scripts run to their end"),
+        ("SCRIPT DEBUG YES", "-ERR SCRIPT DEBUG is not supported: there is no script debugger"),
         ("SCRIPT DEBUG maybe", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
     ]);
 }

@@ -17,7 +17,7 @@ fn an_environment_variable_that_is_nearly_a_setting_is_refused_and_another_is_na
     let mut command = Command::new(binary());
     command.args(["--port", "0", "--bind", "127.0.0.1"]).env("KEYLATCH_SOMETHING_ELSE", "1");
     let seen = Process::run(&mut command).read_until("ready");
-    assert!(seen.contains("# the environment variable KEYLATCH_SOMETHING_ELSE is no setting"), "{seen}");
+    assert!(seen.contains("# the environment variable KEYLATCH_SOMETHING_ELSE names no setting"), "{seen}");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn who_starts_it_where_redis_has_saved_data_is_told_that_it_is_not_loaded() {
     std::fs::write(dir.path().join("dump.rdb"), b"REDIS0010").expect("writable");
     let mut process = Process::start(&["--dir", dir.path().to_str().expect("text"), "--appendonly", "yes"]);
     let seen = process.read_until("ready");
-    assert!(seen.contains("/dump.rdb is there, but data is not loaded from files"), "{seen}");
+    assert!(seen.contains("/dump.rdb exists, but data is not loaded from files"), "{seen}");
     assert!(seen.contains("# appendonly is on, but nothing is written"), "{seen}");
 }
 

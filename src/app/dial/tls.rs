@@ -81,7 +81,7 @@ fn verifier(cacert: Option<&Path>, provider: Arc<CryptoProvider>) -> io::Result<
         }
     }
     if roots.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no authority is trusted: name one by --cacert"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no trusted authority found: name one with --cacert"));
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(io::Error::other)
 }

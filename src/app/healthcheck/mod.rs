@@ -65,7 +65,7 @@ fn target(question: &Question, config: &Config) -> io::Result<(Address, bool)> {
         (Some(path), ..) if question.host.is_none() && !question.tls => Ok((Address::Unix(path.clone()), false)),
         (_, port @ 1.., _) if !question.tls => Ok((Address::Tcp(host, port), false)),
         (_, _, port @ 1..) | (_, port @ 1.., 0) => Ok((Address::Tcp(host, port), true)),
-        _ => Err(io::Error::other("port 0 takes a free port: name it by -p, or ask whatever runs here by --running")),
+        _ => Err(io::Error::other("with port 0 the port is unknown: name it with -p, or use --running")),
     }
 }
 
@@ -79,10 +79,10 @@ fn own_ip(config: &Config) -> IpAddr {
 fn ask_running() -> io::Result<()> {
     let servers = running::servers()?;
     if servers.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "no server of this executable runs here"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no server of this executable is running"));
     }
     for addresses in servers {
-        let mut failure = io::Error::other("it listens nowhere");
+        let mut failure = io::Error::other("it has no listening socket");
         let is_alive = addresses.iter().any(|address| ping(address, None).map_err(|cause| failure = cause).is_ok());
         if !is_alive {
             return Err(failure);
@@ -102,7 +102,7 @@ fn ping(address: &Address, tls: Option<&TlsOptions>) -> io::Result<()> {
     let failed = |cause: io::Error| io::Error::new(cause.kind(), format!("no healthy server at {address}: {cause}"));
     match asked {
         Ok(first) if ALIVE.contains(&first) => Ok(()),
-        Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the answer is not that of a RESP server"))),
+        Ok(_) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the reply is not RESP"))),
         // It requires a client certificate: alive, like a server that requires a password.
         Err(cause) if is_alert(&cause) => Ok(()),
         Err(cause) => Err(failed(cause)),

@@ -11,23 +11,23 @@ redis-cli of keylatch: sends one command, or the lines of standard input, and pr
 Usage: redis-cli [options] [command [argument ...]]
   -h <host>            Server to connect to (default: 127.0.0.1)
   -p <port>            Port (default: 6379)
-  -s <socket>          Unix socket, in place of host and port
+  -s <socket>          Unix socket, instead of host and port
   -u <uri>             redis://user:password@host:port/database, or rediss:// for TLS
   -a, --pass <pass>    Password; the environment variable REDISCLI_AUTH is safer
-  --user <name>        User whom the password belongs to
+  --user <name>        User name for the password
   -n <database>        Database number
-  -2, -3               Speak RESP2 (the default) or RESP3
-  -x                   Take the last argument from standard input
-  -e                   End with status 1 when the reply is an error
-  --raw, --no-raw      Print replies bare, or with types and numbers as on a terminal
-  --tls                Speak TLS
-  --cacert <file>      Trust this authority (default: those of the system)
-  --cert <file>, --key <file>   Show this certificate
-  --sni <name>         Ask for the server of this name
-  --insecure           Trust any server
+  -2, -3               Use RESP2 (the default) or RESP3
+  -x                   Read the last argument from standard input
+  -e                   Exit with status 1 when the reply is an error
+  --raw, --no-raw      Print raw replies, or with types and numbers as on a terminal
+  --tls                Use TLS
+  --cacert <file>      Trusted authorities (default: those of the system)
+  --cert <file>, --key <file>   Client certificate and private key
+  --sni <name>         Server name for TLS (SNI)
+  --insecure           Accept any server certificate
   --help, --version
 
-There is no interactive mode. SUBSCRIBE and MONITOR print messages until the connection ends.
+There is no interactive mode. SUBSCRIBE and MONITOR print messages until the connection closes.
 ";
 
 /// What the arguments request.
@@ -138,7 +138,7 @@ struct TlsWords {
 impl TlsWords {
     fn finish(mut self) -> Result<Option<TlsOptions>, String> {
         if self.cert.is_some() != self.key.is_some() {
-            return Err("--cert and --key belong together".into());
+            return Err("--cert and --key must be used together".into());
         }
         self.options.identity = self.cert.zip(self.key);
         Ok(self.wanted.then_some(self.options))

@@ -533,7 +533,7 @@ impl Clients {
                 return;
             }
             all -= counted(client);
-            info!(client = client.id, "closing a client because clients take too much memory");
+            info!(client = client.id, "evicting a client: maxmemory-clients is exceeded");
             self.evicted.fetch_add(1, Relaxed);
             client.outbox.signal(EVICTED);
             self.remove(client.id);

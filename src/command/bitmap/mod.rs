@@ -53,7 +53,7 @@ const FIELD_WRITE: Arg = block(
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BITCOUNT", bitcount, READ, Group::Bitmap)
         .args(&[key("key", RO | ACCESS), block("index", &[integer("start"), integer("end"), UNIT]).optional()])
-        .docs("2.6.0", "O(N)", "Counts the bits of a string that are set."),
+        .docs("2.6.0", "O(N)", "Counts the set bits of a string."),
     Command::new("BITFIELD", field::bitfield, WRITE | DENY_OOM, Group::Bitmap)
         .args(&[
             key("key", RW | ACCESS | UPDATE | VARIABLE).key_notes(FIELD_NOTES),
@@ -69,7 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.0.0", FIELD_COST, "Reads integers of any width at any bit of a string."),
     Command::new("BITOP", bitop, WRITE | DENY_OOM, Group::Bitmap)
         .args(&[string("operation"), key("destkey", OW | UPDATE), key("key", RO | ACCESS).multiple()])
-        .docs("2.6.0", "O(N)", "Combines strings bit by bit and stores the result."),
+        .docs("2.6.0", "O(N)", "Combines strings bitwise and stores the result."),
     Command::new("BITPOS", bitpos, READ, Group::Bitmap)
         .args(&[
             key("key", RO | ACCESS),
@@ -85,7 +85,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.2.0", "O(1)", "Returns one bit of a string."),
     Command::new("SETBIT", setbit, WRITE | DENY_OOM, Group::Bitmap)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("offset"), integer("value")])
-        .docs("2.2.0", "O(1)", "Sets or clears one bit of a string, which grows as needed."),
+        .docs("2.2.0", "O(1)", "Sets or clears one bit of a string, extending it if necessary."),
 ];
 
 /// Bits of a string were written.

@@ -71,48 +71,48 @@ const fn sub(name: &'static str, flags: Flags, args: &'static [Arg]) -> Command 
 #[rustfmt::skip] // every row has its name, its arguments and its docs on a line or two
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("ASKING", refuse, FAST, Group::Cluster).categories(CONNECTION)
-        .docs("3.0.0", "O(1)", "Follows a redirection to a slot that is moving."),
+        .docs("3.0.0", "O(1)", "Announces that the client follows an ASK redirection."),
     Command::container("CLUSTER", Group::Cluster, &[
-        sub("ADDSLOTS", CHANGE, SLOTS).docs("3.0.0", PER_SLOT, "Gives slots to a node."),
-        sub("ADDSLOTSRANGE", CHANGE, RANGES).docs("7.0.0", PER_RANGE, "Gives ranges of slots to a node."),
-        sub("BUMPEPOCH", CHANGE, &[]).tips(TIPS).docs("3.0.0", "O(1)", "Raises a node's epoch."),
+        sub("ADDSLOTS", CHANGE, SLOTS).docs("3.0.0", PER_SLOT, "Assigns slots to a node."),
+        sub("ADDSLOTSRANGE", CHANGE, RANGES).docs("7.0.0", PER_RANGE, "Assigns ranges of slots to a node."),
+        sub("BUMPEPOCH", CHANGE, &[]).tips(TIPS).docs("3.0.0", "O(1)", "Advances a node's configuration epoch."),
         sub("COUNT-FAILURE-REPORTS", RULE, NODE).tips(TIPS)
-            .docs("3.0.0", PER_REPORT, "Counts the reports that a node has failed."),
+            .docs("3.0.0", PER_REPORT, "Counts the failure reports about a node."),
         sub("COUNTKEYSINSLOT", ASK, &[integer("slot")]).docs("3.0.0", "O(1)", "Counts the keys of a slot."),
-        sub("DELSLOTS", CHANGE, SLOTS).docs("3.0.0", PER_SLOT, "Takes slots from a node."),
-        sub("DELSLOTSRANGE", CHANGE, RANGES).docs("7.0.0", PER_RANGE, "Takes ranges of slots from a node."),
-        sub("FAILOVER", CHANGE, FAILOVER).docs("3.0.0", "O(1)", "Makes a replica its primary's successor."),
-        sub("FLUSHSLOTS", CHANGE, &[]).docs("3.0.0", "O(1)", "Takes all slots from a node."),
-        sub("FORGET", CHANGE, NODE).docs("3.0.0", "O(1)", "Removes a node."),
+        sub("DELSLOTS", CHANGE, SLOTS).docs("3.0.0", PER_SLOT, "Unassigns slots from a node."),
+        sub("DELSLOTSRANGE", CHANGE, RANGES).docs("7.0.0", PER_RANGE, "Unassigns ranges of slots from a node."),
+        sub("FAILOVER", CHANGE, FAILOVER).docs("3.0.0", "O(1)", "Starts a manual failover to a replica."),
+        sub("FLUSHSLOTS", CHANGE, &[]).docs("3.0.0", "O(1)", "Unassigns all slots from a node."),
+        sub("FORGET", CHANGE, NODE).docs("3.0.0", "O(1)", "Removes a node from the cluster."),
         sub("GETKEYSINSLOT", ASK, &[integer("slot"), integer("count")]).tips(TIPS)
             .docs("3.0.0", PER_KEY, "Lists keys of a slot."),
-        sub("HELP", LOADING | STALE, &[]).docs("5.0.0", "O(1)", "Tells what the subcommands do."),
+        sub("HELP", LOADING | STALE, &[]).docs("5.0.0", "O(1)", "Describes the subcommands."),
         sub("INFO", ASK, &[]).tips(TIPS).docs("3.0.0", "O(1)", "Describes the state of a node."),
         sub("KEYSLOT", ASK, &[string("key")]).docs("3.0.0", PER_BYTE, "Returns the slot of a key."),
-        sub("LINKS", ASK, &[]).tips(TIPS).docs("7.0.0", PER_NODE, "Lists the connections between nodes."),
-        sub("MEET", CHANGE, MEET).docs("3.0.0", "O(1)", "Brings two nodes together."),
-        sub("MYID", ASK, &[]).docs("3.0.0", "O(1)", "Returns a node's name."),
-        sub("MYSHARDID", ASK, &[]).tips(TIPS).docs("7.2.0", "O(1)", "Returns the name of a node's shard."),
-        sub("NODES", ASK, &[]).tips(TIPS).docs("3.0.0", PER_NODE, "Lists the nodes."),
+        sub("LINKS", ASK, &[]).tips(TIPS).docs("7.0.0", PER_NODE, "Lists the links between nodes."),
+        sub("MEET", CHANGE, MEET).docs("3.0.0", "O(1)", "Adds a node to the cluster."),
+        sub("MYID", ASK, &[]).docs("3.0.0", "O(1)", "Returns the id of a node."),
+        sub("MYSHARDID", ASK, &[]).tips(TIPS).docs("7.2.0", "O(1)", "Returns the id of a node's shard."),
+        sub("NODES", ASK, &[]).tips(TIPS).docs("3.0.0", PER_NODE, "Returns the configuration of all nodes."),
         sub("REPLICAS", RULE, NODE).tips(TIPS).docs("5.0.0", "O(1)", "Lists the replicas of a primary."),
-        sub("REPLICATE", CHANGE, NODE).docs("3.0.0", "O(1)", "Makes a node another one's replica."),
-        sub("RESET", RULE | NO_SCRIPT, RESET).docs("3.0.0", RESET_COST, "Makes a node forget the others."),
-        sub("SAVECONFIG", CHANGE, &[]).docs("3.0.0", "O(1)", "Writes the state of a node to its disk."),
-        sub("SET-CONFIG-EPOCH", CHANGE, &[integer("config-epoch")]).docs("3.0.0", "O(1)", "Sets a new node's epoch."),
-        sub("SETSLOT", CHANGE, SET_SLOT).docs("3.0.0", "O(1)", "Moves a slot."),
-        sub("SHARDS", ASK, &[]).tips(TIPS).docs("7.0.0", PER_SHARD, "Lists which shard has which slots."),
+        sub("REPLICATE", CHANGE, NODE).docs("3.0.0", "O(1)", "Makes a node a replica of another one."),
+        sub("RESET", RULE | NO_SCRIPT, RESET).docs("3.0.0", RESET_COST, "Resets a node."),
+        sub("SAVECONFIG", CHANGE, &[]).docs("3.0.0", "O(1)", "Saves the cluster configuration of a node."),
+        sub("SET-CONFIG-EPOCH", CHANGE, &[integer("config-epoch")]).docs("3.0.0", "O(1)", "Sets the configuration epoch of a new node."),
+        sub("SETSLOT", CHANGE, SET_SLOT).docs("3.0.0", "O(1)", "Assigns or migrates a slot."),
+        sub("SHARDS", ASK, &[]).tips(TIPS).docs("7.0.0", PER_SHARD, "Lists the shards with their slots and nodes."),
         sub("SLAVES", RULE, NODE).tips(TIPS).deprecated("5.0.0", "`CLUSTER REPLICAS`")
             .docs("3.0.0", "O(1)", "Lists the replicas of a primary."),
         sub("SLOT-STATS", LOADING | STALE, SLOT_STATS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
-            .docs("8.0.0", SLOT_STATS_COST, "Tells how slots are used."),
+            .docs("8.0.0", SLOT_STATS_COST, "Returns usage statistics of slots."),
         sub("SLOTS", ASK, &[]).tips(TIPS).deprecated("7.0.0", "`CLUSTER SHARDS`")
-            .docs("3.0.0", PER_NODE, "Lists which node has which slots."),
+            .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
     ])
-    .docs("3.0.0", "Depends on subcommand.", "Holds the commands of clusters, of which this server is none."),
+    .docs("3.0.0", "Depends on subcommand.", "Contains the cluster subcommands; this server is not a cluster."),
     Command::new("READONLY", refuse, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
-        .docs("3.0.0", "O(1)", "Lets a connection read from a replica."),
+        .docs("3.0.0", "O(1)", "Allows reads from a replica on this connection."),
     Command::new("READWRITE", refuse, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
-        .docs("3.0.0", "O(1)", "Lets a connection read from primaries only."),
+        .docs("3.0.0", "O(1)", "Ends READONLY on this connection."),
 ];
 
 fn refuse(_: &mut Call<'_>) -> Result<()> {

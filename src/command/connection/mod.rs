@@ -25,21 +25,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
         .args(&[string("username").optional().since("6.0.0"), string("password")])
         .redact(redact_all)
-        .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Proves who the client is."),
+        .docs("1.0.0", "O(N) where N is the number of passwords defined for the user", "Authenticates the connection."),
     Command::new("ECHO", echo, LOADING | STALE | FAST, Group::Connection).args(&[string("message")]).docs(
         "1.0.0",
         "O(1)",
-        "Returns its argument.",
+        "Returns the message.",
     ),
     Command::new("HELLO", hello, SESSION, Group::Connection).args(HELLO_ARGS).redact(redact_password).docs(
         "6.0.0",
         "O(1)",
-        "Chooses the protocol version and introduces the client.",
+        "Selects the protocol version, optionally authenticates, and describes the server.",
     ),
     Command::new("PING", ping, FAST | ALLOW_SUBSCRIBED, Group::Connection)
         .args(&[string("message").optional()])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .docs("1.0.0", "O(1)", "Tells that the server is there."),
+        .docs("1.0.0", "O(1)", "Checks that the server responds."),
     Command::new("QUIT", quit, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).arity(-1).docs(
         "1.0.0",
         "O(1)",
@@ -48,12 +48,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("RESET", reset, SESSION | NO_QUEUE | ALLOW_SUBSCRIBED, Group::Connection).docs(
         "6.2.0",
         "O(1)",
-        "Puts the connection back into the state of a fresh one.",
+        "Resets the connection to its initial state.",
     ),
     Command::new("SELECT", select, LOADING | STALE | FAST, Group::Connection).args(&[integer("index")]).docs(
         "1.0.0",
         "O(1)",
-        "Chooses the database of this connection.",
+        "Selects the database of the connection.",
     ),
 ];
 

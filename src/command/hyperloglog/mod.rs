@@ -28,21 +28,21 @@ const MERGE_COST: &str = "O(N) to merge N HyperLogLogs, but with high constant t
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PFADD", pfadd, WRITE | DENY_OOM | FAST, Group::HyperLogLog)
         .args(&[key("key", RW | INSERT), string("element").optional().multiple()])
-        .docs("2.8.9", "O(1) to add every element.", "Adds elements to a HyperLogLog, creating it if needed."),
+        .docs("2.8.9", "O(1) to add every element.", "Adds elements to a HyperLogLog, creating it if necessary."),
     Command::new("PFCOUNT", pfcount, READ | MAY_REPLICATE, Group::HyperLogLog)
         .args(&[key("key", RW | ACCESS).key_notes(COUNT_NOTES).multiple()])
-        .docs("2.8.9", COUNT_COST, "Estimates how many distinct elements HyperLogLogs have seen together."),
+        .docs("2.8.9", COUNT_COST, "Estimates the number of distinct elements in the union of HyperLogLogs."),
     Command::new("PFDEBUG", pfdebug, WRITE | DENY_OOM | ADMIN, Group::HyperLogLog)
         .args(&[string("subcommand"), key("key", RW | ACCESS)])
         .internal()
-        .docs("2.8.9", "N/A", "Shows the inside of a HyperLogLog."),
+        .docs("2.8.9", "N/A", "Shows or converts the internal representation of a HyperLogLog."),
     Command::new("PFMERGE", pfmerge, WRITE | DENY_OOM, Group::HyperLogLog)
         .args(&[key("destkey", RW | ACCESS | INSERT), key("sourcekey", RO | ACCESS).multiple()])
         .arity(-2)
-        .docs("2.8.9", MERGE_COST, "Adds to a HyperLogLog what others have seen."),
+        .docs("2.8.9", MERGE_COST, "Merges HyperLogLogs into one."),
     Command::new("PFSELFTEST", selftest::pfselftest, ADMIN, Group::HyperLogLog)
         .internal()
-        .docs("2.8.9", "N/A", "Tests the registers and the estimates of HyperLogLogs."),
+        .docs("2.8.9", "N/A", "Runs a self-test of the HyperLogLog implementation."),
 ];
 
 /// Elements were added to a HyperLogLog.

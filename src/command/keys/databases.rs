@@ -23,14 +23,14 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("destination-db").token("DB").optional(),
             token("replace", "REPLACE").optional(),
         ])
-        .docs("6.2.0", COPY_COST, "Copies the value of a key to another key, if told so in another database."),
+        .docs("6.2.0", COPY_COST, "Copies the value of a key to another key, optionally in another database."),
     Command::new("MOVE", move_key, WRITE | FAST | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RW | ACCESS | UPDATE), integer("db")])
-        .docs("1.0.0", "O(1)", "Moves a key to another database, unless that has it."),
+        .docs("1.0.0", "O(1)", "Moves a key to another database, unless it exists there."),
     Command::new("SWAPDB", swapdb, WRITE | FAST | EXCLUSIVE, Group::Server)
         .args(&[integer("index1"), integer("index2")])
         .categories(&["keyspace", "dangerous"])
-        .docs("4.0.0", SWAP_COST, "Exchanges all keys of two databases."),
+        .docs("4.0.0", SWAP_COST, "Swaps two databases."),
 ];
 
 /// Emitted for the copy of a key.

@@ -30,7 +30,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DUMP", dump, READ, Group::Generic)
         .args(&[key("key", RO | ACCESS)])
         .tips(&["nondeterministic_output"])
-        .docs("2.6.0", DUMP_COST, "Returns the value of a key as bytes that RESTORE understands."),
+        .docs("2.6.0", DUMP_COST, "Serialises the value of a key for RESTORE."),
     Command::new("RESTORE", restore, WRITE | DENY_OOM, Group::Generic)
         .effect(Effect::Given)
         .args(&[
@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("frequency").token("FREQ").optional().since("5.0.0"),
         ])
         .categories(&["dangerous"])
-        .docs("2.6.0", RESTORE_COST, "Creates a key from the bytes that DUMP has returned."),
+        .docs("2.6.0", RESTORE_COST, "Creates a key from a payload of DUMP."),
 ];
 
 /// A key was created from a dump.

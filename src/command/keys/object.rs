@@ -18,16 +18,16 @@ const KEY: &[Arg] = &[key("key", RO)];
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("OBJECT", Group::Generic, &[
         Command::new("ENCODING", encoding, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("2.2.3", "O(1)", "Names how Redis would keep the value of a key."),
+            .docs("2.2.3", "O(1)", "Returns the encoding of a value."),
         Command::new("FREQ", freq, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("4.0.0", "O(1)", "Tells how often a key was used, on a logarithmic scale."),
+            .docs("4.0.0", "O(1)", "Returns the logarithmic frequency of use of a key."),
         Command::new("IDLETIME", idletime, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("2.2.3", "O(1)", "Tells how many seconds ago a key was used."),
+            .docs("2.2.3", "O(1)", "Returns the seconds since a key was last used."),
         Command::new("REFCOUNT", refcount, READ, Group::Generic).args(KEY).tips(TIPS)
-            .docs("2.2.3", "O(1)", "Tells how many references Redis would have to the value of a key."),
+            .docs("2.2.3", "O(1)", "Returns the reference count of a value."),
     ])
     .help_since("6.2.0")
-    .docs("2.2.3", "Depends on subcommand.", "Holds the commands about the inside of values."),
+    .docs("2.2.3", "Depends on subcommand.", "Contains the subcommands about the internals of values."),
 ];
 
 /// The longest string that Redis embeds in its object.

@@ -56,7 +56,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", KEYS_COMPLEXITY, "Lists the keys that match a pattern."),
     Command::new("RANDOMKEY", randomkey, READ, Group::Generic)
         .tips(&["request_policy:all_shards", "nondeterministic_output"])
-        .docs("1.0.0", "O(1)", "Returns the name of any key."),
+        .docs("1.0.0", "O(1)", "Returns a random key."),
     Command::new("SCAN", scan, READ, Group::Generic)
         .args(&[
             integer("cursor"),
@@ -65,11 +65,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             string("type").token("TYPE").optional().since("6.0.0"),
         ])
         .tips(&["nondeterministic_output", "request_policy:special"])
-        .docs("2.8.0", SCAN_COMPLEXITY, "Walks through the keys a few at a time."),
+        .docs("2.8.0", SCAN_COMPLEXITY, "Iterates over the keys of the selected database."),
     Command::new("DBSIZE", dbsize, READ | FAST, Group::Server)
         .categories(&["keyspace"])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
-        .docs("1.0.0", "O(1)", "Counts the keys of the selected database."),
+        .docs("1.0.0", "O(1)", "Returns the number of keys in the selected database."),
 ];
 
 fn keys(call: &mut Call<'_>) -> Result<()> {

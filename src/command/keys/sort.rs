@@ -35,11 +35,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
         .key_search(sorted_and_stored)
         .categories(CATEGORIES)
-        .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
+        .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set; these types do not exist yet."),
     Command::new("SORT_RO", sort_ro, READ | MOVABLE_KEYS, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA])
         .categories(CATEGORIES)
-        .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, none of which there are yet."),
+        .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set, read-only; these types do not exist yet."),
 ];
 
 /// Finds the key that is sorted and that of STORE, of which the last counts, for the check of permissions.

@@ -16,12 +16,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
-        .docs("3.0.0", "O(1)", "Waits until so many replicas have all writes of this connection; there are none."),
+        .docs("3.0.0", "O(1)", "Waits until replicas have acknowledged all writes of the connection; there are no replicas."),
     Command::new("WAITAOF", wait_aof, BLOCKING, Group::Generic)
         .args(&[integer("numlocal"), integer("numreplicas"), integer("timeout")])
         .categories(&["connection"])
         .tips(TIPS)
-        .docs("7.2.0", "O(1)", "Waits until all writes of this connection are on so many disks; nothing is written there."),
+        .docs("7.2.0", "O(1)", "Waits until all writes of the connection are fsynced; there is no append-only file."),
 ];
 
 fn wait(call: &mut Call<'_>) -> Result<()> {

@@ -41,46 +41,46 @@ number of total patterns subscribed in the system (by any client).";
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSUBSCRIBE", psubscribe, LISTEN, Group::PubSub)
         .args(PATTERNS)
-        .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Listens to all channels whose names match."),
+        .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Subscribes to all channels that match patterns."),
     Command::new("PUBLISH", publish, TALK, Group::PubSub)
         .args(&[channel("channel"), string("message")])
-        .docs("2.0.0", PUBLISH_COST, "Sends a message to whoever listens to a channel."),
+        .docs("2.0.0", PUBLISH_COST, "Publishes a message to a channel."),
     Command::container("PUBSUB", Group::PubSub, &[
         Command::new("CHANNELS", channels, LOOK, Group::PubSub)
             .args(&[pattern("pattern").optional()])
-            .docs("2.8.0", CHANNELS_COST, "Lists the channels that somebody listens to."),
+            .docs("2.8.0", CHANNELS_COST, "Lists the channels with subscribers."),
         Command::new("NUMPAT", numpat, LOOK, Group::PubSub)
-            .docs("2.8.0", "O(1)", "Counts the patterns of channels that somebody listens to."),
+            .docs("2.8.0", "O(1)", "Returns the number of patterns with subscribers."),
         Command::new("NUMSUB", numsub, LOOK, Group::PubSub)
             .args(CHANNELS_OR_ALL)
-            .docs("2.8.0", NUMSUB_COST, "Counts who listens to each channel by its name."),
+            .docs("2.8.0", NUMSUB_COST, "Returns the number of subscribers of channels."),
         Command::new("SHARDCHANNELS", shard_channels, LOOK, Group::PubSub)
             .args(&[pattern("pattern").optional()])
-            .docs("7.0.0", SHARD_CHANNELS_COST, "Lists the shard channels that somebody listens to."),
+            .docs("7.0.0", SHARD_CHANNELS_COST, "Lists the shard channels with subscribers."),
         Command::new("SHARDNUMSUB", shard_numsub, LOOK, Group::PubSub)
             .args(&[string("shardchannel").optional().multiple()])
-            .docs("7.0.0", SHARD_NUMSUB_COST, "Counts who listens to each shard channel."),
+            .docs("7.0.0", SHARD_NUMSUB_COST, "Returns the number of subscribers of shard channels."),
     ])
     .help_since("6.2.0")
-    .docs("2.8.0", "Depends on subcommand.", "Holds the commands about who listens."),
+    .docs("2.8.0", "Depends on subcommand.", "Contains the Pub/Sub introspection subcommands."),
     Command::new("PUNSUBSCRIBE", punsubscribe, LISTEN, Group::PubSub)
         .args(PATTERNS_OR_ALL)
-        .docs("2.0.0", PUNSUBSCRIBE_COST, "Stops to listen to channels whose names match, or to all patterns."),
+        .docs("2.0.0", PUNSUBSCRIBE_COST, "Unsubscribes from patterns, or from all of them."),
     Command::new("SPUBLISH", spublish, TALK, Group::PubSub)
         .args(&[shard_channel("shardchannel"), string("message")])
-        .docs("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.", "Sends a message to whoever listens to a shard channel."),
+        .docs("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.", "Publishes a message to a shard channel."),
     Command::new("SSUBSCRIBE", ssubscribe, LISTEN, Group::PubSub)
         .args(SHARD_CHANNELS)
-        .docs("7.0.0", "O(N) where N is the number of shard channels to subscribe to.", "Listens to shard channels."),
+        .docs("7.0.0", "O(N) where N is the number of shard channels to subscribe to.", "Subscribes to shard channels."),
     Command::new("SUBSCRIBE", subscribe, LISTEN, Group::PubSub)
         .args(CHANNELS)
-        .docs("2.0.0", "O(N) where N is the number of channels to subscribe to.", "Listens to channels."),
+        .docs("2.0.0", "O(N) where N is the number of channels to subscribe to.", "Subscribes to channels."),
     Command::new("SUNSUBSCRIBE", sunsubscribe, LISTEN, Group::PubSub)
         .args(SHARD_CHANNELS_OR_ALL)
-        .docs("7.0.0", "O(N) where N is the number of clients already subscribed to a shard channel.", "Stops to listen to shard channels, or to all of them."),
+        .docs("7.0.0", "O(N) where N is the number of clients already subscribed to a shard channel.", "Unsubscribes from shard channels, or from all of them."),
     Command::new("UNSUBSCRIBE", unsubscribe, LISTEN, Group::PubSub)
         .args(CHANNELS_OR_ALL)
-        .docs("2.0.0", "O(N) where N is the number of clients already subscribed to a channel.", "Stops to listen to channels, or to all of them."),
+        .docs("2.0.0", "O(N) where N is the number of clients already subscribed to a channel.", "Unsubscribes from channels, or from all of them."),
 ];
 
 fn subscribe(call: &mut Call<'_>) -> Result<()> {

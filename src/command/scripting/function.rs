@@ -27,12 +27,12 @@ pub(crate) const COMMANDS: &[Command] =
         Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting).args(&run_args("function", true, true)).docs(
             "7.0.0",
             COST,
-            "Calls a function that must not write.",
+            "Calls a read-only function.",
         ),
         Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
             "7.0.0",
             "Depends on subcommand.",
-            "Holds the commands about functions.",
+            "Contains the function subcommands.",
         ),
     ];
 
@@ -41,20 +41,20 @@ const SUBCOMMANDS: &[Command] = &[
         .effect(Effect::Given)
         .args(&[string("library-name")])
         .tips(WRITES_ALL)
-        .docs("7.0.0", "O(1)", "Removes a library and its functions."),
+        .docs("7.0.0", "O(1)", "Deletes a library and its functions."),
     Command::new("DUMP", dump_libraries, NO_SCRIPT, Group::Scripting).docs(
         "7.0.0",
         "O(N) where N is the number of functions",
-        "Writes all libraries as bytes for FUNCTION RESTORE.",
+        "Serialises all libraries for FUNCTION RESTORE.",
     ),
     Command::new("FLUSH", flush, CHANGES_LIBRARIES, Group::Scripting)
         .effect(Effect::Given)
         .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional()])
         .tips(WRITES_ALL)
-        .docs("7.0.0", "O(N) where N is the number of functions deleted", "Removes all libraries."),
+        .docs("7.0.0", "O(N) where N is the number of functions deleted", "Deletes all libraries."),
     Command::new("KILL", kill, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
-        .docs("7.0.0", "O(1)", "Ends the function that has been running for too long."),
+        .docs("7.0.0", "O(1)", "Kills the running function."),
     Command::new("LIST", list, NO_SCRIPT, Group::Scripting)
         .args(&[
             string("library-name-pattern").token("LIBRARYNAME").optional(),
@@ -78,11 +78,11 @@ const SUBCOMMANDS: &[Command] = &[
         .docs(
             "7.0.0",
             "O(N) where N is the number of functions on the payload",
-            "Loads what FUNCTION DUMP has written.",
+            "Restores libraries from a payload of FUNCTION DUMP.",
         ),
     Command::new("STATS", stats, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
-        .docs("7.0.0", "O(1)", "Tells which function is running, and how many there are."),
+        .docs("7.0.0", "O(1)", "Returns the running function and the number of functions and libraries."),
 ];
 
 fn fcall(call: &mut Call<'_>) -> Result<()> {

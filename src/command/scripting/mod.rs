@@ -49,53 +49,57 @@ pub(crate) const COMMANDS: &[Command] =
         Command::new("EVAL", eval, RUNS | MAY_REPLICATE, Group::Scripting).args(&run_args("script", false, true)).docs(
             "2.6.0",
             COST,
-            "Runs a script.",
+            "Executes a script.",
         ),
         Command::new("EVALSHA", eval_sha, RUNS | MAY_REPLICATE, Group::Scripting)
             .args(&run_args("sha1", false, false))
-            .docs("2.6.0", COST, "Runs a script that was loaded before, by its SHA1."),
+            .docs("2.6.0", COST, "Executes a cached script by its SHA1 digest."),
         Command::new("EVAL_RO", eval_ro, RUNS | READ, Group::Scripting).args(&run_args("script", true, true)).docs(
             "7.0.0",
             COST,
-            "Runs a script that must not write.",
+            "Executes a read-only script.",
         ),
         Command::new("EVALSHA_RO", eval_sha_ro, RUNS | READ, Group::Scripting)
             .args(&run_args("sha1", true, false))
-            .docs("7.0.0", COST, "Runs a script that was loaded before and must not write, by its SHA1."),
+            .docs("7.0.0", COST, "Executes a cached read-only script by its SHA1 digest."),
         Command::container("SCRIPT", Group::Scripting, SUBCOMMANDS).docs(
             "2.6.0",
             "Depends on subcommand.",
-            "Holds the commands about scripts.",
+            "Contains the script cache subcommands.",
         ),
     ];
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("DEBUG", debug, NO_SCRIPT, Group::Scripting)
         .args(&[one_of("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")])])
-        .docs("3.2.0", "O(1)", "Says that scripts are not debugged here."),
+        .docs("3.2.0", "O(1)", "Only NO is accepted, because the script debugger is not supported."),
     Command::new("EXISTS", exists, NO_SCRIPT, Group::Scripting)
         .args(&[string("sha1").multiple()])
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"])
         .docs(
             "2.6.0",
             "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
-            "Tells which scripts are known.",
+            "Checks which scripts are in the cache.",
         ),
     Command::new("FLUSH", flush, NO_SCRIPT, Group::Scripting)
         .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional().since("6.2.0")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .docs("2.6.0", "O(N) with N being the number of scripts in cache", "Forgets all scripts."),
+        .docs("2.6.0", "O(N) with N being the number of scripts in cache", "Removes all scripts from the cache."),
     Command::new("KILL", kill, NO_SCRIPT | ALLOW_BUSY, Group::Scripting)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
-        .docs("2.6.0", "O(1)", "Ends the script that has been running for too long."),
+        .docs("2.6.0", "O(1)", "Kills the running script."),
     Command::new("LOAD", load, NO_SCRIPT | STALE, Group::Scripting)
         .args(&[string("script")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .docs("2.6.0", "O(N) with N being the length in bytes of the script body.", "Compiles a script for EVALSHA."),
+        .docs(
+            "2.6.0",
+            "O(N) with N being the length in bytes of the script body.",
+            "Compiles a script and adds it to the cache for EVALSHA.",
+        ),
     Command::new("SHOW", show, NO_SCRIPT, Group::Scripting).args(&[string("sha1")]).docs(
         "8.0.0",
         "O(1)",
-        "Returns the text of a script.",
+        "Returns the text of a cached script.",
     ),
 ];
 
@@ -358,7 +362,7 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
         call.reply.ok();
         Ok(())
     } else if is_word(mode, "YES") || is_word(mode, "SYNC") {
-        Err(Error::other("SCRIPT DEBUG is not supported: scripts run to their end"))
+        Err(Error::other("SCRIPT DEBUG is not supported: there is no script debugger"))
     } else {
         Err(Error::other("Use SCRIPT DEBUG YES/SYNC/NO"))
     }

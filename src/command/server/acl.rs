@@ -38,44 +38,44 @@ const PASSWORD_BITS: i64 = 256;
 /// Declares the commands of this file.
 pub(crate) const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS)
     .help_since("6.0.0")
-    .docs("6.0.0", "Depends on subcommand.", "Holds the commands about users and what they may do.")];
+    .docs("6.0.0", "Depends on subcommand.", "Contains the subcommands for users and permissions (ACL).")];
 
 #[rustfmt::skip] // one command, the same few lines
 const SUBCOMMANDS: &[Command] = &[
     Command::new("CAT", cat, PLAIN, Group::Server)
         .args(&[string("categoryname").optional()])
-        .docs("6.0.0", CATEGORIES_COST, "Lists the categories of commands, or the commands in one."),
+        .docs("6.0.0", CATEGORIES_COST, "Lists the ACL categories, or the commands of one."),
     Command::new("DELUSER", delete_users, ADMINISTRATION, Group::Server)
         .args(&[string("username").multiple()])
         .redact(redact_all_of_subcommand)
-        .docs("6.0.0", "O(1) amortized time considering the typical user.", "Removes users and disconnects them."),
+        .docs("6.0.0", "O(1) amortized time considering the typical user.", "Deletes users and disconnects their clients."),
     Command::new("DRYRUN", dry_run, ADMINISTRATION, Group::Server)
         .args(&[string("username"), string("command"), string("arg").optional().multiple()])
-        .docs("7.0.0", "O(1).", "Tells whether a user may call a command, without calling it."),
+        .docs("7.0.0", "O(1).", "Checks a user's permission for a command without calling it."),
     Command::new("GENPASS", generate_password, PLAIN, Group::Server)
         .args(&[integer("bits").optional()])
-        .docs("6.0.0", "O(1)", "Makes up a password that nobody can guess."),
+        .docs("6.0.0", "O(1)", "Generates a secure random password."),
     Command::new("GETUSER", get_user, ADMINISTRATION, Group::Server)
         .args(&[string("username")])
         .redact(redact_all_of_subcommand)
-        .docs("6.0.0", SHOW_COST, "Shows the rules of a user."),
+        .docs("6.0.0", SHOW_COST, "Returns the ACL rules of a user."),
     Command::new("LIST", list, ADMINISTRATION, Group::Server)
-        .docs("6.0.0", PER_USER, "Lists the users as lines of a file of users."),
+        .docs("6.0.0", PER_USER, "Lists the users in the format of an ACL file."),
     Command::new("LOAD", load, ADMINISTRATION, Group::Server)
-        .docs("6.0.0", PER_USER, "Replaces the users by those of the file."),
+        .docs("6.0.0", PER_USER, "Reloads the users from the ACL file."),
     Command::new("LOG", log, ADMINISTRATION, Group::Server)
         .args(&[one_of("operation", &[integer("count"), token("reset", "RESET")]).optional()])
-        .docs("6.0.0", "O(N) with N being the number of entries shown.", "Tells what was refused of late."),
+        .docs("6.0.0", "O(N) with N being the number of entries shown.", "Returns the latest denials for lack of permission."),
     Command::new("SAVE", save, ADMINISTRATION, Group::Server)
-        .docs("6.0.0", PER_USER, "Writes the users to the file."),
+        .docs("6.0.0", PER_USER, "Saves the users to the ACL file."),
     Command::new("SETUSER", set_user, ADMINISTRATION, Group::Server)
         .args(&[string("username"), RULES])
         .redact(redact_all_of_subcommand)
-        .docs("6.0.0", RULES_COST, "Creates a user, or changes one."),
+        .docs("6.0.0", RULES_COST, "Creates or changes a user."),
     Command::new("USERS", users, ADMINISTRATION, Group::Server)
-        .docs("6.0.0", PER_USER, "Lists the names of the users."),
+        .docs("6.0.0", PER_USER, "Lists the user names."),
     Command::new("WHOAMI", who_am_i, PLAIN, Group::Server)
-        .docs("6.0.0", "O(1)", "Returns the name of the connection's user."),
+        .docs("6.0.0", "O(1)", "Returns the user name of the connection."),
 ];
 
 const RULES: Arg = string("rule").optional().multiple();
@@ -200,7 +200,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 fn save(call: &mut Call<'_>) -> Result<()> {
     let file = call.namespace.instance.settings.current().user_file().ok_or(Error::NoAclFile)?;
     call.namespace.instance.acl.save(&file).map_err(|error| {
-        warn!(cause = %error, "failed to write the file of users");
+        warn!(cause = %error, "failed to write the ACL file");
         Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")
     })?;
     call.reply.ok();
@@ -242,7 +242,7 @@ fn generate_password(call: &mut Call<'_>) -> Result<()> {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut random = vec![0; digits.div_ceil(2)];
-    getrandom::fill(&mut random).map_err(|error| Error::other(format!("no randomness to be had: {error}")))?;
+    getrandom::fill(&mut random).map_err(|error| Error::other(format!("no random numbers are available: {error}")))?;
     call.reply.bulk(&to_hex(&random).as_bytes()[..digits]);
     Ok(())
 }

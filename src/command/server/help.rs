@@ -14,7 +14,7 @@ pub(crate) fn row(container: &Declaration) -> Command {
     Command::new("HELP", help, PLAIN, container.group).categories(container.categories).docs(
         container.help_since,
         "O(1)",
-        "Tells what the subcommands do.",
+        "Describes the subcommands.",
     )
 }
 

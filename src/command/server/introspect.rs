@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN
     .categories(&["connection"])
     .tips(TIPS)
     .arity(-1)
-    .docs("2.8.13", "O(N) where N is the total number of Redis commands", "Describes every command.")
+    .docs("2.8.13", "O(N) where N is the total number of Redis commands", "Returns details of all commands.")
     .subcommands(&[
         Command::new("COUNT", count, PLAIN, Group::Server).categories(&["connection"]).docs(
             "2.8.13",
@@ -42,7 +42,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN
         Command::new("GETKEYS", get_keys, PLAIN, Group::Server).arity(-4).categories(&["connection"]).docs(
             "2.8.13",
             "O(N) where N is the number of arguments to the command",
-            "Tells which words of a call are keys.",
+            "Returns the keys of a full command.",
         ),
         Command::new("GETKEYSANDFLAGS", get_keys_and_flags, PLAIN, Group::Server)
             .arity(-4)
@@ -50,17 +50,17 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN
             .docs(
                 "7.0.0",
                 "O(N) where N is the number of arguments to the command",
-                "Tells which words of a call are keys, and what is done with each.",
+                "Returns the keys of a full command with their access flags.",
             ),
         Command::new("INFO", info, PLAIN, Group::Server).args(NAMES).categories(&["connection"]).tips(TIPS).docs(
             "2.8.13",
             "O(N) where N is the number of commands to look up",
-            "Describes the commands named.",
+            "Returns details of the given commands.",
         ),
         Command::new("LIST", list, PLAIN, Group::Server).args(FILTER).categories(&["connection"]).tips(TIPS).docs(
             "7.0.0",
             "O(N) where N is the total number of Redis commands",
-            "Lists the names of commands.",
+            "Lists the command names, optionally filtered.",
         ),
     ])];
 

@@ -14,23 +14,23 @@ const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_no
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("LATENCY", Group::Server, &[
         Command::new("DOCTOR", doctor, FLAGS, Group::Server).tips(REPORT_TIPS)
-            .docs("2.8.13", "O(1)", "Says in words what took long."),
+            .docs("2.8.13", "O(1)", "Explains the latency spikes in plain text."),
         Command::new("GRAPH", graph, FLAGS, Group::Server).args(&[string("event")]).tips(REPORT_TIPS)
-            .docs("2.8.13", "O(1)", "Draws how long an event took over time."),
+            .docs("2.8.13", "O(1)", "Draws a graph of the latency of an event over time."),
         Command::new("HISTOGRAM", histogram, FLAGS, Group::Server)
             .args(&[string("command").optional().multiple()]).tips(REPORT_TIPS)
-            .docs("7.0.0", "O(N) where N is the number of commands with latency information being retrieved.", "Tells how many calls of commands took how long."),
+            .docs("7.0.0", "O(N) where N is the number of commands with latency information being retrieved.", "Returns the latency histograms of commands."),
         Command::new("HISTORY", history, FLAGS, Group::Server).args(&[string("event")]).tips(REPORT_TIPS)
-            .docs("2.8.13", "O(1)", "Tells how long an event took, and when."),
+            .docs("2.8.13", "O(1)", "Returns the recorded latencies of an event with their times."),
         Command::new("LATEST", latest, FLAGS, Group::Server).tips(REPORT_TIPS)
-            .docs("2.8.13", "O(1)", "Tells how long every event took the last time."),
+            .docs("2.8.13", "O(1)", "Returns the latest latency of every event."),
         Command::new("RESET", reset, FLAGS, Group::Server)
             .args(&[string("event").optional().multiple()])
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .docs("2.8.13", "O(1)", "Forgets what took long."),
+            .docs("2.8.13", "O(1)", "Deletes the recorded latencies."),
     ])
     .help_since("2.8.13")
-    .docs("2.8.13", "Depends on subcommand.", "Holds the commands about what takes long."),
+    .docs("2.8.13", "Depends on subcommand.", "Contains the latency monitoring subcommands."),
 ];
 
 fn latest(call: &mut Call<'_>) -> Result<()> {
@@ -170,11 +170,11 @@ fn doctor(call: &mut Call<'_>) -> Result<()> {
     let mut text = String::new();
     if call.config.latency_monitor_threshold == 0 {
         text.push_str(
-            "Nothing is being watched: latency-monitor-threshold is 0. Set it to a number of milliseconds, as with \
-             CONFIG SET latency-monitor-threshold 100, and ask again when something was slow.\n",
+            "Latency monitoring is off: latency-monitor-threshold is 0. Set it to a number of milliseconds, as with \
+             CONFIG SET latency-monitor-threshold 100, and repeat the command after a latency spike.\n",
         );
     } else if events.is_empty() {
-        text.push_str("Nothing has reached latency-monitor-threshold since it was set or the events were reset.\n");
+        text.push_str("No event has reached latency-monitor-threshold since it was set or the events were reset.\n");
     }
     for (number, (event, series)) in (1..).zip(&events) {
         text.push_str(&diagnosis(number, event, series));
@@ -190,17 +190,17 @@ fn diagnosis(number: usize, event: &str, series: &Series) -> String {
     let span = series.samples.last().map_or(0, |last| last.unix_s - series.samples[0].unix_s);
     let worst = series.max_ms;
     format!(
-        "{number}. {event}: in {count} seconds out of the last {}, for {mean} ms in the mean (mean deviation {deviation} \
-         ms), for {worst} ms at worst.\n",
+        "{number}. {event}: in {count} seconds out of the last {}, mean {mean} ms (mean deviation {deviation} \
+         ms), worst {worst} ms.\n",
         span + 1
     )
 }
 
 fn advice(event: &str) -> Option<&'static str> {
     match event {
-        COMMAND => Some("SLOWLOG GET shows which calls were slow; KEYS and large MGETs are frequent ones."),
-        FAST_COMMAND => Some("Commands that should always be fast were not: the machine is too busy, or swaps."),
-        EXPIRE_CYCLE => Some("Many keys end at the same time; spread their times to live."),
+        COMMAND => Some("SLOWLOG GET shows which calls were slow; common causes are KEYS and large MGETs."),
+        FAST_COMMAND => Some("Fast commands were slow: the machine is overloaded or swapping."),
+        EXPIRE_CYCLE => Some("Many keys expire at the same time; spread their TTLs."),
         _ => None,
     }
 }

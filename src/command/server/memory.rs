@@ -19,19 +19,19 @@ const REPORT_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_sh
 pub(crate) const COMMANDS: &[Command] = &[
     Command::container("MEMORY", Group::Server, &[
         Command::new("DOCTOR", doctor, EXCLUSIVE, Group::Server).tips(REPORT_TIPS)
-            .docs("4.0.0", "O(1)", "Says in words how the memory is used."),
+            .docs("4.0.0", "O(1)", "Explains the memory usage in plain text."),
         Command::new("MALLOC-STATS", malloc_stats, 0, Group::Server).tips(REPORT_TIPS)
-            .docs("4.0.0", "Depends on how much memory is allocated, could be slow", "Returns what the allocator says of itself."),
+            .docs("4.0.0", "Depends on how much memory is allocated, could be slow", "Returns the allocator's statistics."),
         Command::new("PURGE", purge, 0, Group::Server)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-            .docs("4.0.0", "Depends on how much memory is allocated, could be slow", "Has the allocator give back what it does not need."),
+            .docs("4.0.0", "Depends on how much memory is allocated, could be slow", "Makes the allocator return unused memory to the system."),
         Command::new("STATS", stats, EXCLUSIVE, Group::Server).tips(REPORT_TIPS)
-            .docs("4.0.0", "O(1)", "Tells where the memory goes."),
+            .docs("4.0.0", "O(1)", "Returns the memory usage by purpose."),
         Command::new("USAGE", usage, READ, Group::Server).args(USAGE)
-            .docs("4.0.0", "O(N) where N is the number of samples.", "Estimates the bytes that a key takes."),
+            .docs("4.0.0", "O(N) where N is the number of samples.", "Returns the memory usage of a key in bytes."),
     ])
     .help_since("4.0.0")
-    .docs("4.0.0", "Depends on subcommand.", "Holds the commands about memory."),
+    .docs("4.0.0", "Depends on subcommand.", "Contains the memory subcommands."),
 ];
 
 fn usage(call: &mut Call<'_>) -> Result<()> {
@@ -132,26 +132,29 @@ fn doctor(call: &mut Call<'_>) -> Result<()> {
     let is_lost = |whole, part, factor| ratio(whole, part) > factor && difference(whole, part) > NEGLIGIBLE;
     let mut text = String::new();
     if report.used < SMALL {
-        text.push_str("There is next to nothing in memory, so there is nothing to say about its use.\n");
+        text.push_str("Too little memory is in use for a diagnosis.\n");
     } else {
         let findings = [
             (
                 ratio(report.peak, report.used) > 1.5,
-                "At its peak the server used half as much again as now; what was freed may take a while to go back to the system.",
+                "Peak memory was more than 1.5 times the present usage; freed memory may take a while to return to the system.",
             ),
             (
                 is_lost(report.active, report.allocated, 1.1),
-                "Pages are partly empty: values of many sizes came and went. It passes as they are used again.",
+                "The memory is fragmented: pages are partly empty because values of many sizes were deleted. New values reuse them.",
             ),
             (
                 is_lost(report.resident, report.active, 1.1),
-                "The allocator holds pages that it does not use. MEMORY PURGE gives them back.",
+                "The allocator holds unused pages. MEMORY PURGE returns them to the system.",
             ),
-            (is_lost(report.rss, report.resident, 1.1), "The process takes more memory than its allocator knows of."),
+            (
+                is_lost(report.rss, report.resident, 1.1),
+                "The process uses more memory than its allocator accounts for.",
+            ),
         ];
         text.extend(findings.iter().filter(|(is_found, _)| *is_found).map(|(_, finding)| format!("- {finding}\n")));
         if text.is_empty() {
-            text.push_str("Memory is used as it should be.\n");
+            text.push_str("No problem with the memory usage was found.\n");
         }
     }
     call.reply.verbatim("txt", text.as_bytes());

@@ -43,17 +43,17 @@ pub(crate) const COMMANDS: &[Command] = &[
                 .docs(
                     "2.0.0",
                     "O(N) when N is the number of configuration parameters provided",
-                    "Returns the settings whose names match.",
+                    "Returns the settings whose names match a pattern.",
                 ),
             Command::new("REWRITE", config_rewrite, ADMINISTRATION, Group::Server).docs(
                 "2.8.0",
                 "O(1)",
-                "Writes the settings into the config file.",
+                "Writes the present settings into the config file.",
             ),
             Command::new("RESETSTAT", reset_statistics, ADMINISTRATION | EXCLUSIVE, Group::Server).docs(
                 "2.0.0",
                 "O(1)",
-                "Lets the statistics of INFO start from zero.",
+                "Resets the statistics of INFO.",
             ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
@@ -62,16 +62,20 @@ pub(crate) const COMMANDS: &[Command] = &[
                 .docs(
                     "2.0.0",
                     "O(N) when N is the number of configuration parameters provided",
-                    "Changes settings, all or none.",
+                    "Changes settings atomically: all or none.",
                 ),
         ],
     )
-    .docs("2.0.0", "Depends on subcommand.", "Holds the commands about settings."),
+    .docs("2.0.0", "Depends on subcommand.", "Contains the configuration subcommands."),
     Command::new("FLUSHALL", flush_all, WRITE | EXCLUSIVE, Group::Server)
         .args(FLUSH_ARGS)
         .categories(&["keyspace", "dangerous"])
         .tips(FLUSH_TIPS)
-        .docs("1.0.0", "O(N) where N is the total number of keys in all databases", "Removes every key."),
+        .docs(
+            "1.0.0",
+            "O(N) where N is the total number of keys in all databases",
+            "Deletes all keys of all databases.",
+        ),
     Command::new("FLUSHDB", flush_db, WRITE | EXCLUSIVE, Group::Server)
         .args(FLUSH_ARGS)
         .categories(&["keyspace", "dangerous"])
@@ -79,13 +83,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs(
             "1.0.0",
             "O(N) where N is the number of keys in the selected database",
-            "Removes every key of a database.",
+            "Deletes all keys of the selected database.",
         ),
     Command::new("INFO", info_command, LOADING | STALE | EXCLUSIVE, Group::Server)
         .args(&[string("section").optional().multiple()])
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
-        .docs("1.0.0", "O(1)", "Tells how the server is doing."),
+        .docs("1.0.0", "O(1)", "Returns the state and the statistics of the server, by section."),
     Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY, Group::Server)
         .args(&[
             one_of("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
@@ -96,7 +100,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs(
             "1.0.0",
             "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
-            "Stops the server.",
+            "Shuts down the server.",
         ),
     Command::new("TIME", time, LOADING | STALE | FAST, Group::Server).tips(&["nondeterministic_output"]).docs(
         "2.6.0",

@@ -22,25 +22,25 @@ const LOADEX_ARGS: &[Arg] = &[
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LASTSAVE", last_save, LOADING | STALE | FAST, Group::Server)
         .categories(&["admin", "dangerous"]).tips(&["nondeterministic_output"])
-        .docs("1.0.0", "O(1)", "Tells when the last snapshot was taken: there is none, so it is when the server started."),
+        .docs("1.0.0", "O(1)", "Returns the time of the last snapshot; without snapshots, the start time of the server."),
     Command::new("LOLWUT", lolwut, READ | FAST, Group::Server)
         .args(&[integer("version").token("VERSION").optional()])
-        .docs("5.0.0", "", "Draws a picture and tells the version."),
+        .docs("5.0.0", "", "Draws a picture and shows the version."),
     Command::container("MODULE", Group::Server, &[
         Command::new("LIST", module_list, MODULE_FLAGS, Group::Server).tips(&["nondeterministic_output_order"])
-            .docs("4.0.0", "O(N) where N is the number of loaded modules.", "Lists the modules, of which there are none."),
+            .docs("4.0.0", "O(N) where N is the number of loaded modules.", "Lists the loaded modules; always empty, because modules are not supported."),
         Command::new("LOAD", module_load, LOAD_FLAGS, Group::Server)
             .args(&[string("path"), string("arg").optional().multiple()])
-            .docs("4.0.0", "O(1)", "Refuses to load a module."),
+            .docs("4.0.0", "O(1)", "Always fails, because modules are not supported."),
         Command::new("LOADEX", module_load, LOAD_FLAGS, Group::Server).args(LOADEX_ARGS).arity(-3)
-            .docs("7.0.0", "O(1)", "Refuses to load a module."),
+            .docs("7.0.0", "O(1)", "Always fails, because modules are not supported."),
         Command::new("UNLOAD", module_unload, LOAD_FLAGS, Group::Server).args(&[string("name")])
-            .docs("4.0.0", "O(1)", "Refuses to unload a module."),
+            .docs("4.0.0", "O(1)", "Always fails, because modules are not supported."),
     ])
-    .docs("4.0.0", "Depends on subcommand.", "Holds the commands about modules."),
+    .docs("4.0.0", "Depends on subcommand.", "Contains the module subcommands."),
     Command::new("ROLE", role, NO_SCRIPT | LOADING | STALE | FAST, Group::Server)
         .categories(&["admin", "dangerous"])
-        .docs("2.8.12", "O(1)", "Tells the role in replication: always a primary without replicas."),
+        .docs("2.8.12", "O(1)", "Returns the replication role: always a primary without replicas."),
 ];
 
 fn last_save(call: &mut Call<'_>) -> Result<()> {

@@ -9,7 +9,7 @@ pub(crate) const COMMANDS: &[Command] =
     &[Command::new("MONITOR", monitor, ADMIN | NO_SCRIPT | LOADING | STALE, Group::Server).docs(
         "1.0.0",
         "",
-        "Shows every call that the server carries out from now on.",
+        "Streams every command that the server executes from now on.",
     )];
 
 /// The flags of commands that Redis rejects from a client in MONITOR, because it counts it as a kind of replica.

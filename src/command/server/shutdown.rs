@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> bool {
     info!("User requested shutdown...");
     if options.save {
-        warn!("keylatch keeps data in memory only and has nowhere to save it");
+        warn!("keylatch keeps data in memory only and cannot save it");
         if !options.force {
             warn!("Error trying to save the DB, can't exit.");
             warn!("Errors trying to shut down the server. Check the logs for more information.");

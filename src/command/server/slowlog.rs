@@ -18,17 +18,25 @@ pub(crate) const COMMANDS: &[Command] = &[Command::container(
         Command::new("GET", get, FLAGS, Group::Server)
             .args(&[integer("count").optional()])
             .tips(&["request_policy:all_nodes", "nondeterministic_output"])
-            .docs("2.2.12", "O(N) where N is the number of entries returned", "Returns the latest slow calls."),
+            .docs(
+                "2.2.12",
+                "O(N) where N is the number of entries returned",
+                "Returns the latest entries of the slow log.",
+            ),
         Command::new("LEN", len, FLAGS, Group::Server)
             .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
-            .docs("2.2.12", "O(1)", "Counts the slow calls that are remembered."),
+            .docs("2.2.12", "O(1)", "Returns the number of entries in the slow log."),
         Command::new("RESET", reset, FLAGS, Group::Server)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .docs("2.2.12", "O(N) where N is the number of entries in the slowlog", "Forgets the slow calls."),
+            .docs(
+                "2.2.12",
+                "O(N) where N is the number of entries in the slowlog",
+                "Deletes all entries of the slow log.",
+            ),
     ],
 )
 .help_since("6.2.0")
-.docs("2.2.12", "Depends on subcommand.", "Holds the commands about slow calls.")];
+.docs("2.2.12", "Depends on subcommand.", "Contains the slow log subcommands.")];
 
 fn get(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() > 1 {

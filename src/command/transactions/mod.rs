@@ -19,40 +19,41 @@ use crate::store::{Lookup, Str};
 use crate::text::Dialect;
 
 /// Declares the commands of this file.
-pub(crate) const COMMANDS: &[Command] =
-    &[
-        Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
-            "1.2.0",
-            "O(1)",
-            "Opens a transaction: the commands that follow are queued until EXEC.",
-        ),
-        Command::new(
-            "EXEC",
-            exec,
-            (FLAGS | NO_QUEUE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
-            Group::Transactions,
-        )
-        .args(&[PRECONDITIONS])
-        .key_search(precondition_keys)
-        .docs(
-            "1.2.0",
-            "Depends on commands in the transaction",
-            "Carries out the queued commands as one, if told so only under conditions.",
-        ),
-        Command::new("DISCARD", discard, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
-            "2.0.0",
-            "O(N), when N is the number of queued commands",
-            "Drops the queued commands and the watches.",
-        ),
-        Command::new("WATCH", watch, FLAGS | FAST | NO_QUEUE, Group::Transactions)
-            .args(&[key("key", RO).multiple()])
-            .docs("2.2.0", "O(1) for every key.", "Makes the next EXEC depend on these keys staying as they are."),
-        Command::new("UNWATCH", unwatch, FLAGS | FAST, Group::Transactions).docs(
-            "2.2.0",
-            "O(1)",
-            "Forgets which keys are watched.",
-        ),
-    ];
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("MULTI", multi, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
+        "1.2.0",
+        "O(1)",
+        "Starts a transaction: the following commands are queued until EXEC.",
+    ),
+    Command::new(
+        "EXEC",
+        exec,
+        (FLAGS | NO_QUEUE | EXCLUSIVE | crate::spec::SKIP_SLOWLOG) & !ALLOW_BUSY,
+        Group::Transactions,
+    )
+    .args(&[PRECONDITIONS])
+    .key_search(precondition_keys)
+    .docs(
+        "1.2.0",
+        "Depends on commands in the transaction",
+        "Executes the queued commands atomically, optionally only if conditions hold.",
+    ),
+    Command::new("DISCARD", discard, FLAGS | FAST | NO_QUEUE, Group::Transactions).docs(
+        "2.0.0",
+        "O(N), when N is the number of queued commands",
+        "Discards the transaction and unwatches all keys.",
+    ),
+    Command::new("WATCH", watch, FLAGS | FAST | NO_QUEUE, Group::Transactions).args(&[key("key", RO).multiple()]).docs(
+        "2.2.0",
+        "O(1) for every key.",
+        "Watches keys: the next EXEC does nothing if one of them has changed.",
+    ),
+    Command::new("UNWATCH", unwatch, FLAGS | FAST, Group::Transactions).docs(
+        "2.2.0",
+        "O(1)",
+        "Unwatches all keys of the connection.",
+    ),
+];
 
 /// The preconditions are Valkey's.
 const PRECONDITIONS: Arg = one_of(

@@ -122,7 +122,7 @@ impl Entry {
     pub fn copy(&self, key: &[u8]) -> Self {
         let mut copier = Copier { key, source: self, copy: None };
         self.visit(&mut copier);
-        copier.copy.expect("every type is visited")
+        copier.copy.expect("every type calls the visitor")
     }
 }
 

@@ -24,57 +24,57 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::container("CLIENT", Group::Connection, &[
         Command::new("CACHING", tracking::caching, PLAIN, Group::Connection)
             .args(&[one_of("mode", &[token("yes", "YES"), token("no", "NO")])])
-            .docs("6.0.0", "O(1)", "Tells whether the keys of the next command are tracked."),
+            .docs("6.0.0", "O(1)", "Sets whether the keys read by the next command are tracked."),
         Command::new("CAPA", capabilities, PLAIN, Group::Connection)
             .args(&[string("capability").multiple()])
-            .docs("8.0.0", "O(1)", "Tells what the client can do; nothing here depends on it."),
+            .docs("8.0.0", "O(1)", "Declares capabilities of the client; accepted without effect."),
         Command::new("GETNAME", get_name, PLAIN, Group::Connection)
             .docs("2.6.9", "O(1)", "Returns the connection's name."),
         Command::new("GETREDIR", tracking::get_redir, PLAIN, Group::Connection)
-            .docs("6.0.0", "O(1)", "Returns which client gets the messages about tracked keys."),
+            .docs("6.0.0", "O(1)", "Returns the client id that tracking messages are redirected to."),
         Command::new("ID", id, PLAIN, Group::Connection)
-            .docs("5.0.0", "O(1)", "Returns the connection's number."),
+            .docs("5.0.0", "O(1)", "Returns the client id of the connection."),
         Command::new("INFO", info, PLAIN, Group::Connection)
             .tips(TIPS)
-            .docs("6.2.0", "O(1)", "Returns this connection's line of CLIENT LIST."),
+            .docs("6.2.0", "O(1)", "Returns information about the connection."),
         Command::new("KILL", admin::kill, RULE, Group::Connection)
             .args(admin::KILL_ARGS)
             .arity(-3)
-            .docs("2.4.0", PER_CLIENT, "Closes connections."),
+            .docs("2.4.0", PER_CLIENT, "Closes client connections."),
         Command::new("LIST", list, RULE, Group::Connection)
             .args(LIST_ARGS)
             .tips(TIPS)
-            .docs("2.4.0", PER_CLIENT, "Lists who is connected."),
+            .docs("2.4.0", PER_CLIENT, "Lists the connected clients."),
         Command::new("NO-EVICT", no_evict, RULE, Group::Connection)
             .args(SWITCH)
-            .docs("7.0.0", "O(1)", "Exempts the connection from being closed when clients take too much memory."),
+            .docs("7.0.0", "O(1)", "Exempts the connection from client eviction."),
         Command::new("NO-TOUCH", no_touch, PLAIN, Group::Connection)
             .args(SWITCH)
-            .docs("7.2.0", "O(1)", "Keeps the connection's commands, but for TOUCH, from counting as uses of keys."),
+            .docs("7.2.0", "O(1)", "Sets whether the connection's commands, except TOUCH, update the LRU or LFU of keys."),
         Command::new("PAUSE", admin::pause, RULE, Group::Connection)
             .args(admin::PAUSE_ARGS)
-            .docs("2.9.50", "O(1)", "Holds the commands of all clients back for a time."),
+            .docs("2.9.50", "O(1)", "Pauses the commands of all clients for a time."),
         Command::new("REPLY", reply, PLAIN, Group::Connection)
             .args(&[one_of("on_off_skip", &[token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")])])
-            .docs("3.2.0", "O(1)", "Tells whether replies are written."),
+            .docs("3.2.0", "O(1)", "Sets whether the connection gets replies."),
         Command::new("SETINFO", set_info, PLAIN, Group::Connection)
             .args(&[one_of("attr", &[string("libname").token("LIB-NAME"), string("libver").token("LIB-VER")])])
-            .docs("7.2.0", "O(1)", "Notes which client library uses the connection."),
+            .docs("7.2.0", "O(1)", "Sets the name or version of the client library."),
         Command::new("SETNAME", set_name_command, PLAIN, Group::Connection)
             .args(&[string("connection-name")])
-            .docs("2.6.9", "O(1)", "Names the connection."),
+            .docs("2.6.9", "O(1)", "Sets the connection's name."),
         Command::new("TRACKING", tracking::tracking, PLAIN, Group::Connection)
             .args(tracking::TRACKING_ARGS)
-            .docs("6.0.0", "O(1). Some options may introduce additional complexity.", "Tells whether the connection is told of changes of the keys it reads."),
+            .docs("6.0.0", "O(1). Some options may introduce additional complexity.", "Controls tracking for client-side caching."),
         Command::new("TRACKINGINFO", tracking::tracking_info, PLAIN, Group::Connection)
-            .docs("6.2.0", "O(1)", "Tells how the connection tracks keys."),
+            .docs("6.2.0", "O(1)", "Returns the tracking state of the connection."),
         Command::new("UNBLOCK", admin::unblock, RULE, Group::Connection)
             .args(admin::UNBLOCK_ARGS)
-            .docs("5.0.0", "O(log N) where N is the number of client connections", "Ends the wait of a client."),
+            .docs("5.0.0", "O(log N) where N is the number of client connections", "Unblocks a client that is blocked by a command."),
         Command::new("UNPAUSE", admin::unpause, RULE, Group::Connection)
-            .docs("6.2.0", "O(N) Where N is the number of paused clients", "Serves all clients again."),
+            .docs("6.2.0", "O(N) Where N is the number of paused clients", "Ends CLIENT PAUSE."),
     ])
-    .docs("2.4.0", "Depends on subcommand.", "Holds the commands about client connections."),
+    .docs("2.4.0", "Depends on subcommand.", "Contains the client connection subcommands."),
 ];
 
 const SWITCH: &[Arg] = &[one_of("enabled", &[token("on", "ON"), token("off", "OFF")])];

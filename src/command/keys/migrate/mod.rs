@@ -143,7 +143,7 @@ impl Options {
 }
 
 const KEY_AND_KEYS: &str = "When using MIGRATE KEYS option, the key argument must be set to the empty string";
-const NESTED: &str = "MIGRATE waits for another server, which neither EXEC nor a script can";
+const NESTED: &str = "MIGRATE waits for another server, so it cannot be called by EXEC or a script";
 
 /// The default timeout of each step.
 const TIMEOUT_MS: u64 = 1000;

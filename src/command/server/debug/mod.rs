@@ -28,7 +28,7 @@ pub(crate) const COMMANDS: &[Command] =
     &[Command::new("DEBUG", debug, ADMIN | NO_SCRIPT | LOADING | STALE | EXCLUSIVE, Group::Server)
         .arity(-2)
         .internal()
-        .docs("1.0.0", "Depends on subcommand.", "Holds the commands for debugging.")];
+        .docs("1.0.0", "Depends on subcommand.", "Contains the debugging subcommands.")];
 
 /// The handler of a subcommand; the arguments follow its name.
 type Subcommand = fn(&mut Call<'_>) -> Result<()>;
@@ -171,7 +171,7 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
 
 /// Ends the process as a crash would, for tests.
 fn die(_: &mut Call<'_>, reason: &str) -> Result<()> {
-    error!("DEBUG asked for it: {reason}");
+    error!("DEBUG simulates a crash: {reason}");
     std::process::abort()
 }
 
@@ -222,7 +222,7 @@ fn positive(word: &[u8]) -> Result<usize> {
 }
 
 /// Replies with a value of each protocol type, for tests of clients.
-#[expect(clippy::approx_constant, reason = "it is this number that Redis replies with, and not pi")]
+#[expect(clippy::approx_constant, reason = "Redis replies with this number, not with pi")]
 fn protocol(call: &mut Call<'_>) -> Result<()> {
     let is_resp3 = call.reply.protocol() == Protocol::Resp3;
     let (word, reply) = (call.args.bytes()?, &mut call.reply);

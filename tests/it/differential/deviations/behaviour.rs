@@ -58,7 +58,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["exec"]), "conditions", "none", "as Valkey 9.2: `IFEQ`, `IFNE`, `NX`, `XX`, all of which must hold; without permission to read their keys, `NOPERM`", "compare-and-set without `WATCH`"),
 
     // Scripting
-    (Commands(&["script|debug"]), "`YES`, `SYNC`", "debugs the scripts that follow", "an error", "scripts run to their end"),
+    (Commands(&["script|debug"]), "`YES`, `SYNC`", "debugs the scripts that follow", "an error", "there is no script debugger"),
     (Commands(&["eval", "evalsha", "fcall"]), "resources", "may take all memory; `error({})` or a very long pattern ends the server", "512 MiB of memory, 512 MiB of JSON or MessagePack, replies of 1 GiB nested 1000 deep, coroutines nested 150 deep, patterns of 1000 bytes; beyond that an error", "a script cannot end the server"),
     (General(Scripting), "an error in a Lua function that is returned directly, as `return next(nil)`", "names the line", "names no line if the function is replaced by the sandbox", "the sandbox wraps it"),
     (General(Scripting), "the table `os`", "does not exist", "has `clock`", "as later versions"),
