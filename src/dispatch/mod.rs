@@ -13,6 +13,7 @@ mod handlers;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;
+#[cfg(feature = "internals")] // until there is a file or a primary to read a log from
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod unknown;
