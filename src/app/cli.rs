@@ -363,7 +363,7 @@ mod tests {
             ),
             (
                 &["-x"],
-                "Reading the word -x of the command line\n>>> '\"-x\"'\nBad directive or wrong number of arguments",
+                "Reading the argument -x of the command line\n>>> '\"-x\"'\nBad directive or wrong number of arguments",
             ),
             (&["--port"], ">>> 'port'\nwrong number of arguments"),
             (&["--loglevel", "a", "b"], ">>> 'loglevel \"a\" \"b\"'\nwrong number of arguments"),

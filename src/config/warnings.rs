@@ -54,14 +54,10 @@ mod tests {
         std::fs::write(dir.path().join("dump.rdb"), "x").expect("writable");
         std::fs::write(dir.path().join("appendonly.aof"), "x").expect("writable");
         let lines = start_warnings(&config(""));
-        assert!(lines.len() == 1 && lines[0].contains("/dump.rdb is there, but data is not loaded"), "{lines:?}");
+        assert!(lines.len() == 1 && lines[0].contains("/dump.rdb exists, but data is not loaded"), "{lines:?}");
         let lines = start_warnings(&config("appendonly yes\ndbfilename ''\n"));
-        let expected = [
-            "'appendonly' is accepted",
-            "'dbfilename' is accepted",
-            "appendonly is on, but",
-            "/appendonly.aof is there",
-        ];
+        let expected =
+            ["'appendonly' is accepted", "'dbfilename' is accepted", "appendonly is on, but", "/appendonly.aof exists"];
         assert_eq!(lines.len(), expected.len(), "{lines:?}");
         assert!(expected.iter().all(|part| lines.iter().any(|line| line.contains(part))), "{lines:?}");
     }
