@@ -25,7 +25,7 @@ const ROUNDS: usize = 9;
 /// How many requests a measurement decodes or replies it encodes.
 const REQUESTS: usize = 64 * 2_000;
 
-/// Names a piece of work.
+/// A named piece of work.
 type Case = (&'static str, Box<dyn Fn()>);
 
 fn main() {
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// Decodes a pipeline of 64 requests again and again, as a connection does.
+/// Decodes a pipeline of 64 requests repeatedly, as a connection does.
 fn decode(pipeline: &[u8]) {
     let mut decoder = RequestDecoder::new(Limits::default());
     let mut input = BytesMut::with_capacity(16 * 1024);
@@ -69,7 +69,7 @@ fn decode(pipeline: &[u8]) {
     }
 }
 
-/// Encodes a reply again and again, emptying the output as often as a pipeline of 64 would.
+/// Encodes a reply repeatedly, emptying the output as often as a pipeline of 64 would.
 fn encode(write: impl Fn(&mut Reply<'_>)) {
     let mut output = Output::new();
     for _ in 0..REQUESTS / 64 {

@@ -1,4 +1,4 @@
-//! The whole server over loopback TCP, in one process with its load: runtime layouts beside each other.
+//! The whole server over loopback TCP, in one process with its load: a comparison of runtime layouts.
 //!
 //! ```text
 //! cargo bench --bench end_to_end
@@ -33,7 +33,7 @@ const ROUNDS: usize = 5;
 /// Requests per round and connection.
 const REQUESTS: usize = 4_096;
 
-/// One way to lay the server out over threads. The threads' names begin with `threads`.
+/// One assignment of the server to threads. The threads' names begin with `threads`.
 struct Layout {
     name: &'static str,
     threads: &'static str,

@@ -1,15 +1,15 @@
-//! How late the event comes that tells that a key has ended: of keylatch, and of the redis-server on the PATH.
+//! The delay of `expired` events after the deadline: of keylatch, and of the redis-server on the PATH.
 //!
 //! ```text
 //! cargo bench --bench expired [-- PROBES]
 //! ```
 //!
-//! A client listens to `__keyevent@0__:expired` while others set probes, keys whose deadlines (`PXAT`) are spread evenly over
-//! ten seconds. How late the event of a probe is: the wall clock when its message has arrived, less its deadline. That is done
-//! with nothing but the probes, beside a million keys that live for an hour, and beside these and four clients that send `SET`
-//! with a time to live of an hour and `GET`, sixteen at a time, without pause. What has not been heard of half a minute after
-//! the last deadline counts as lost, and is left out of the other columns. The first row is that of a thread that only sleeps
-//! until each deadline: what it is late is the machine's doing, and so is that much of the other rows.
+//! A client is subscribed to `__keyevent@0__:expired` while others set probes, keys whose deadlines (`PXAT`) are spread
+//! evenly over ten seconds. The delay of an event is the wall clock at the arrival of its message minus the deadline.
+//! It is measured with the probes alone, with a million other keys that expire after an hour, and with these and four
+//! clients that send `SET` with a TTL of an hour and `GET`, sixteen at a time, without pause. An event that has not
+//! arrived half a minute after the last deadline counts as lost, and is left out of the other columns. The first row is
+//! a thread that only sleeps until each deadline: its delay is caused by the machine, and is part of the other rows.
 
 #![allow(
     clippy::print_stdout,
@@ -38,11 +38,11 @@ mod probe;
 const SPREAD_MS: usize = 10_000;
 /// How long before the first deadline the probes are set, in milliseconds.
 const LEAD_MS: u64 = 2_000;
-/// How long events are waited for after the last deadline.
+/// How long to wait for events after the last deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many keys are the crowd.
+/// The number of other keys.
 const CROWD: usize = 1_000_000;
-/// How many clients are the load.
+/// The number of load clients.
 const CLIENTS: usize = 4;
 
 fn main() {
@@ -72,7 +72,7 @@ fn row(name: &str, beside: &str, server: &Server, probes: usize) {
     print(name, beside, &late_us, lost);
 }
 
-/// Returns how late a thread wakes up that does nothing but sleep until the deadlines: the machine's share in all.
+/// Returns the delay of a thread that only sleeps until the deadlines: the machine's share of all delays.
 fn sleep(probes: usize) -> Histogram<u64> {
     let (first_us, mut late_us) = (wall_us(), Histogram::new(3).unwrap());
     for probe in 0..probes {
@@ -95,7 +95,7 @@ fn print(name: &str, beside: &str, late_us: &Histogram<u64>, lost: usize) {
     );
 }
 
-/// Sets probes and listens; returns how late they were told, in microseconds, and how many were not.
+/// Sets probes and waits for their events; returns the delays in microseconds, and the number of lost events.
 fn measure(addr: SocketAddr, probes: usize) -> (Histogram<u64>, usize) {
     let mut listener = BufReader::new(connect(addr));
     listener.get_mut().write_all(b"SUBSCRIBE __keyevent@0__:expired\r\n").unwrap();
@@ -115,7 +115,7 @@ fn measure(addr: SocketAddr, probes: usize) -> (Histogram<u64>, usize) {
         && let Some(key) = read_message(&mut listener)
     {
         let now_us = wall_us();
-        // What the load has set does not end before this is over.
+        // The keys of the load do not expire before this is over.
         let (at_ms, _) = key.split_once(':').unwrap();
         late_us.record(now_us.saturating_sub(at_ms.parse::<u64>().unwrap() * 1000)).unwrap();
         heard += 1;
@@ -123,7 +123,7 @@ fn measure(addr: SocketAddr, probes: usize) -> (Histogram<u64>, usize) {
     (late_us, probes - heard)
 }
 
-/// Reads a message of three parts and returns the last, or nothing when it does not come.
+/// Reads a message of three parts and returns the last, or nothing on timeout.
 fn read_message(listener: &mut BufReader<TcpStream>) -> Option<String> {
     let mut line = String::new();
     // The head, then head and text of two strings, then the head and text of a string, or a number.

@@ -1,14 +1,16 @@
-//! How long other clients wait while a million keys end at once, and ten million, and whether the memory comes back.
+//! How long other clients wait while a million keys expire at once, and ten million, and whether the memory is
+//! returned.
 //!
 //! ```text
 //! cargo bench --bench expiry [-- KEYS]
 //! ```
 //!
-//! All keys have a time to live. A tenth of them ends in the same millisecond, a tenth spread over one second, and at last
+//! All keys have a TTL. A tenth of them expires in the same millisecond, a tenth spread over one second, and finally
 //! all others in the same millisecond. Meanwhile a probe sends `GET` on its own connection without pause, and every few
-//! milliseconds a newcomer connects and asks; `DBSIZE`, which counts what has not been removed yet, tells when the last key
-//! is gone. Columns: round trips of the probe in milliseconds, the slowest newcomer, how long after the last deadline the
-//! last key was gone, and the resident memory of this process, which is the server's but for a few megabytes.
+//! milliseconds a new client connects and sends a command; `DBSIZE`, which counts keys that are not deleted yet, shows
+//! when the last key is gone. Columns: round trips of the probe in milliseconds, the slowest new client, how long after
+//! the last deadline the last key was gone, and the resident memory of this process, which is the server's but for a
+//! few megabytes.
 
 #![allow(
     clippy::print_stdout,
@@ -31,9 +33,9 @@ use probe::{Waits, ask, beside, load};
 mod allocator;
 mod probe;
 
-/// How often DBSIZE is asked for, and how often a newcomer connects.
+/// The interval of DBSIZE, and of new clients.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How many deadlines per second are surely set on a machine that has other work, too.
+/// A rate of setting deadlines per second that a busy machine achieves, too.
 const ARMED_PER_S: usize = 250_000;
 
 fn main() {
@@ -57,7 +59,7 @@ fn main() {
     row(addr, "idle, 15 s", || thread::park_timeout(Duration::from_secs(15)), None);
 }
 
-/// Lets `keys` end, spread evenly over `spread_ms` milliseconds, and prints what happened meanwhile.
+/// Expires `keys`, spread evenly over `spread_ms` milliseconds, and prints the delays meanwhile.
 fn burst(addr: SocketAddr, name: &str, keys: std::ops::Range<usize>, spread_ms: usize) {
     let left = dbsize(addr) - keys.len();
     let first_ms = wall_ms() + 2_000 + (keys.len() * 1_000 / ARMED_PER_S) as u64;
@@ -89,7 +91,7 @@ fn print(name: &str, (waits, newcomer_s): &(Waits, f64), gone_ms: Option<u64>) {
     println!("{name:<28}{waits}{:>14.3}{gone:>10}{:>10.0}", newcomer_s * 1e3, resident_mb());
 }
 
-/// Does `work` beside the probe and beside clients that come and go; returns how long the slowest of these took too.
+/// Does `work` while the probe runs and new clients connect; also returns the time of the slowest new client.
 fn beside_newcomers(addr: SocketAddr, work: impl FnOnce()) -> (Waits, f64) {
     let done = Arc::new(AtomicBool::new(false));
     let newcomers = thread::spawn({

@@ -1,12 +1,12 @@
-//! How often a cache with too little memory has what it is asked for, beside redis-server.
+//! The hit rate of a cache with too little memory, compared with redis-server.
 //!
 //! ```text
 //! cargo bench --bench hit_rate [-- REQUESTS]
 //! ```
 //!
-//! Clients of a cache ask for a key and, when it is missing, fetch the value elsewhere and set it. The keys follow a Zipf
-//! distribution, alone or interrupted by scans over keys that are never asked for again. Redis gets a fixed limit;
-//! keylatch gets one that lets it keep as many keys as Redis kept, which compares the choice of victims, and then the
+//! Clients of a cache ask for a key and, when it is missing, fetch the value elsewhere and set it. The keys follow a
+//! Zipf distribution, alone or interrupted by scans over keys that are never asked for again. Redis gets a fixed limit;
+//! keylatch gets one that lets it keep as many keys as Redis kept, which compares the eviction policy, and then the
 //! same limit, which compares the whole. Both get the same requests at the same depth, one connection each. Printed is
 //! the share of Zipf requests that were answered, as a Markdown table.
 
@@ -60,16 +60,16 @@ fn main() {
     }
 }
 
-/// What came of a trace.
+/// The result of a trace.
 struct Outcome {
     limit: usize,
-    /// Keys that are there at the end.
+    /// The number of keys at the end.
     keys: usize,
     /// In per cent.
     hit_rate: f64,
 }
 
-/// Plays a trace; its first third fills the cache and is not counted.
+/// Runs a trace; its first third fills the cache and is not counted.
 fn measure(
     program: &str,
     policy: &str,
@@ -101,7 +101,7 @@ fn measure(
     Outcome { limit, keys, hit_rate: 100.0 * hits as f64 / asked as f64 }
 }
 
-/// Chooses numbers so that each is as likely as its rank says.
+/// A Zipf distribution over numbers.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -120,7 +120,7 @@ impl Zipf {
     }
 }
 
-/// Rolls the same numbers in every run (xorshift).
+/// A pseudo-random generator, the same in every run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -184,7 +184,7 @@ impl Peer {
         used.unwrap().parse().unwrap()
     }
 
-    /// Finds the limit that makes room for so many keys, by setting them once.
+    /// Finds the limit for this many keys, by setting them once.
     fn limit_for(&mut self, keys: usize) -> usize {
         let keys: Vec<String> = (0..keys).map(|number| format!("fill:{number:011}")).collect();
         for portion in keys.chunks(DEPTH) {
@@ -222,7 +222,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended on its own; there is nobody to tell.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

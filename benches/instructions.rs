@@ -1,4 +1,4 @@
-//! Instructions per request of fixed workloads, compared with what `benches/instructions.txt` has on record.
+//! Instructions per request of fixed workloads, compared with the record in `benches/instructions.txt`.
 //!
 //! ```text
 //! cargo bench --bench instructions              compares; fails when a count has left the tolerance
@@ -10,7 +10,7 @@
 //! on one thread, by a clock that stands still. Only what happens inside [`counted`] is counted, so start-up and the
 //! loading of keys are not. What is left to chance are the keys of the hash function, hence the tolerance.
 //!
-//! A count that fell fails, too: as long as the record is too high, the next change may give the gain away unseen.
+//! A lower count fails, too: with a record that is too high, the next change could lose the gain unnoticed.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark measures and prints")]
 
@@ -33,24 +33,24 @@ use tokio::runtime::Runtime;
 
 mod allocator;
 
-/// What is compared with; its first lines say how it came about.
+/// The record; its first lines describe how it was made.
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
-/// How far a count may be from the one on record, in per cent.
+/// The allowed deviation from the record, in per cent.
 const TOLERANCE: f64 = 3.0;
 /// How many requests are counted.
 const REQUESTS: usize = 64 * 300;
-/// How many keys there are to choose from.
+/// The number of different keys.
 const KEYS: usize = 10_000;
 
 struct Workload {
     name: &'static str,
     /// How many requests arrive at once.
     depth: usize,
-    /// Makes the requests that set the stage, one per key.
+    /// Returns the requests that set up the workload, one per key.
     load: Option<fn(usize) -> String>,
-    /// Makes the request with a number.
+    /// Returns the request with a number.
     request: fn(usize) -> String,
-    /// How many commands a request carries out, itself included.
+    /// How many commands a request executes, itself included.
     calls: usize,
 }
 
@@ -69,7 +69,7 @@ const WORKLOADS: [Workload; 12] = [
     Workload { name: "EVALSHA extends a lock, 16 at a time", depth: 16, load: Some(lock), request: extend, calls: 3 },
 ];
 
-/// The script with which lock libraries extend a lock that is still theirs, and its SHA1.
+/// The script by which lock libraries extend a lock that they still hold, and its SHA1.
 const EXTEND: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 const EXTEND_SHA: &str = "53f2c61c14d7b92a6f44852b306cc8ed3636d4db";
@@ -163,7 +163,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries out one workload, the part that is counted inside [`counted`].
+/// Runs one workload, the counted part inside [`counted`].
 fn run(workload: &Workload) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let server = Arc::new(Namespace::new(table(), Config::default(), 1, Clock::manual(), None));
@@ -179,13 +179,13 @@ fn run(workload: &Workload) {
     assert_eq!((commands, errors), (sent, 0), "not all requests were carried out");
 }
 
-/// Is what callgrind looks for by name to begin and end counting.
+/// The function by whose name callgrind starts and stops counting.
 #[inline(never)]
 fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     serve(runtime, server, tape);
 }
 
-/// Serves a client that sends what is on the tape and leaves.
+/// Serves a client that sends the tape and disconnects.
 fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     let peer = Peer { addr: "tape:0".into(), laddr: "tape:0".into(), fd: -1, is_unix: false };
     let info = server.instance.clients.admit(peer, server.clock.now(), 1).unwrap();
@@ -193,7 +193,7 @@ fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     runtime.block_on(Connection::new(tape, server.clone(), session, Arc::default()).run());
 }
 
-/// A stream from which a batch of requests is read at a time, and which takes replies without keeping them.
+/// A stream that yields one batch of requests per read, and discards replies.
 struct Tape {
     text: Vec<u8>,
     /// Where the batches end that have not been read yet, the next one last.
@@ -307,7 +307,7 @@ fn count(index: usize) -> f64 {
     instructions / REQUESTS as f64
 }
 
-/// Says what counts depend on beside the code: compiler, processor architecture, the C library's routines.
+/// Returns what the counts depend on besides the code: compiler, processor architecture, the C library's routines.
 fn environment() -> String {
     let first_line = |program: &str, arg: &str| {
         let output = Command::new(program).arg(arg).output().map(|output| output.stdout).unwrap_or_default();

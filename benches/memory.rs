@@ -1,4 +1,4 @@
-//! How much memory a server takes from the system under a limit, beside redis-server.
+//! The resident memory of a server with a limit, compared with redis-server.
 //!
 //! ```text
 //! cargo bench --bench memory [-- MEGABYTES]

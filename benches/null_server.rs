@@ -1,4 +1,4 @@
-//! A server that answers `+OK` to anything: the limit of what the same runtime and the same codec allow.
+//! A server that replies `+OK` to every request: the limit of this runtime and this codec.
 //!
 //! ```text
 //! cargo run --release --example null_server -- PORT

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The server; it ends when this is dropped.
+/// A running server; it is killed when this is dropped.
 pub struct Server {
     process: Child,
     pub addr: SocketAddr,
@@ -28,7 +28,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended on its own; there is nobody to tell.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

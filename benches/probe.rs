@@ -1,4 +1,4 @@
-//! What the benchmarks of stalls share: a client that sends `GET` without pause, and clients that load and ask.
+//! Common parts of the stall benchmarks: a client that sends `GET` without pause, and clients that load and query.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// How many requests a loading client sends at once.
 pub const BATCH: usize = 1_000;
 
-/// How long others waited while some work was done.
+/// How long other clients waited during some work.
 pub struct Waits {
     took_s: f64,
     /// Round trips of the probe in seconds, sorted.
@@ -49,7 +49,7 @@ pub fn beside(addr: SocketAddr, work: impl FnOnce()) -> Waits {
     Waits { took_s, probe_s: probe.join().unwrap() }
 }
 
-/// Sends GET again and again, each time for another key and so in another shard, until told to stop.
+/// Sends GET repeatedly, each time for another key and so in another shard, until stopped.
 fn probe(addr: SocketAddr, done: &AtomicBool) -> Vec<f64> {
     let mut stream = connect(addr);
     let mut waits = Vec::new();

@@ -1,11 +1,11 @@
-//! Which locks should the sharded store use? The designs below guard the same sharded hash tables and replay the same
-//! requests in one process: no sockets, no parsing, nothing but locking and the table.
+//! Compares lock designs for the sharded store. The designs below guard the same sharded hash tables and replay the
+//! same requests in one process: no sockets, no parsing, nothing but locking and the table.
 //!
 //!     cargo bench --bench store
 //!
 //! It takes about 70 s. A cell is the median wall time per request over short, interleaved rounds, all threads together
 //! (two threads at their best halve it), and its ratio to design C. The half of the rounds in which the workers waited
-//! longest for a CPU is left out: it measured the neighbours. `C again`, a second store of the same type, shows the
+//! longest for a CPU is left out: other processes disturbed it. `C again`, a second store of the same type, shows the
 //! noise; `a store per worker` gains nearly 2.00x from its second thread, or the two-thread columns cannot be believed.
 //! Locks cost less in a server, which makes system calls between batches and misses the cache more often.
 

@@ -1,14 +1,14 @@
-//! The sweep timer and the tickets of blocked calls under every interleaving of threads, and every stale value that the
-//! memory model allows.
+//! Model checks of the sweep timer and the tickets of blocked calls: every interleaving of threads, and every stale
+//! value that the memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
 //! ```
 //!
-//! `store/expire.rs` is compiled in here with loom's atomics in the place of `store/sync.rs`. The shards are modelled as
-//! mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which keeps
-//! one wake-up for a task that is not waiting, as a flag that is only exchanged. What must hold whatever the order: a
-//! deadline that was set is known to the sweeper, or a wake-up is on its way to it.
+//! `store/expire.rs` is compiled in here with loom's atomics in the place of `store/sync.rs`. The shards are modelled
+//! as mutexes around a real [`DeadlineTree`], the sweeper as the task in `server.rs`, and `tokio::sync::Notify`, which
+//! keeps one wake-up for a task that is not waiting, as a flag that is only exchanged. The invariant: a deadline that
+//! was set is known to the sweeper, or a wake-up is on its way to it.
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ mod expire;
 mod ticket;
 
 mod client {
-    /// Stands in for `client/sync.rs`.
+    /// Replaces `client/sync.rs`.
     pub(crate) mod sync {
         pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -42,13 +42,13 @@ mod client {
 }
 
 mod store {
-    /// Stands in for `store/sync.rs`.
+    /// Replaces `store/sync.rs`.
     pub(crate) mod sync {
         pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
     }
 }
 
-/// Models a store with two databases of a shard each, the second of which has not been used yet, and its sweeper.
+/// Models a store with two databases of one shard each, the second of which has not been used yet, and its sweeper.
 struct Model {
     shards: [Mutex<DeadlineTree>; 2],
     second_in_use: AtomicBool,
@@ -57,7 +57,7 @@ struct Model {
 }
 
 impl Model {
-    /// Creates a store in which a key falls due at 3 ms, as the sweeper knows.
+    /// Creates a store with a key that expires at 3 ms, as the sweeper knows.
     fn new() -> Arc<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         let wake = wanted.clone();
@@ -71,7 +71,7 @@ impl Model {
         model
     }
 
-    /// Does what `Shard::note_deadline` does, and `Database::shards` before it.
+    /// The same as `Shard::note_deadline`, with `Database::shards` before it.
     fn set(&self, db: usize, at_ms: u64) {
         if db == 1 && !self.second_in_use.load(Ordering::Acquire) {
             self.second_in_use.store(true, Ordering::Release);
@@ -82,7 +82,7 @@ impl Model {
         self.timer.lower(at_ms);
     }
 
-    /// Does what `Store::sweep` does.
+    /// The same as `Store::sweep`.
     fn sweep(&self, now_ms: u64) -> u64 {
         self.timer.rearm(|| {
             let in_use = 1 + usize::from(self.second_in_use.load(Ordering::Acquire));
@@ -97,7 +97,7 @@ impl Model {
         })
     }
 
-    /// Does one round of the sweeper: it has been woken, or its time has come. Returns until when it would sleep then.
+    /// One round of the sweeper, after a wake-up or at its time. Returns until when it would sleep then.
     fn wait_and_sweep(&self, now_ms: u64) -> u64 {
         self.wanted.swap(false, Ordering::AcqRel);
         self.sweep(now_ms)
@@ -179,7 +179,7 @@ fn a_sweep_by_somebody_else_hides_no_deadline_from_the_sweeper() {
     });
 }
 
-/// A call that is blocked, and all that may end it at the same moment.
+/// A blocked call, and everything that may end it at the same moment.
 mod tickets {
     use loom::sync::Arc;
     use loom::thread;
@@ -221,7 +221,7 @@ mod tickets {
                 let ticket = ticket.clone();
                 thread::spawn(move || ticket.serve(|()| None::<Answer>))
             };
-            // An UNBLOCK at the moment at which somebody looks whether the call can be served is not lost.
+            // An UNBLOCK during an attempt to serve the call is not lost.
             assert!(ticket.serve(|()| Some(Answer::Unblocked)));
             assert!(!tries.join().expect("no test panics"));
             assert_eq!(ticket.fetch(), Some(Answer::Unblocked));

@@ -1,10 +1,10 @@
-//! The goals, as data, and whether the figures reach them.
+//! The goals, as data, and their verdicts.
 
 use crate::figures::Figures;
 use crate::report::{Table, number};
 use crate::server::Kind;
 
-/// Which side of a limit is the good one.
+/// The direction of a limit.
 #[derive(Clone, Copy)]
 enum Limit {
     AtMost(f64),
@@ -22,7 +22,7 @@ impl Limit {
         format!("{sign} {limit} {unit}")
     }
 
-    /// Returns by what share of itself the limit is missed, if it is.
+    /// Returns the relative amount by which the limit is missed, if it is.
     fn missed_by(self, value: f64) -> Option<f64> {
         let share = match self {
             AtMost(limit) => value / limit - 1.0,
@@ -35,16 +35,16 @@ impl Limit {
 /// A limit for one figure of some workloads.
 struct Goal {
     what: &'static str,
-    /// The areas of the figures: the first that has them decides, a second is shown beside it.
+    /// The areas of the figures: the first one with figures decides, a second is shown with it.
     areas: &'static [&'static str],
     workloads: &'static [&'static str],
     unit: &'static str,
-    /// Whose figure ours is divided by, if it is a ratio.
+    /// The server whose figure is the divisor, if the goal is a ratio.
     to: Option<Kind>,
     limit: Limit,
 }
 
-/// redis-benchmark is the generator that the goals were set with; ours stands beside it.
+/// The goals were defined with redis-benchmark; our own generator is shown with it.
 const GENERATORS: &[&str] = &["redis-benchmark", "commands"];
 
 const fn cpu(what: &'static str, workloads: &'static [&'static str], to: Kind, limit: f64) -> Goal {
@@ -110,7 +110,7 @@ const GOALS: &[Goal] = &[
     single("release binary", &["footprint"], &["process"], "binary MB", AtMost(8.0)),
 ];
 
-/// Returns the goals with the figures beside them.
+/// Returns the goals with their figures.
 pub fn judge(figures: &Figures) -> String {
     let mut table = Table::new(&["goal", "limit", "measured", "our generator", "verdict"]);
     for goal in GOALS {
@@ -148,7 +148,7 @@ impl Goal {
     }
 }
 
-/// Shortens what only tells figures apart.
+/// Shortens a unit.
 fn unit(unit: &str) -> &str {
     unit.split(' ').find(|word| ["bytes", "ms", "MB"].contains(word)).unwrap_or("")
 }

@@ -1,9 +1,9 @@
 //! The load generator: many connections on one thread of this process, in closed or in open loop.
 //!
-//! In closed loop a connection sends `depth` requests, waits for all their replies and goes on: it finds out what a
-//! server can do. In open loop requests are due at fixed times, whether the server keeps up or not, and a latency counts
-//! from the time at which its request was due, so a server that stands still is charged for everybody who would have
-//! come meanwhile. The pacer spins, since no timer is as fine as the times between requests: it keeps a core busy.
+//! In closed loop a connection sends `depth` requests, waits for all their replies and repeats: this measures the
+//! maximum throughput. In open loop requests are due at fixed times, whether the server keeps up or not, and a latency
+//! counts from the time at which its request was due, so a stalled server is charged for all requests due meanwhile.
+//! The pacer spins, since no timer is as fine as the times between requests: it keeps a core busy.
 //!
 //! A batch is written as a whole before its replies are read. So requests and replies must not both be larger than what
 //! sockets hold.
@@ -42,7 +42,7 @@ const PROBE_PAUSE: Duration = Duration::from_micros(200);
 pub struct Spec<'a> {
     pub workload: &'a Workload,
     pub connections: usize,
-    /// Requests that a connection sends before it waits for their replies.
+    /// Requests per batch of a connection.
     pub depth: usize,
     /// How many keys there are.
     pub keys: u64,
@@ -67,7 +67,7 @@ struct Shared {
     failure: Mutex<Option<String>>,
 }
 
-/// What was seen while a load ran.
+/// The measurements of a load.
 pub struct Outcome {
     pub per_second: f64,
     pub cpu_us: f64,
@@ -366,7 +366,7 @@ pub fn is_able(server: &Server, workload: &Workload) -> bool {
     server.kind.is_complete() || fill(server, workload, 0..workload.steps.len() as u64, 3).is_ok()
 }
 
-/// Sends one request after the other from one connection of its own, with a short pause between, until `work` is done.
+/// Sends single requests from one connection, with a short pause between them, until `work` is done.
 ///
 /// # Errors
 /// With those of `work`, or when the connection fails.

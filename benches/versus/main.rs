@@ -1,4 +1,4 @@
-//! keylatch beside other servers: speed, memory, fairness, how each grows, and whether the goals are met.
+//! keylatch compared with other servers: speed, memory, fairness, scaling, and the verdicts on the goals.
 //!
 //! ```text
 //! cargo bench --bench versus [-- [--quick] [--only SECTION[,SECTION]] [--rounds N]]
@@ -7,10 +7,11 @@
 //! Section `earlier` compares with another build of keylatch, whose binary the variable `KEYLATCH_EARLIER` names.
 //!
 //! Needs `redis-server` and `redis-benchmark`; `valkey-server`, `pogocache` and `memcached` take part where they are on
-//! the PATH, and a null server that answers `+OK` to anything shows what is left to gain. Every server has its defaults,
-//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots and
-//! figures go into `benches/plots`, and the verdicts on the goals into BENCHMARKS.md. A full run takes about 25 minutes.
-//! `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never replace measured ones.
+//! the PATH, and a null server that replies `+OK` to everything shows the upper bound. Every server has its defaults,
+//! without snapshots, on a free port of the loopback, and is loaded in turn with the others. Tables are printed; plots
+//! and figures go into `benches/plots`, and the verdicts on the goals into BENCHMARKS.md. A full run takes about 25
+//! minutes. `--quick` takes about 3, and writes below `target/versus` instead, so that rough figures never replace
+//! measured ones.
 //!
 //! What is measured how: `load` is our generator, `redis_benchmark` the other one, `measure` reads the kernel's
 //! accounting, `workload` says what is sent; each file in `sections` is a table or a plot, `goals` judges.
@@ -44,7 +45,7 @@ use plot::Plot;
 use sections::{SECTIONS, Section};
 use server::{Kind, Peer, Server};
 
-/// An error is for the one who started the benchmark to read.
+/// Errors are for the user who runs the benchmark.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// How much is measured.
@@ -58,7 +59,7 @@ struct Effort {
     keys_max: u64,
 }
 
-/// What every section works with.
+/// The context of every section.
 struct Context {
     peers: Vec<Peer>,
     effort: Effort,
@@ -85,7 +86,7 @@ fn run() -> Result<()> {
     for section in sections {
         let started = Instant::now();
         println!("\n== {}: {}", section.name, section.about);
-        // What the other sections measure is worth having all the same.
+        // A failed section does not stop the others.
         if let Err(error) = (section.run)(&mut context, section.name) {
             println!("failed: {error}");
             failures.push(format!("{}: {error}", section.name));
@@ -152,7 +153,7 @@ impl Context {
         self.peers.iter().filter(|peer| is_wanted(peer.kind)).map(Peer::start).collect()
     }
 
-    /// Measures on servers that are started anew each time, one after the other: nobody inherits anything.
+    /// Measures on newly started servers, one after the other, so that no state is shared.
     fn each_anew<T>(
         &self,
         rounds: usize,

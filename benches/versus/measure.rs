@@ -1,4 +1,4 @@
-//! What the kernel says about a process, and how several readings become one figure.
+//! Readings of a process from the kernel, and the median of several readings.
 
 use std::borrow::Borrow;
 use std::fs;
@@ -47,7 +47,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 
 /// Measures every server once per round, in turn, and returns the readings by server.
 ///
-/// Who comes first changes from round to round, so that nobody always follows the same neighbour.
+/// The first server changes from round to round, so that none always follows the same one.
 ///
 /// # Errors
 /// With the first one of `measure`, and the name of the server.
@@ -80,7 +80,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What a server that cannot do something shows.
+    /// The sample of a server that lacks the command.
     pub const NONE: Sample =
         Sample { per_second: f64::NAN, cpu_us: f64::NAN, p50_ms: f64::NAN, p99_ms: f64::NAN, p999_ms: f64::NAN };
 

@@ -1,4 +1,4 @@
-//! Plots as SVG: some panels beside each other, a line per server, each server in the same colour everywhere.
+//! Plots as SVG: panels in a grid, a line per server, each server in the same colour everywhere.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! Counting complete replies in a stream, RESP or memcached's text, without keeping any of it.
+//! Counts complete replies in a stream, RESP or memcached's text, without storing them.
 
 use crate::server::Protocol;
 
-/// Where in the stream of replies a connection is.
+/// The state of a connection in the stream of replies.
 pub struct Replies {
     protocol: Protocol,
     /// The begin of a line whose end has not come.
@@ -21,7 +21,7 @@ impl Replies {
     /// Returns how many replies end within `bytes`, which follow those given before.
     ///
     /// # Errors
-    /// When a reply is an error: whoever measures refusals is told so.
+    /// When a reply is an error, so that a benchmark never measures errors.
     pub fn count(&mut self, mut bytes: &[u8]) -> Result<usize, String> {
         let mut complete = 0;
         while !bytes.is_empty() {

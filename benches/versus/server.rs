@@ -1,4 +1,4 @@
-//! The servers under test: where they are found, how they are started, and that they end.
+//! The servers under test: finds, starts and stops them.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -62,7 +62,7 @@ impl Kind {
         if self == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
     }
 
-    /// Tells whether it keeps what it is given. memcached does not: it throws keys away beyond 64 MB.
+    /// Returns whether it keeps all data. memcached does not: it evicts keys beyond 64 MB.
     pub fn is_store(self) -> bool {
         !matches!(self, Kind::Null | Kind::Memcached)
     }
@@ -169,7 +169,7 @@ impl Peer {
     }
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server; it is killed when this is dropped.
 pub struct Server {
     pub kind: Kind,
     pub addr: SocketAddr,
@@ -210,7 +210,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended on its own; there is nobody to tell.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! What is asked of the servers, as data: one template serves our own generator, redis-benchmark and memcached.
+//! The requests of the benchmarks, as data: one template serves our own generator, redis-benchmark and memcached.
 //!
 //! In a template `{key}` stands for a key drawn anew, `{same}` for the one drawn last, `{counter}` for a key drawn anew
 //! among those that hold numbers, `{value}` for a value and `{len}` for its length.
@@ -37,24 +37,24 @@ pub const SET: Workload = Workload {
 /// Reads a value that is there.
 pub const GET: Workload =
     Workload { depths: &[1, 16, 64], memcached: Some("get {key}"), ..single("GET", &["GET {key}"]) };
-/// Takes and releases a lock that nobody else wants.
+/// Acquires and releases an uncontended lock.
 pub const LOCK: Workload =
     Workload { steps: &["SETNX {key} {value}", "DEL {same}"], ..single("SETNX, DEL", &["SETNX {key} {value}"]) };
-/// Takes over the lock of a holder that is gone.
+/// Takes over the lock of a crashed holder.
 pub const TAKEOVER: Workload =
     Workload { steps: &["GET {key}", "GETSET {same} {value}"], ..single("GET, GETSET", &["GET {key}"]) };
 
-/// Releases a lock that is its caller's, in Lua.
+/// Releases a lock held by the caller, in Lua.
 pub const RELEASE: &str =
     "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 /// The SHA1 of [`RELEASE`].
 pub const RELEASE_SHA: &str = "ae3671744a5dbb24ea37ef607b8b10ac7856d43e";
-/// Does not release a lock, because it is not its caller's.
+/// Does not release a lock, because the caller does not hold it.
 pub const REFUSED_RELEASE: Workload = Workload {
     depths: &[1, 16],
     ..single("EVALSHA, refused", &["EVALSHA ae3671744a5dbb24ea37ef607b8b10ac7856d43e 1 {key} other"])
 };
-/// Takes a lock as libraries do, and releases it by the script.
+/// Acquires a lock as libraries do, and releases it by the script.
 pub const SCRIPTED_LOCK: Workload = Workload {
     steps: &["SET {key} {value} NX PX 30000", "EVALSHA ae3671744a5dbb24ea37ef607b8b10ac7856d43e 1 {same} {value}"],
     depths: &[1, 16],

@@ -1,7 +1,7 @@
-//! What the fuzz targets do with their input. `tests/it/corpus.rs` includes this file too and replays the corpus, so that
-//! what a fuzzer once found stays found without one.
+//! The fuzz targets. `tests/it/corpus.rs` includes this file too and replays the corpus, so that earlier findings are
+//! tested without a fuzzer.
 //!
-//! A target panics when a claim does not hold; a crash, a hang and memory without bound are for the fuzzer to see.
+//! A target panics when a claim does not hold; the fuzzer itself detects crashes, hangs and unbounded memory.
 
 mod clients;
 #[cfg(feature = "lua")]
@@ -71,7 +71,7 @@ fn decode<'a>(limits: Limits, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Ve
 
 /// Reads a config file and command-line words; what is accepted, written as a file, gives the same settings again.
 pub fn config(data: &[u8]) {
-    // Files named by the input are not for a fuzzer to open.
+    // A fuzzer must not open files named by the input.
     if data.to_ascii_lowercase().windows(7).any(|word| word == b"include") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Users and what they may do, where it is not told beside Redis: files, settings, other clients, statistics.
+//! Users and permissions that the differential tests do not cover: files, settings, other clients, statistics.
 
 use crate::harness::{Client, TestServer};
 use keylatch::internals::config::load;
@@ -61,7 +61,7 @@ fn users_of_a_file_are_loaded_changed_saved_and_loaded_again() {
     admin.expect(&[("ACL SETUSER eve -get", "+OK"), ("ACL SETUSER default -set", "+OK"), ("ACL LOAD", "+OK")]);
     admin.expect(&[("SET k v", "+OK"), ("AUTH eve eve", "+OK"), ("GET k", "$1 v")]);
     assert_eq!(admin.call("SET k v"), no_command("set"));
-    // Who has become bob meanwhile stays connected, because bob is there still.
+    // The clients of the user that became bob stay connected, because bob still exists.
     alice.expect(&[("GET b1", "$-1")]);
 }
 
@@ -75,10 +75,10 @@ fn loading_disconnects_only_clients_whose_user_is_gone() {
     bob.expect(&[("AUTH bob x", "+OK")]);
     let text = "user alice on >new ~a* +@all -set\nuser eve on nopass ~* +@all\n";
     std::fs::write(dir.path().join("users.acl"), text).expect("a temporary file");
-    bob.expect(&[("ACL LOAD", "+OK")]); // who is gone still gets the reply
+    bob.expect(&[("ACL LOAD", "+OK")]); // a client whose user was removed still gets the reply
     assert_closed(bob);
     default.expect(&[("PING", "+PONG"), ("ACL USERS", "*3 $5 alice $7 default $3 eve")]);
-    // The rules are the new ones; the password of who is in already is not asked for again.
+    // The new rules apply; clients that are already authenticated are not asked for the new password.
     alice.expect(&[("ACL WHOAMI", "$5 alice"), ("GET ab", "$-1"), ("CLIENT KILL USER alice", ":0")]);
     assert_eq!(alice.call("SET ab v"), no_command("set"));
 }

@@ -3,7 +3,7 @@
 
 use crate::harness::{Client, TestServer};
 
-/// Runs a script every way there is, and checks that it ends with this in its reply and that the server goes on.
+/// Runs a script in every possible way, and checks that its reply contains this text and that the server keeps running.
 fn expect(script: &str, wanted: &str) {
     let server = TestServer::start();
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! Bits, seen through the socket: what a comparison with Redis does not show.
+//! Bitmaps, through the socket: behaviour that the differential tests do not cover.
 
 use crate::harness::{Client, TestServer, encode};
 
@@ -75,14 +75,14 @@ fn bits_set_one_after_the_other_over_the_border_between_short_and_long_strings_a
     }
 }
 
-/// The operators are those of Redis 8.2, which no test here can ask: the expectations follow from what they mean.
+/// The operators of Redis 8.2, which no server here has: the expectations follow from their definitions.
 #[test]
 fn bitop_combines_the_first_string_with_the_others() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SETBIT x 0 1", ":0"), ("SETBIT x 1 1", ":0"), ("SETBIT x 2 1", ":0")]);
     client.expect(&[("SETBIT y 1 1", ":0"), ("SETBIT y 3 1", ":0"), ("SETBIT z 2 1", ":0"), ("SETBIT z 12 1", ":0")]);
-    // One bit after the other: x 1110 0000 0000 0, y 0101 0000 0000 0, z 0010 0000 0000 1.
+    // Bit by bit: x 1110 0000 0000 0, y 0101 0000 0000 0, z 0010 0000 0000 1.
     let cases = [
         ("DIFF", "x y z", ":2", "\\x80\\x00"),
         ("diff", "y x z", ":2", "\\x10\\x00"),
@@ -101,7 +101,7 @@ fn bitop_combines_the_first_string_with_the_others() {
         assert_eq!(client.call(&format!("BITOP {operator} result {sources}")), len, "{operator} {sources}");
         assert_eq!(client.call("GET result"), format!("${} {bytes}", &len[1..]), "{operator} {sources}");
     }
-    // The result may take the place of a source.
+    // The result may overwrite a source.
     client.expect(&[("BITOP DIFF x x y", ":1"), ("GET x", "$1 \\xa0"), ("BITOP ONE gone missing", ":0")]);
     client.expect(&[("SET result v", "+OK"), ("BITOP ANDOR result missing gone", ":0"), ("EXISTS result", ":0")]);
     for operator in ["DIFF", "DIFF1", "ANDOR"] {
@@ -132,7 +132,7 @@ fn a_change_of_bits_counts_once_and_the_same_bits_again_count_for_nothing() {
         (&["BITFIELD l SET i5 0 1", "BITFIELD l SET i5 0 1", "BITFIELD l SET i5 0 0"], 2),
         (&["BITFIELD m INCRBY i5 0 1", "BITFIELD m INCRBY i5 0 1"], 2),
         (&["SETBIT k 90 0", "BITFIELD l SET i5 90 0"], 2),
-        // While the string grows, each operation that writes counts, and one that is refused does not.
+        // While the string grows, each successful write counts as a change.
         (&["BITFIELD n SET u8 0 0 SET u8 8 0 GET u8 0"], 2),
         (&["BITFIELD n SET u8 16 1 OVERFLOW FAIL SET u8 0 256"], 1),
     ] {
@@ -141,7 +141,7 @@ fn a_change_of_bits_counts_once_and_the_same_bits_again_count_for_nothing() {
     client.expect(&[("STRLEN l", ":12"), ("STRLEN n", ":3")]);
 }
 
-/// As in Redis 7.2 and later; 7.0 looked for the key first.
+/// As in Redis 7.2 and later; 7.0 looks up the key first.
 #[test]
 fn arguments_are_checked_whether_or_not_there_is_a_key() {
     let server = TestServer::start();

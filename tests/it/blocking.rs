@@ -1,4 +1,4 @@
-//! Blocked clients, by a command that exists for these tests: it removes the first of its keys that exists, or waits.
+//! Blocked clients, with a test-only command that deletes the first of its keys that exists, or waits for one.
 
 use keylatch::{Clock, Server};
 
@@ -12,7 +12,7 @@ fn start_on(workers: usize) -> TestServer {
     TestServer::start_with_workers(Server::builder().clock(Clock::manual()).with_test_commands(), workers)
 }
 
-/// Blocks a client on keys without end, and returns when the server has noted it.
+/// Blocks a client on keys without a timeout, and returns when the server has registered it.
 fn block(server: &TestServer, keys: &str) -> Client {
     block_until(server, keys, 0)
 }
@@ -49,7 +49,7 @@ fn a_blocked_client_is_served_before_the_reply_to_the_one_that_makes_its_key_rea
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
     assert_eq!(other.call("SET k v"), "+OK");
-    // The key is gone by now, although nobody has waited for the blocked client.
+    // The key is gone by now, although the blocked client has not read its reply yet.
     assert_eq!(other.call("EXISTS k"), ":0");
     assert_eq!(blocked.reply(), "*2 $1 k $1 v");
     assert_eq!(blocked.call("PING"), "+PONG");
@@ -75,7 +75,7 @@ fn of_keys_in_other_shards_the_one_that_becomes_ready_serves() {
     assert_eq!(other.call("SET g v"), "+OK");
     assert_eq!(other.call("EXISTS g"), ":0");
     assert_eq!(blocked.reply(), "*2 $1 g $1 v");
-    // It stands in no queue any more.
+    // It is in no queue any more.
     for key in ["a", "b", "h"] {
         assert_eq!(other.call(&format!("SET {key} stays")), "+OK");
         assert_eq!(other.call(&format!("GET {key}")), "$5 stays");
@@ -99,7 +99,7 @@ fn a_client_whose_connection_breaks_leaves_every_queue() {
     let server = start();
     let mut other = server.client();
     let client = block(&server, "a b c");
-    // An end of the connection with something unread resets it.
+    // Closing the connection with unread data resets it.
     let writer = client.writer();
     let linger = socket2::SockRef::from(&writer).set_linger(Some(std::time::Duration::ZERO));
     linger.expect("SO_LINGER");

@@ -1,5 +1,5 @@
-//! Compare-and-set: SET, DELEX, DELIFEQ, EXPIRE and EXEC that act only if a key holds the right string, DIGEST, and
-//! MSETEX. No real server here knows them all, so the replies are written down: those of Redis 8.4 and Valkey 9.
+//! Compare-and-set: conditions of SET, DELEX, DELIFEQ, EXPIRE and EXEC on a key's string, DIGEST, and MSETEX. No server
+//! here has them all, so the expected replies of Redis 8.4 and Valkey 9 are written down.
 
 use crate::harness::{Client, TestServer};
 
@@ -13,7 +13,7 @@ const HELLO: &str = "9555e8555c62dcfd";
 /// A digest that no string of these tests has.
 const OTHER: &str = "0123456789abcdef";
 
-/// Says for each condition: its words, whether `hello` fulfils it, and whether a missing key does.
+/// For each condition: its arguments, whether `hello` meets it, and whether a missing key does.
 const CONDITIONS: [(&str, bool, bool); 12] = [
     ("IFEQ hello", true, false),
     ("IFEQ other", false, false),
@@ -96,7 +96,7 @@ fn conditions_of_set_exclude_each_other_in_either_order() {
     let conditions = ["NX", "XX", "IFEQ hello", "IFNE other", &format!("IFDEQ {HELLO}"), &format!("IFDNE {OTHER}")];
     for one in conditions {
         for other in conditions {
-            // What asks for nothing new may be repeated, as in Redis 7.
+            // An option that changes nothing may be repeated, as in Redis 7.
             let is_fine = one == other && !one.starts_with("IF");
             for between in ["", "GET ", "EX 5 "] {
                 let reply = client.call(&format!("SET k new {one} {between}{other}"));
@@ -114,7 +114,7 @@ fn conditions_of_set_exclude_each_other_in_either_order() {
         ("SET k v IFEQ hello PERSIST", SYNTAX),
         ("SET k v IFGT hello", SYNTAX),
         ("SET k v IFEQ hello KEEPTTL EX 5", SYNTAX),
-        // What follows IFEQ is a value, whatever it says.
+        // The argument after IFEQ is a value, even if it looks like an option.
         ("SET k v IFEQ NX", "$-1"),
         ("SET k v IFNE GET", "+OK"),
         ("GET k", "$1 v"),
@@ -169,7 +169,7 @@ fn strings_are_compared_byte_by_byte() {
             assert_eq!(client.call_args(&[b"DELIFEQ", &b"k"[..], other]), format!(":{}", u8::from(is_equal)));
         }
     }
-    // A number that was counted up is its decimal digits.
+    // An incremented number is its decimal digits.
     client.expect(&[("SET n 10", "+OK"), ("INCR n", ":11"), ("SET n 12 IFEQ 11", "+OK"), ("DELEX n IFEQ 012", ":0")]);
 }
 
@@ -275,7 +275,7 @@ fn msetex_sets_all_keys_or_none() {
         ("TTL b", ":50"),
         ("MSETEX 2 c 5 d 5 PX 5000 nx", ":1"),
         ("PTTL d", ":5000"),
-        // Without an expiry the time to live goes, KEEPTTL leaves each key its own.
+        // Without an expiry option the TTL is removed; with KEEPTTL each key keeps its own.
         ("MSETEX 2 a 6 d 6 KEEPTTL", ":1"),
         ("TTL a", ":50"),
         ("PTTL d", ":5000"),
@@ -289,7 +289,7 @@ fn msetex_sets_all_keys_or_none() {
         ("GET same", "$1 2"),
         ("MSETEX 2 a 9 b 9 EXAT 1", ":1"),
         ("EXISTS a b", ":0"),
-        // A word that is an option's stands for itself where a value is to be.
+        // An option name is a plain value where a value is expected.
         ("MSETEX 1 NX XX NX", ":1"),
         ("GET NX", "$2 XX"),
     ]);
@@ -364,7 +364,7 @@ fn conditions_of_expire_go_with_those_on_the_deadline() {
         ("TTL k", ":100"),
         ("EXPIRE k 50 LT IFEQ mine XX", ":1"),
         ("TTL k", ":50"),
-        // What is past removes the key, if it is still mine.
+        // A deadline in the past deletes the key, if the condition holds.
         ("EXPIRE k -1 IFEQ other", ":0"),
         ("EXPIRE k -1 IFEQ mine", ":1"),
         ("EXISTS k", ":0"),
@@ -403,7 +403,7 @@ fn a_lock_is_taken_renewed_and_released_by_its_owner_alone() {
     thief.expect(&[("SET lock b NX PX 30000", "+OK"), ("DELEX lock IFEQ b", ":1"), ("EXISTS lock", ":0")]);
 }
 
-/// Queues `SET done 1` and calls EXEC with these words.
+/// Queues `SET done 1` and calls EXEC with these arguments.
 fn exec(client: &mut Client, words: &str) -> String {
     client.expect(&[("MULTI", "+OK"), ("SET done 1", "+QUEUED")]);
     client.call(format!("EXEC {words}").trim_end())
@@ -478,7 +478,7 @@ fn exec_looks_at_its_conditions_when_it_is_called_and_in_the_selected_database()
         ("SELECT 0", "+QUEUED"),
         ("GET version", "+QUEUED"),
         ("EXEC XX there NX version", "*2 +OK $1 3"),
-        // What is watched counts as well.
+        // Watched keys count as well.
         ("WATCH version", "+OK"),
         ("SET version 4", "+OK"),
         ("MULTI", "+OK"),

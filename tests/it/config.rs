@@ -40,7 +40,7 @@ fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() 
     let mut client = server.client();
     let count = Setting::names().filter(|(_, setting)| !setting.hidden).count();
     assert!(client.call("CONFIG GET *").starts_with(&format!("*{} ", 2 * count)));
-    // The server was told to listen on a free port of the loopback interface; dir is wherever it was started.
+    // The server was started on a free loopback port; `dir` is where the tests run.
     for setting in Setting::all().filter(|setting| !["port", "bind", "dir"].contains(&setting.name)) {
         let expected =
             format!("*2 ${} {} ${} {}", setting.name.len(), setting.name, setting.default.len(), setting.default);
@@ -115,7 +115,7 @@ fn values_are_printed_in_their_canonical_form() {
 fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_again() {
     let server = TestServer::start();
     let mut client = server.client();
-    // Listening elsewhere is tested on its own.
+    // Other addresses have their own test.
     for setting in Setting::all().filter(|setting| !["port", "bind"].contains(&setting.name)) {
         let expected = match setting.change {
             keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
@@ -156,7 +156,7 @@ fn idle_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
         server.advance_ms(1_000);
         busy.expect(&[("PING", "+PONG")]);
     }
-    idle.expect(&[("PING", "+PONG")]); // five seconds are not yet too long
+    idle.expect(&[("PING", "+PONG")]); // idle for five seconds, not longer
     for _ in 0..6 {
         server.advance_ms(1_000);
         busy.expect(&[("PING", "+PONG")]);
@@ -271,7 +271,7 @@ fn addresses_change_while_clients_stay() {
     let other: std::net::SocketAddr = ([127, 0, 0, 2], server.addr().port()).into();
     Client::connect(other).expect(&[("PING", "+PONG")]);
     client.expect(&[("PING", "+PONG")]);
-    // Without any address nobody gets in, and the port is the same when there is one again.
+    // Without any address no client can connect, and the port is the same when an address is set again.
     assert_eq!(client.call_args(&["CONFIG", "SET", "bind", ""]), "+OK");
     assert!(std::net::TcpStream::connect(other).is_err());
     assert_eq!(client.call_args(&["CONFIG", "SET", "bind", "127.0.0.2"]), "+OK");
@@ -314,7 +314,7 @@ fn settings_that_redis_and_valkey_got_since_7_0_are_taken_shown_and_kept() {
         assert_eq!(client.call(&format!("CONFIG GET {name}")), format!("*2 {shown}"));
         assert!(listed.contains(&shown), "{name} is not listed");
     }
-    // What Redis does not have, or not yet in 8.4, is shown to who asks for it by name.
+    // Settings that Redis lacks, or lacks in 8.4, are shown only by their exact name.
     for (name, default) in [
         ("availability-zone", ""),
         ("import-mode", "no"),

@@ -1,4 +1,4 @@
-//! What a client chooses for its connection: protocol, password, name, database; and the gate before the password.
+//! The state of a connection: protocol, password, name, database; and what the gate allows before authentication.
 
 use crate::harness::{Client, TestServer, wait_until};
 use keylatch::internals::{NO_AUTH, table};
@@ -98,7 +98,7 @@ fn every_command_but_the_few_for_strangers_is_refused_before_the_password() {
             let mut words: Vec<&str> = command.name.split('|').collect();
             words.resize(words.len().max(command.arity.unsigned_abs() as usize), "1");
             if command.command.flags & NO_AUTH == 0 {
-                // EXEC, when refused, says so as EXEC does.
+                // A rejected EXEC has an error of its own.
                 let expected = if command.name == "exec" { NOAUTH_EXEC } else { NOAUTH };
                 assert_eq!(client.call_args(&words), expected, "{}", command.name);
             } else {

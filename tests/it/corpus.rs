@@ -1,4 +1,4 @@
-//! Replays what the fuzzers have kept: every input of `fuzz/corpus` runs through its target once.
+//! Replays the fuzzing corpus: every input of `fuzz/corpus` runs through its target once.
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
@@ -6,7 +6,7 @@ mod targets;
 use std::fs;
 use std::path::Path;
 
-/// Runs all inputs of one target, and says which one fails.
+/// Runs all inputs of one target, and names the one that fails.
 fn replay(name: &str) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);

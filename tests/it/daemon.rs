@@ -1,4 +1,4 @@
-//! `daemonize`: the server in the background, and what the process hears that has started it.
+//! `daemonize`: the server in the background, and what the parent process reports.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Runs the command on a free port and waits until the process that was started has ended.
+    /// Runs the command on a free port and waits until the parent process has exited.
     fn start(command: &mut Command, stdin: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let output = run(command.args(places(dir.path())).args(["--port", "0", "--bind", "127.0.0.1"]), stdin);
@@ -44,19 +44,19 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
     }
 }
 
-/// Returns options that keep everything a server writes in a directory of the test's.
+/// Returns options that keep all files of a server in a directory of the test.
 fn places(dir: &Path) -> Vec<String> {
     let path = |name: &str| dir.join(name).display().to_string();
     let options = [("dir", dir.display().to_string()), ("pidfile", path("pid")), ("logfile", path("log"))];
     options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits.
 fn run(command: &mut Command, stdin: &str) -> Output {
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipes.spawn().expect("the binary starts");
@@ -143,7 +143,7 @@ fn a_server_that_a_supervisor_has_started_stays_in_the_foreground() {
     let _systemd = std::os::unix::net::UnixDatagram::bind(&socket).expect("a socket");
     let mut command = daemonized();
     command.env("NOTIFY_SOCKET", &socket).args(["--supervised", "auto", "--port", "0", "--bind", "127.0.0.1"]);
-    // The address is read from the child itself, whose process id it tells.
+    // The address is read from the child, whose process id is in the report.
     let mut process = Process::run(&mut command);
     assert_eq!(process.client().info("process_supervised"), "systemd");
     let mut command = Command::new(binary());
@@ -154,7 +154,7 @@ fn a_server_that_a_supervisor_has_started_stays_in_the_foreground() {
 
 #[test]
 fn the_config_file_of_debian_starts_it_in_the_background() {
-    // The package's file lies where only root may read it; elsewhere there is nothing to try.
+    // Only root may read the package's file; elsewhere there is nothing to test.
     let Ok(settings) = fs::read_to_string("/etc/redis/redis.conf") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("redis.conf");

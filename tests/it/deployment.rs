@@ -1,4 +1,4 @@
-//! What containers and supervisors rely on: settings from the environment, the health check, word to systemd.
+//! What containers and supervisors rely on: environment variables, the health check, systemd notifications.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn the_health_check_asks_the_host_and_port_that_it_is_given() {
 
 #[test]
 fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
-    // Only servers of the very same file are found: this test's own, and none of those of its neighbours.
+    // Only servers of the very same executable file are found: the test's own, and none of other tests.
     let dir = tempfile::tempdir().expect("a directory");
     let copy = dir.path().join("keylatch");
     std::fs::copy(binary(), &copy).expect("writable");
@@ -151,7 +151,7 @@ fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
 
 #[test]
 fn the_unit_starts_the_server_with_the_config_file_of_debian_as_it_is() {
-    // The package's file lies where only root may read it; elsewhere there is nothing to try.
+    // Only root may read the package's file; elsewhere there is nothing to test.
     let Ok(settings) = std::fs::read_to_string("/etc/redis/redis.conf") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("keylatch.conf"), settings).expect("writable");
@@ -162,7 +162,7 @@ fn the_unit_starts_the_server_with_the_config_file_of_debian_as_it_is() {
     let line = line.replace("${CREDENTIALS_DIRECTORY}", path).replace("/var/lib/keylatch", path);
     let words = keylatch::internals::config::split_words(line.as_bytes()).expect("balanced quotes");
     let words: Vec<String> = words.iter().skip(1).map(|word| text(word)).collect();
-    // systemd has set this for a unit of its type.
+    // systemd sets this for a unit with `Type=notify`.
     let systemd = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
     let mut command = Command::new(binary());
     command.env("NOTIFY_SOCKET", dir.path().join("notify")).args(words).args(["--port", "0", "--bind", "127.0.0.1"]);

@@ -1,13 +1,13 @@
-//! Whose names and error messages a client sees: Redis' to the byte, or Valkey's for those who ask for them.
+//! Names and error messages in both dialects: Redis' to the byte, or Valkey's.
 
 use crate::harness::{Client, TestServer};
 
-/// Makes a server that answers as Redis, and one that was told to answer as Valkey.
+/// Starts a server that replies as Redis, and one that replies as Valkey.
 fn both() -> [TestServer; 2] {
     [TestServer::start(), TestServer::start_with(&[("extended-redis-compatibility", "no")])]
 }
 
-/// Asks the same of a fresh client of each, command by command; holds what Redis says and what Valkey says.
+/// Sends commands to a new client of each server; holds each command with the expected replies of Redis and Valkey.
 fn tell(story: &[(&[&str], &str, &str)]) {
     for (at, server) in both().iter().enumerate() {
         let mut client = server.client();
@@ -178,7 +178,7 @@ fn scripts_are_told_of_errors_in_each_ones_words() {
             "-ERR redis.setresp() requires one argument. script: ...",
             "-ERR server.setresp() requires one argument. script: ...",
         ),
-        // What the script itself says is left as it is.
+        // Texts of the script itself are not changed.
         (&["EVAL", "return redis.error_reply('ERR redis.x')", "0"], "-ERR redis.x", "-ERR redis.x"),
         (&["EVAL", "return redis.SERVER_NAME", "0"], "$-1", "$6 valkey"),
         (&["EVAL", "return {server.VALKEY_VERSION, server.VALKEY_VERSION_NUM}", "0"], "*0", "*2 $5 8.1.0 :524544"),

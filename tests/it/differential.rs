@@ -1,21 +1,22 @@
-//! The same bytes to keylatch and to a real `redis-server`; the replies must be the same bytes.
+//! Sends the same bytes to keylatch and to a real `redis-server`; the replies must be the same bytes.
 //!
-//! Redis is the only judge here: no expectation is written down, so none can be wrong. What differs on
-//! purpose stands in one table, [`deviations`], which fails as soon as an entry is no longer true.
+//! Redis is the only reference here: no expectation is written down, so none can be wrong. Intended differences are in
+//! one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`script`] is the little language of the stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
+//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
 //!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
-//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] tell them.
-//! - [`companions`] tells stories of several clients at once; [`tracking`] those of clients that keep copies of keys.
-//! - [`suite`] tells what Redis' own test-suite found; [`suite_table`] what passes of it.
-//! - [`notifications`] listens to the events of keys beside stories.
-//! - [`observe`] compares what both servers count, log and show of the same commands.
-//! - [`grids`] tries every combination of options that is cheap to try.
-//! - [`random`] tries what nobody thought of, and shrinks what it finds.
+//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
+//! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
+//!   caching.
+//! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists which of its tests pass.
+//! - [`notifications`] compares keyspace notifications of the stories.
+//! - [`observe`] compares what both servers count, log and show for the same commands.
+//! - [`grids`] tests all combinations of options where that is cheap.
+//! - [`random`] generates random commands, and shrinks failing sequences.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
-//! - [`settings`] gives every setting values good and bad.
-//! - [`rewrite`] compares what CONFIG REWRITE makes of a file.
+//! - [`settings`] gives every setting valid and invalid values.
+//! - [`rewrite`] compares files written by CONFIG REWRITE.
 //!
 //! Without `redis-server` on PATH the tests say so and pass, unless `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 

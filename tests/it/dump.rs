@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values that travel, with their times to live and what is known of their use.
+//! DUMP and RESTORE: values with their TTL and usage.
 
 use crate::harness::{Client, TestServer};
 use keylatch::resp::Frame;
@@ -42,7 +42,7 @@ fn a_restored_key_ends_when_it_was_told_to() {
     let wall_ms = server.server().namespace().clock.now().wall_ms();
     assert_eq!(restore(&mut client, "absolute", &(wall_ms + 1000).to_string(), &payload, "ABSTTL"), "+OK");
     client.expect(&[("PTTL relative", ":1000"), ("PTTL absolute", ":1000")]);
-    // Somebody sets the date: only the absolute time comes nearer.
+    // The date is set forward: only absolute deadlines come closer.
     server.server().set_wall_ms(wall_ms + 600);
     client.expect(&[("PTTL relative", ":1000"), ("PTTL absolute", ":400")]);
     server.advance_ms(999);
@@ -60,7 +60,7 @@ fn a_time_in_the_past_removes_what_was_there() {
     assert_eq!(restore(&mut client, "new", "1", &payload, "ABSTTL"), "+OK");
     assert_eq!(restore(&mut client, "other", "1", &payload, "ABSTTL REPLACE"), "+OK");
     client.expect(&[("EXISTS new other", ":0"), ("DBSIZE", ":1")]);
-    // A time to live beyond all times wraps around in Redis.
+    // A TTL out of range wraps around in Redis.
     assert_eq!(restore(&mut client, "k", "9223372036854775807", &payload, "REPLACE"), "+OK");
     client.expect(&[("DBSIZE", ":0")]);
 }

@@ -1,4 +1,4 @@
-//! The library: servers inside a test process, as many as wanted, each with data and a clock of its own.
+//! The library: servers inside a test process, any number of them, each with its own data and clock.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// Tells whether somebody listens at the address.
+/// Returns whether a process listens at the address.
 fn answers(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_ok()
 }
@@ -82,7 +82,7 @@ fn a_shutdown_writes_the_replies_in_flight() {
     let mut client = Client::connect(server.addr());
     client.call(&format!("SET k {}", "x".repeat(1_000_000)));
     client.send(&b"GET k\r\n".repeat(20));
-    // Once the first byte is there, the requests have been read and carried out.
+    // Once the first byte has arrived, the requests have been read and executed.
     let first = client.take_bytes(1);
     let rest = std::thread::spawn(move || client.read_to_end());
     runtime.block_on(server.shutdown());

@@ -1,13 +1,13 @@
-//! What happens when memory runs out: who is refused, which keys go, and that the limit holds.
+//! Behaviour at the memory limit: which commands fail, which keys are evicted, and that the limit holds.
 
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const POLICIES: [&str; 7] =
     ["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
 
-/// How much less than the limit may be used after a key was evicted: one value more than needed, and what counted while room
-/// was made and counts no more: the requests that had arrived, which are as much as is read at once and a value, and room
-/// for as much again. How much of it there was depends on how the requests came.
+/// How much less than the limit may be used after an eviction: one value more than needed, and memory that counted
+/// during the eviction only: the requests that had arrived, up to one read and a value, and the spare room of their
+/// buffer. Its amount depends on how the requests arrived.
 const SPARE_MAX: usize = 3 * 20_480 + 2 * 16 * 1024;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
@@ -20,7 +20,7 @@ fn evicted(client: &mut Client) -> usize {
     client.info("evicted_keys").parse().expect("a number")
 }
 
-/// Limits the memory to what is used now and so many bytes more.
+/// Sets the limit to the memory used now plus this many bytes.
 fn limit(client: &mut Client, more: usize) -> usize {
     let limit = used(client) + more;
     assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
@@ -57,7 +57,7 @@ fn many_clients_at_once_do_not_get_past_the_limit() {
         let server = TestServer::start_on_workers(2);
         let mut client = server.client();
         client.call(&format!("CONFIG SET maxmemory-policy {policy}"));
-        // Far more than what the six have sent at a time, which takes its part of it while they are there.
+        // Far more than what the six have sent at a time, which counts while it is pending.
         let limit = limit(&mut client, 1536 * 1024);
         std::thread::scope(|scope| {
             for number in 0..6 {
@@ -71,7 +71,7 @@ fn many_clients_at_once_do_not_get_past_the_limit() {
                 });
             }
         });
-        // What the clients had sent and not been given back yet counts until they are seen to be gone.
+        // The clients' buffers count until the server notices that they have disconnected.
         wait_until(|| used(&mut client) < limit + 4096);
         let used = used(&mut client);
         assert!(used > limit / 2, "{policy}: {used} of {limit}");
@@ -87,7 +87,7 @@ fn a_pipeline_is_refused_from_the_command_on_that_finds_no_memory() {
     let replies = client.pipeline(&sets);
     assert_eq!(replies[..2], ["+OK", "+OK"]);
     assert_eq!(replies[4..], [OOM; 6]);
-    // Reading and removing go on, and what was removed makes room.
+    // Reads and deletions continue, and deletions free memory.
     client.expect(&[("STRLEN k:0", ":100000"), ("DEL k:0 k:1 k:2 k:3", &format!(":{}", client_dbsize(&server)))]);
     client.expect(&[("SET k v", "+OK")]);
 }
@@ -133,7 +133,7 @@ fn the_first_to_end_goes_first() {
         .map(|(ttl, at)| format!("SET k:{at}:{ttl} v EX {}", ttl + 1000))
         .collect();
     client.pipeline(&sets);
-    // Whoever lives longer now than it was to does not go for its sake.
+    // A key that was given a longer TTL is not evicted by its old one.
     client.pipeline(&(0..300).map(|at| format!("SET long:{at} v EX 1")).collect::<Vec<_>>());
     client.pipeline(&(0..300).map(|at| format!("EXPIRE long:{at} 9000000")).collect::<Vec<_>>());
     client.call("SET stays v");
@@ -153,7 +153,7 @@ fn the_first_to_end_goes_first() {
     client.expect(&[("EXISTS stays long:1 long:299", ":3")]);
 }
 
-/// Fills a server with old keys and 200 that are used all the time, and returns how many of these outlive the others.
+/// Fills a server with old keys and 200 that are used all the time, and returns how many of the latter survive.
 fn survivors(policy: &str, uses: usize) -> i64 {
     let server = TestServer::start_with(&[("maxmemory-policy", policy)]);
     let mut client = server.client();
@@ -187,7 +187,7 @@ fn a_step_removes_few_keys_and_the_next_command_goes_on() {
     client.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("DBSIZE", ":984"), ("DBSIZE", ":968")]);
     server.advance_ms(500);
     assert_eq!(client.info("current_eviction_exceeded_time"), "500");
-    // There is more to remove, so nobody is refused yet.
+    // There is more to evict, so no command fails yet.
     client.expect(&[("SET new v", "+OK"), ("CONFIG SET maxmemory-eviction-tenacity 100", "+OK"), ("DBSIZE", ":0")]);
     client.expect(&[("SET new v", OOM), ("CONFIG SET maxmemory 0", "+OK"), ("SET new v", "+OK")]);
     assert_eq!(client.info("total_eviction_exceeded_time"), "500");
@@ -248,7 +248,7 @@ fn without_a_limit_nothing_is_counted_short_and_a_lifted_limit_is_forgotten() {
     let server = TestServer::start_with(&[("maxmemory", "1")]);
     let mut client = server.client();
     client.expect(&[("SET k v", OOM), ("CONFIG SET maxmemory 0", "+OK"), ("SET k v", "+OK")]);
-    // Of one pipeline, too.
+    // Also within one pipeline.
     let replies = client.pipeline(&[
         "CONFIG SET maxmemory 1".into(),
         "SET k w".into(),
@@ -269,7 +269,7 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
     }
     let before = used(&mut client);
     let publish = format!("PUBLISH news {}", "x".repeat(MESSAGE_LEN));
-    // More than any socket takes, so that most of it waits.
+    // More than a socket buffers, so that most of it is pending.
     for _ in 0..300 {
         assert_eq!(client.call(&publish), ":4");
     }
@@ -295,7 +295,7 @@ fn messages_about_keys_that_are_evicted_do_not_make_more_of_them_go() {
                 assert_eq!(listener.call(&format!("GET {key}")), "$1 x");
             });
         }
-        // What waits to be written counts as well, so the limit is set when nothing does.
+        // Pending output counts as well, so the limit is set when there is none.
         for listener in listeners.iter_mut().filter(|_| !options.is_empty()) {
             (0..300).for_each(|_| assert!(listener.reply().starts_with(">2 $10 invalidate")));
         }

@@ -1,4 +1,4 @@
-//! Times to live: exact to the millisecond, on the right clock, for any number of keys.
+//! Expiry: exact to the millisecond, on the right clock, for any number of keys.
 
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
@@ -194,7 +194,7 @@ fn a_forward_jump_ends_every_absolute_deadline_it_passes_and_no_other() {
     server.server().set_wall_ms(WALL_MS);
     assert_eq!(client.int("DBSIZE"), 5000);
     server.advance_ms(1500);
-    // Relative ones up to 1500 ms are gone now; absolute ones up to there went before.
+    // Relative TTLs up to 1500 ms are over now; absolute deadlines up to there have passed before.
     assert_eq!(client.int("DBSIZE"), 2000 + 2499);
     client.expect(&[
         ("EXISTS at:999", ":0"),
@@ -389,7 +389,7 @@ fn a_key_that_has_ended_is_missing_for_every_writer() {
     }
 }
 
-/// Tells whether the command leaves a key behind where there was none.
+/// Returns whether the command leaves a key behind where there was none.
 fn client_made_key(words: &str) -> bool {
     !["XX", "DEL", "PERSIST", "EXPIRE", "RENAME"].iter().any(|word| words.contains(word))
 }
@@ -476,8 +476,8 @@ fn in_real_time_an_earlier_deadline_wakes_the_sweeper_that_waits_for_a_later_one
     let server = TestServer::start_in_real_time();
     let mut client = server.client();
     client.expect(&[("SET late v PX 600000", "+OK")]);
-    // The sweeper sleeps for a second at most, so one that nothing wakes ends every sleep but the first a second after the
-    // one before. One key that ends earlier is proof that it was woken; a busy machine takes more attempts.
+    // The sweeper sleeps for at most a second, so without a wake-up it finds each key up to a second late. One key that
+    // expires earlier proves that it was woken; a busy machine needs more attempts.
     let mut took_ms = || {
         let started = wall_ms(&mut client);
         client.expect(&[("SET early v PX 20", "+OK")]);
@@ -489,7 +489,7 @@ fn in_real_time_an_earlier_deadline_wakes_the_sweeper_that_waits_for_a_later_one
     client.expect(&[("EXISTS late", ":1"), ("EXISTS early", ":0")]);
 }
 
-/// Asks the server for the time, since tests read no clock of their own.
+/// Reads the server's time, because tests read no clock of their own.
 fn wall_ms(client: &mut Client) -> i64 {
     let reply = client.call("TIME");
     let mut words = reply.split(' ').skip(2).step_by(2).map(|word| word.parse::<i64>().expect("a number"));

@@ -1,6 +1,6 @@
-//! The floors of the house: which module of the library may import which, and what lies at the root of the sources.
+//! The layers: which module of the library may import which, and what is at the root of the sources.
 //!
-//! Imports go down only, so that a floor can be read, tested and changed without those above it.
+//! Imports go down only, so that a layer can be read, tested and changed without those above it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +37,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("glob", &[]),
 ];
 
-/// Arrows that go up, or that the table does not allow, and are still to be cut. One that is gone must go from here too.
+/// Imports that go up, or that the table does not allow, and remain to be removed. One that is gone must be removed
+/// from here too.
 const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
 /// What lies at the root of the sources beside folders.
@@ -111,7 +112,7 @@ fn arrows_of(files: &[File]) -> BTreeSet<Arrow> {
     files.iter().flat_map(of_file).collect()
 }
 
-/// Returns what is wrong with the arrows, and with the lists themselves.
+/// Returns the forbidden imports, and errors in the lists themselves.
 fn complaints(arrows: &BTreeSet<Arrow>, floors: &[(&str, &[&str])], to_be_cut: &[(&str, &str)]) -> Vec<String> {
     let floor_of = |name: &str| floors.iter().position(|(module, _)| *module == name);
     let mut complaints = Vec::new();

@@ -1,4 +1,4 @@
-//! What the tests drive the server with: a server of their own on port 0, and a client that shows the wire.
+//! The test harness: a server on port 0 for each test, and a client that shows the bytes of replies.
 //!
 //! Replies are compared as they travel: [`Client::call`] returns the reply's bytes with every line end
 //! shown as a blank, so `*2 $1 a :1` is an array of `"a"` and 1. Time is the server's manual clock;
@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(600);
 /// How much a client reads at once, in bytes.
 const READ_LEN: usize = 256 * 1024;
 
-/// Runs a server for one test; it stops when the test ends.
+/// A server for one test; it stops when the test ends.
 pub struct TestServer {
     server: Server,
     // Dropped after the server, whose tasks they run.
@@ -58,7 +58,7 @@ impl TestServer {
         Self::start_with_workers(Server::builder().clock(clock).config(config), 2)
     }
 
-    /// Starts a server as whoever embeds the library does: on a thread of its own, on a manual clock.
+    /// Starts a server as an embedding program does: on a thread of its own, on a manual clock.
     pub fn start_embedded() -> Self {
         Self::start_with_workers(Server::builder().clock(Clock::manual()), 0)
     }
@@ -96,13 +96,13 @@ impl TestServer {
         client
     }
 
-    /// Moves time; everything that falls due has happened when this returns.
+    /// Advances time; everything due has happened when this returns.
     pub fn advance_ms(&self, ms: u64) {
         self.server.advance(Duration::from_millis(ms));
     }
 }
 
-/// Speaks RESP to any server, over any stream.
+/// A RESP client for any server, over any stream.
 pub struct Client<S = TcpStream> {
     stream: S,
     buffer: BytesMut,
@@ -119,7 +119,7 @@ impl Client {
         Client::over(stream)
     }
 
-    /// Says that nothing more will be sent; replies can still be read.
+    /// Shuts down the sending side; replies can still be read.
     pub fn shut_write(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).expect("still connected");
     }
@@ -136,18 +136,18 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Speaks over a stream that is connected already.
+    /// Creates a client of a connected stream.
     pub fn over(stream: S) -> Self {
         Client { stream, buffer: BytesMut::new(), decoder: FrameDecoder::new(), chunk: vec![0; READ_LEN].into() }
     }
 
-    /// Returns the stream itself, for what is not RESP.
+    /// Returns the stream itself, for bytes other than RESP.
     #[cfg(feature = "tls")]
     pub fn stream_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Sends a command, given as words separated by blanks, and returns the reply's wire form.
+    /// Sends a command, given as words separated by blanks, and returns the reply in wire form.
     #[track_caller]
     pub fn call(&mut self, words: &str) -> String {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
@@ -195,7 +195,7 @@ impl<S: Read + Write> Client<S> {
     #[track_caller]
     pub fn pipeline(&mut self, commands: &[String]) -> Vec<String> {
         let mut replies = Vec::with_capacity(commands.len());
-        // In portions whose replies fit the sockets' buffers: nobody reads while they are written.
+        // In portions whose replies fit into the sockets' buffers, because nothing is read while they are written.
         for portion in commands.chunks(1000) {
             let words = portion.iter().map(|command| command.split(' ').collect::<Vec<_>>());
             self.send(&words.flat_map(|words| encode(&words)).collect::<Vec<u8>>());
@@ -247,7 +247,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Reads so many bytes as they come, whatever they mean.
+    /// Reads `len` bytes as they arrive.
     #[track_caller]
     pub fn take_bytes(&mut self, len: usize) -> Vec<u8> {
         let ready = self.buffer.len().min(len);
@@ -260,16 +260,16 @@ impl<S: Read + Write> Client<S> {
     /// Reads to the end of the connection and returns all that came.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.buffer).to_vec();
-        // A reset after the last reply is an end as well.
+        // A reset after the last reply counts as the end.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
     }
 }
 
-/// Keeps a free port of an address of the loopback network for a server that is told to listen on it.
+/// Reserves a free port of a loopback address for a server that will listen on it.
 ///
-/// The socket is bound, but does not listen: the kernel gives its port to nobody who asks for any free one, and to a
-/// server that asks for this one, because both have `SO_REUSEADDR`.
+/// The socket is bound, but does not listen: the kernel does not hand out its port as a free one, and a server can bind
+/// it explicitly, because both set `SO_REUSEADDR`.
 pub struct ReservedPort {
     _socket: socket2::Socket,
     addr: SocketAddr,
@@ -301,7 +301,7 @@ impl ReservedPort {
     }
 }
 
-/// Asks again and again until something holds, and fails when it does not in the time a reply may take.
+/// Polls until a condition holds, and fails after the timeout of a reply.
 #[track_caller]
 pub fn wait_until(mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
@@ -309,7 +309,7 @@ pub fn wait_until(mut holds: impl FnMut() -> bool) {
     while !holds() {
         let waited = Duration::from_millis(clock.now().mono_ms() - started);
         assert!(waited < PATIENCE, "what is waited for does not happen");
-        std::thread::park_timeout(Duration::from_millis(1)); // leaves the processor to those who are waited for
+        std::thread::park_timeout(Duration::from_millis(1)); // yields the processor to the awaited threads
     }
 }
 
@@ -331,11 +331,11 @@ pub fn show(reply: &[u8]) -> String {
     parts.join(" ").replace("\\'", "'").replace("\\\"", "\"")
 }
 
-/// Rolls numbers that look random and are the same in every run of a test (xorshift).
+/// A generator of pseudo-random numbers, the same in every run of a test (xorshift).
 pub struct Dice(u64);
 
 impl Dice {
-    /// Starts a run; the same seed gives the same numbers.
+    /// Creates a generator; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Self {
         Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }

@@ -1,8 +1,8 @@
-//! HyperLogLogs, seen through the socket: what a comparison with Redis does not show.
+//! HyperLogLogs, through the socket: behaviour that the differential tests do not cover.
 
 use crate::harness::{Client, Dice, TestServer};
 
-/// What redis-server 7.0.15 stores after `PFADD k a b c`.
+/// The bytes stored by redis-server 7.0.15 after `PFADD k a b c`.
 const ABC: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x60\xf3\x80\x50\xb1\x84\x4b\xfb\x80\x42\x5a";
 
 #[test]
@@ -40,9 +40,9 @@ fn a_sketch_keeps_its_time_to_live_and_ends_with_it() {
     client.expect(&[("PFCOUNT k", ":0"), ("PFCOUNT k k", ":0"), ("PFADD k a", ":1"), ("PFCOUNT k", ":1")]);
 }
 
-/// Adding an element takes as long as the runs of a sparse sketch are many, so with a high limit a hundred thousand of them
-/// were a thousand million steps. What bounds them is that the sketch becomes dense where that is shorter, and that runs
-/// are not changed one by one where there are many changes; the estimates must not suffer.
+/// Adding an element to a sparse sketch takes time proportional to its runs, so with a high limit a hundred thousand
+/// elements took a thousand million steps. Now the sketch becomes dense where that is shorter, and many changes rewrite
+/// the runs once; the estimates must stay the same.
 #[test]
 fn many_elements_make_the_same_sketch_however_they_are_added_and_whatever_the_limit() {
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! INCREX: a counter with bounds and a time to live. The replies written down are those of Redis 8.8.
+//! INCREX: a counter with bounds and a TTL. The expected replies are those of Redis 8.8.
 
 use crate::harness::TestServer;
 
@@ -39,7 +39,7 @@ fn a_sum_out_of_bounds_changes_nothing_unless_it_is_cut_back() {
         ("TTL k", ":500"),
         ("INCREX k LBOUND 0 SATURATE BYINT -100 UBOUND 20", "*2 :0 :-15"),
         ("INCREX k BYINT 20 LBOUND 0 UBOUND 20", "*2 :20 :20"),
-        // A number that is out of bounds already may come back, or be brought back.
+        // A number out of bounds may move back, or be set, into the bounds.
         ("INCREX k BYINT -5 UBOUND 15", "*2 :15 :-5"),
         ("INCREX k BYINT 1 UBOUND 10", "*2 :15 :0"),
         ("INCREX k BYINT 1 UBOUND 10 SATURATE", "*2 :10 :-5"),

@@ -1,4 +1,4 @@
-//! Commands on keys of any type: EXISTS, DEL, UNLINK, TYPE, RENAME, FLUSHDB, DBSIZE, and the gate in front of them all.
+//! Generic commands: EXISTS, DEL, UNLINK, TYPE, RENAME, FLUSHDB, DBSIZE, and the gate before all commands.
 
 use crate::harness::TestServer;
 
@@ -258,7 +258,7 @@ fn memory_in_use_returns_to_what_it_was_when_keys_go() {
     let server = TestServer::start();
     let mut client = server.client();
     let used = |client: &mut crate::harness::Client| client.info("used_memory").parse::<i64>().expect("a number");
-    // A shard keeps its first buckets once it had a key.
+    // A shard keeps its first buckets once it has had a key.
     client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1 EX 5")).collect::<Vec<_>>());
     server.advance_ms(5000);
     let before = used(&mut client);

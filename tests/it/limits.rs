@@ -1,4 +1,4 @@
-//! What a client may take from the server, and what happens to one that wants more.
+//! Limits of clients, and what happens to a client that exceeds them.
 
 use std::io::{Read, Write};
 
@@ -20,7 +20,7 @@ fn clients_beyond_the_limit_are_told_and_closed() {
 fn a_place_that_becomes_free_is_given_away_again() {
     let server = TestServer::start_with(&[("maxclients", "2")]);
     let (mut first, mut second) = (server.client(), server.client());
-    second.expect(&[("PING", "+PONG")]); // it has been accepted, and so takes a place
+    second.expect(&[("PING", "+PONG")]); // it was accepted, and so counts
     drop(second);
     wait_until(|| first.info("connected_clients") == "1");
     assert_eq!(server.client().call("PING"), "+PONG");
@@ -43,7 +43,7 @@ fn an_unfinished_request_beyond_the_limit_closes_its_client() {
     let server = TestServer::start_with(&[("client-query-buffer-limit", "1mb")]);
     let mut client = server.client();
     let mut writer = client.writer();
-    // The server may reset the connection before all of it is written.
+    // The server may reset the connection before everything is written.
     let sent =
         writer.write_all(b"*2\r\n$3\r\nGET\r\n$10000000\r\n").and_then(|()| writer.write_all(&vec![b'x'; 5_000_000]));
     drop(sent);
@@ -105,7 +105,7 @@ fn nobody_is_evicted_for_output_that_its_own_client_may_not_have() {
     let server = TestServer::start_with(&limits);
     let (mut other, mut waiting, mut greedy) = (server.client(), server.client(), server.client());
     other.call("SETRANGE k 1500000 x");
-    // Half a request, the larger part of what all may take together.
+    // Half a request, which takes the larger part of the common limit.
     waiting.call("CLIENT SETNAME waiting");
     waiting.send(format!("*1\r\n$2000000\r\n{}", "v".repeat(1_800_000)).as_bytes());
     wait_until(|| other.call("CLIENT LIST").contains(" qbuf=1800000 "));
@@ -122,17 +122,17 @@ fn the_soft_output_limit_counts_from_when_it_was_first_exceeded() {
     let mut other = server.client();
     other.call(&format!("SET k {}", "x".repeat(5_000_000)));
     let mut slow = server.client();
-    // More than the sockets hold, so that some of it waits in the server.
+    // More than the sockets buffer, so that some of it is pending in the server.
     slow.send(&encode(&["GET", "k"]).repeat(10));
     wait_until(|| {
         let list = other.call("CLIENT LIST");
         list.contains("cmd=get") && list.matches(" omem=0 ").count() == 1
     });
-    server.advance_ms(1); // whoever keeps house sees it from here on
+    server.advance_ms(1); // from here on housekeeping sees it
     server.advance_ms(9_999);
     slow.send(b"PING\r\n");
     wait_until(|| other.call("CLIENT LIST").contains("cmd=ping"));
-    server.advance_ms(1_000); // it is closed without sending anything more
+    server.advance_ms(1_000); // it is closed although it sends nothing more
     wait_until(|| other.info("connected_clients") == "1");
     assert!(slow.read_to_end().len() < 50_000_000);
 }
@@ -154,11 +154,11 @@ fn claims_of_huge_requests_take_no_memory() {
         assert_eq!(client.call("PING"), "+PONG");
     }
     wait_until(|| client.call("CLIENT LIST").matches("id=").count() == 151);
-    // 50 claims of 512 MiB and 100 of a billion arguments: 25 GiB if any were believed.
+    // 50 claims of 512 MiB and 100 of a billion arguments: 25 GiB if they were allocated.
     assert!(resident_kib() - before < 500_000, "{} KiB more", resident_kib() - before);
 }
 
-/// Asks the kernel how much memory this process, and with it the server, has in use.
+/// Reads from the kernel how much memory this process, which includes the server, uses.
 fn resident_kib() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a VmRSS line");
@@ -182,7 +182,7 @@ fn garbage_of_many_kinds_does_the_server_no_harm() {
         }
         let client = server.client();
         let mut stream = client.writer();
-        // Whether it is still listening when the last byte comes is the server's choice.
+        // The server may close the connection before the last byte arrives.
         let _ = stream.write_all(&garbage);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut replies = Vec::new();

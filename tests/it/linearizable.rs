@@ -1,10 +1,9 @@
-//! What many connections see at once can be explained by one command after the other.
+//! Linearizability: what many connections see at once can be explained by a sequential order of the commands.
 //!
-//! Threads send commands on a few keys and note when each was sent and when its reply had been read.
-//! A checker (Wing, Gong and Lowe's algorithm) then looks for an order of the commands that keeps the
-//! order of those that did not overlap, and of those of one pipeline, and in which a plain map gives
-//! every reply that was seen. The times are ticks of a counter all threads share, not a clock's. That
-//! the checker can say no is proved too, with histories that have no such order.
+//! Threads send commands on a few keys and record when each was sent and when its reply had been read. A checker (Wing,
+//! Gong and Lowe's algorithm) then searches for an order of the commands that keeps the order of non-overlapping ones
+//! and of each pipeline, and in which a plain map gives all the replies. The times are ticks of a shared counter, not
+//! of a clock. The checker itself is tested with histories that have no such order.
 
 #[cfg(feature = "lua")]
 mod mixed;
@@ -22,7 +21,7 @@ use crate::harness::{Client, TestServer};
 /// A call or a reply: its tick, the connection, and the operation (with its reply once that is known).
 type Event = (u64, usize, Action<Operation>);
 
-/// What one round of all connections saw.
+/// The record of one round of all connections.
 #[derive(Default)]
 struct Recording {
     events: Mutex<Vec<Event>>,
@@ -58,12 +57,12 @@ fn overlapping(events: &[Event]) -> usize {
     count
 }
 
-/// One connection of a round: its client, its dice, and where it notes what it sees.
+/// One connection of a round: its client, its random generator, and its record.
 struct Recorder<'a> {
     client: &'a mut Client,
     connection: usize,
     ticks: &'a AtomicU64,
-    /// Names the round's keys, so that every round starts from nothing.
+    /// Prefixes the round's keys, so that every round starts without data.
     prefix: String,
     dice: Dice,
     turns: usize,
@@ -96,7 +95,7 @@ impl Recorder<'_> {
         self.events.push((self.ticks.fetch_add(1, SeqCst), self.connection, action));
     }
 
-    /// Changes a key that nobody else changes between WATCH and EXEC.
+    /// Changes a key between WATCH and EXEC.
     fn swap_watched(&mut self) {
         let (key, to) = (self.dice.key(), self.dice.value());
         let words = ["WATCH".to_owned(), format!("{}{}", self.prefix, KEYS[key])];
@@ -105,7 +104,7 @@ impl Recorder<'_> {
         self.call(vec![Command::Swap { key, seen, to }]);
     }
 
-    /// Changes a key only if it still holds what it was seen to hold.
+    /// Changes a key only if it still holds the value read before.
     fn swap_compared(&mut self) {
         let (key, other, to) = (self.dice.key(), self.dice.key(), self.dice.value());
         let seen = model::value(&self.call(vec![Command::Get(key)])[0]);
@@ -160,14 +159,14 @@ impl Dice {
         self.below(KEYS.len() as u64) as usize
     }
 
-    /// Returns a number that nobody writes twice, with room for INCR below the next.
+    /// Returns a number that is written only once, with room for INCR below the next.
     fn value(&mut self) -> i64 {
         self.values += 10_000;
         self.values
     }
 }
 
-/// How the connections of a run behave.
+/// The mix of operations of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,
@@ -175,11 +174,11 @@ struct Plan {
     turns: usize,
     /// How many commands travel in one write at most.
     burst: u64,
-    /// Draws the next command.
+    /// Generates the next command.
     draw: fn(&mut Recorder<'_>) -> Command,
 }
 
-/// Lets all connections play the plan's rounds and returns each round's events.
+/// Runs all connections through the plan's rounds and returns each round's events.
 fn record(server: &TestServer, plan: Plan) -> Vec<Vec<Event>> {
     let (barrier, ticks) = (Barrier::new(CONNECTIONS), AtomicU64::new(0));
     let recordings: Vec<Recording> = (0..plan.rounds).map(|_| Recording::default()).collect();
@@ -259,7 +258,7 @@ fn a_recorded_history_with_one_reply_changed_is_not_linearizable() {
             Action::Response(Operation { command: Command::Get(_), reply: Some(reply), .. }) => Some(reply),
             _ => None,
         });
-        *read.expect("every round reads") = "$2 -1".to_owned(); // which nobody ever writes
+        *read.expect("every round reads") = "$2 -1".to_owned(); // a value that is never written
         assert!(!is_linearizable(&events));
     }
 }

@@ -1,8 +1,8 @@
-//! The documented lock: `SETNX`, then `GET`, then `GETSET`, and `DEL` to release, from many connections.
+//! The documented lock pattern: `SETNX`, then `GET`, then `GETSET`, and `DEL` to release, from many connections.
 //!
-//! The lock's value is the second at which it ends: the time it was taken, plus a timeout, plus one.
-//! The algorithm compares that with a time of its own, which these tests hand in as a number; no test
-//! reads a clock or sleeps. Locks that end by themselves (`SET NX PX`) follow the server's manual clock.
+//! The lock's value is the second at which it expires: the time of acquisition, plus a timeout, plus one. The algorithm
+//! compares that with its own time, which these tests pass as a number; no test reads a clock or sleeps. Locks with a
+//! TTL (`SET NX PX`) follow the server's manual clock.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,13 +17,13 @@ const LOCK: &str = "lock.foo";
 /// How many seconds a holder may keep the lock.
 const TIMEOUT_S: i64 = 10;
 
-/// What a client that has got the lock knows about it.
+/// What the holder of a lock knows about it.
 #[derive(Debug)]
 struct Held {
     until_s: i64,
 }
 
-/// Runs the documented algorithm once; `None` when somebody else holds the lock.
+/// Runs the documented algorithm once; `None` when another client holds the lock.
 fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
     let until_s = now_s + TIMEOUT_S + 1;
     if set_if_absent(client, LOCK, until_s) {
@@ -32,7 +32,7 @@ fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
     (is_expired(get(client, LOCK), now_s) && take_over(client, now_s)).then_some(Held { until_s })
 }
 
-/// Runs the step that cannot be raced: swap the value, then look whether the old one was still expired.
+/// Runs the step that cannot be raced: swap the value, then check whether the old one had expired.
 fn take_over(client: &mut Client, now_s: i64) -> bool {
     let until_s = (now_s + TIMEOUT_S + 1).to_string();
     match number(client.frame(&["GETSET", LOCK, &until_s])) {
@@ -42,7 +42,7 @@ fn take_over(client: &mut Client, now_s: i64) -> bool {
     }
 }
 
-/// Releases the lock, unless its time is over: then it may be another's by now. Returns whether it was deleted.
+/// Releases the lock, unless it has expired: then another client may hold it. Returns whether it was deleted.
 fn release(client: &mut Client, held: &Held, now_s: i64) -> bool {
     now_s < held.until_s && client.call("DEL lock.foo") == ":1"
 }
@@ -67,7 +67,7 @@ fn number(reply: Frame) -> Option<i64> {
     }
 }
 
-/// Runs `work` on as many connections at once, each on a thread of its own, and returns what each got.
+/// Runs `work` on many connections at once, each on a thread of its own, and returns the results.
 fn on_clients<T: Send>(
     server: &TestServer,
     count: usize,
@@ -86,7 +86,7 @@ fn counters(count: usize) -> Vec<AtomicUsize> {
     (0..count).map(|_| AtomicUsize::new(0)).collect()
 }
 
-/// Fails unless every round was counted once.
+/// Fails unless every round was counted exactly once.
 #[track_caller]
 fn assert_once_each(rounds: &[AtomicUsize]) {
     let counts: Vec<usize> = rounds.iter().map(|count| count.load(SeqCst)).collect();
@@ -126,7 +126,7 @@ fn setnx_wins_exactly_once_among_64_clients_of_two_parallel_workers() {
     assert_once_each(&winners);
 }
 
-/// Every round the holder crashes: it never deletes the lock, and the next round plays after the lock's end.
+/// In every round the holder crashes: it never deletes the lock, and the next round takes place after its expiry.
 #[test]
 fn a_crashed_holders_lock_is_taken_over_by_exactly_one_of_8_contenders_a_thousand_times() {
     const ROUNDS: usize = 1000;
@@ -137,8 +137,8 @@ fn a_crashed_holders_lock_is_taken_over_by_exactly_one_of_8_contenders_a_thousan
         for (round, winners) in winners.iter().enumerate() {
             let now_s = (round as i64 + 1) * (TIMEOUT_S + 2);
             step.wait();
-            // In even rounds all have seen the expired value before the first of them swaps it; in odd
-            // ones they race through the whole algorithm.
+            // In even rounds all have seen the expired value before the first of them swaps it; in odd ones they race
+            // through the whole algorithm.
             let won = if round % 2 == 0 {
                 assert!(!set_if_absent(client, LOCK, now_s + TIMEOUT_S + 1));
                 assert!(is_expired(get(client, LOCK), now_s));
@@ -180,7 +180,7 @@ fn a_counter_guarded_by_the_lock_loses_no_update() {
     assert_eq!(get(&mut server.client(), LOCK), None);
 }
 
-/// Plays steps on two connections, one after the other; a step names its client, C1 or C2.
+/// Runs steps on two connections, one after the other; a step names its client, C1 or C2.
 #[track_caller]
 fn play(clients: &mut [Client; 2], steps: &[(usize, &str, &str)]) {
     for (number, words, reply) in steps {
@@ -225,7 +225,7 @@ fn taking_over_with_getset_gives_the_lock_to_one_client_in_the_same_interleaving
             (1, "GETSET lock.foo 211", "$3 100"), // expired: C1 holds the lock
             (2, "GETSET lock.foo 212", "$3 211"), // not expired: C2 starts again
             (2, "SETNX lock.foo 212", ":0"),
-            (2, "GET lock.foo", "$3 212"), // C2 has moved C1's end a bit into the future, which does no harm
+            (2, "GET lock.foo", "$3 212"), // C2 has extended C1's lock slightly, which is harmless
         ],
     );
     assert!(is_expired(Some(100), now_s) && !is_expired(Some(211), now_s));
@@ -267,7 +267,7 @@ fn read_through(client: &mut Client, key: &str, loads: &AtomicUsize) -> i64 {
     }
 }
 
-/// Asks the database, which counts, and fills the cache.
+/// Reads from the database, which counts the reads, and fills the cache.
 fn load(client: &mut Client, key: &str, loads: &AtomicUsize) -> i64 {
     loads.fetch_add(1, SeqCst);
     let round: i64 = key.trim_start_matches("cache.").parse().expect("the round");
@@ -320,7 +320,7 @@ fn a_lock_with_a_time_to_live_passes_to_exactly_one_of_8_contenders() {
     on_clients(&server, 8, |number, client, step| {
         for winners in &winners {
             if step.wait().is_leader() {
-                server.advance_ms(3000); // the end of the lock of the round before
+                server.advance_ms(3000); // the lock of the previous round expires
             }
             step.wait();
             let reply = client.call(&format!("SET lock.foo {number} NX PX 3000"));

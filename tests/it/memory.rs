@@ -1,5 +1,4 @@
-//! What clients take: requests and replies that wait, the names that are remembered for a client, and that all clients
-//! together cannot take more than they may.
+//! The memory of clients: pending requests and replies, names kept for a client, and the limit of all clients together.
 
 use std::io::Write;
 
@@ -31,7 +30,7 @@ fn what_a_client_has_half_sent_is_shown_and_takes_hardly_more_than_it_is() {
     wait_until(|| field_of(&mut client, "sender", "qbuf") == 19_999_999);
     let total = field_of(&mut client, "sender", "tot-mem");
     assert!((20_000_000..21_100_000).contains(&total), "{total} for 20 MB");
-    // A limit that comes later finds it.
+    // A limit that is set later applies to it.
     client.expect(&[("CONFIG SET maxmemory-clients 5mb", "+OK")]);
     assert_eq!(sender.read_to_end(), b"");
     client.expect(&[("EXISTS m", ":0")]);
@@ -78,7 +77,7 @@ fn the_limit_on_what_waits_to_be_executed_is_exact_and_asked_before() {
         assert_eq!(server.client().int(&format!("EXISTS k:{len}")), i64::from(is_taken));
     }
     let mut client = server.client();
-    // The limit is one argument's, not the request's, but the queue of a transaction waits, too.
+    // The limit is that of one argument, not of the request, but the queue of a transaction counts, too.
     let value = "x".repeat(600_000);
     assert_eq!(client.call_args(&["MSET", "a", &value, "b", &value]), "+OK");
     client.expect(&[("MULTI", "+OK")]);

@@ -1,5 +1,5 @@
-//! MIGRATE: keys that move to another server, and what becomes of them when that server is no good. Replies and errors are
-//! compared with Redis in `differential/migrations.rs`.
+//! MIGRATE: moving keys to another server, and failures of that server. Replies and errors are compared with Redis in
+//! `differential/migrations.rs`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// How long a target may take in tests that do not wait for it, in milliseconds.
+/// The timeout of a target in tests that do not wait for it, in milliseconds.
 const PATIENCE_MS: u64 = 60_000;
 
-/// Has keys moved to a server, and returns what is replied; see [`words`].
+/// Migrates keys to a server, and returns the reply; see [`words`].
 #[track_caller]
 fn migrate(client: &mut Client, target: &TestServer, rest: &str) -> String {
     client.call_args(&words(target.addr().port(), PATIENCE_MS, rest))
 }
 
-/// Writes a command: `rest` is the number of the database, the key, of which `-` stands for none, and options.
+/// Builds a command: `rest` is the number of the database, the key (`-` for none), and options.
 fn words(port: u16, timeout_ms: u64, rest: &str) -> Vec<String> {
     let mut rest = rest.split(' ').map(|word| if word == "-" { "" } else { word }.to_owned());
     let (db, key) = (rest.next().expect("a database"), rest.next().expect("a key, or none"));
@@ -24,7 +24,7 @@ fn words(port: u16, timeout_ms: u64, rest: &str) -> Vec<String> {
     fixed.into_iter().chain(rest).collect()
 }
 
-/// Plays a target that says what a test wants.
+/// Simulates a target that sends what a test wants.
 struct Stranger {
     listener: TcpListener,
 }
@@ -45,7 +45,7 @@ impl Stranger {
     }
 }
 
-/// Reads what a migration asks for up to these bytes.
+/// Reads a migration's request up to these bytes.
 fn read_up_to(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     let (mut seen, mut byte) = (Vec::new(), [0]);
     while !seen.ends_with(end) {
@@ -55,7 +55,7 @@ fn read_up_to(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     seen
 }
 
-/// Grants the database, and reads on up to the end of the first RESTORE, which has no options.
+/// Confirms the database, and reads up to the end of the first RESTORE, which has no options.
 fn take_first_key(stream: &mut TcpStream) {
     assert_eq!(read_up_to(stream, b"0\r\n"), b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n");
     stream.write_all(b"+OK\r\n").expect("still connected");
@@ -183,7 +183,7 @@ fn a_target_that_speaks_no_resp_has_accepted_nothing() {
         from.send(&encode(&words(target.port(), PATIENCE_MS, "0 k")));
         let mut stream = target.accept();
         stream.write_all(answer).expect("still connected");
-        // The server may have heard enough already.
+        // The server may have read enough already.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         assert_eq!(from.reply(), "-IOERR error or timeout reading to target instance", "{}", answer.escape_ascii());
         assert_eq!(from.call("GET k"), "$1 v");
@@ -242,7 +242,7 @@ fn a_client_that_leaves_takes_away_only_what_was_accepted_of_its_own_database() 
     let source = TestServer::start();
     let mut other = source.client();
     other.call("MSET a here b here");
-    // Whether the target is heard before the client leaves is up to the kernel; once in some rounds it is.
+    // Whether the reply is read before the client disconnects is up to the kernel; in some of the rounds it is.
     for _ in 0..20 {
         let (mut from, target) = (source.client(), Stranger::new());
         from.expect(&[("SELECT 1", "+OK"), ("MSET a 1 b 2", "+OK")]);

@@ -1,4 +1,4 @@
-//! MONITOR: every call is shown as it was carried out, to whoever watches, and to nobody what must not be seen.
+//! MONITOR: every call is shown as it was executed, and secrets are not.
 
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -24,7 +24,7 @@ fn calls_are_shown_with_their_database_and_their_caller() {
     client.call("INCR k");
     assert_eq!(shown(&mut monitor, &client), "[0 ADDR] \"SET\" \"k\" \"v\"");
     assert_eq!(shown(&mut monitor, &client), "[3 ADDR] \"SELECT\" \"3\"");
-    // The harness escapes what it shows once more, backslashes included.
+    // The harness escapes its output once more, backslashes included.
     let echo = shown(&mut monitor, &client).replace(r"\\", r"\");
     assert_eq!(echo, r#"[3 ADDR] "ECHO" "a \"b\" \\ \r\n\t\a\b\x01 \xc3\xa9""#);
     assert_eq!(shown(&mut monitor, &client), "[3 ADDR] \"INCR\" \"k\"");

@@ -1,9 +1,9 @@
-//! Keyspace notifications: when an event is told, to whom, and in which order. Which events there are is compared with Redis
-//! in `differential/notifications.rs`.
+//! Keyspace notifications: when an event is published, to which channels, and in which order. The events themselves are
+//! compared with Redis in `differential/notifications.rs`.
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Starts a server that publishes all events, and a client that listens to those named after the event.
+/// Starts a server that publishes all events, and a client that is subscribed to the keyevent channels.
 fn start_with_listener(settings: &[(&str, &str)]) -> (TestServer, Client) {
     let server = TestServer::start_with(&[&[("notify-keyspace-events", "AEnm")], settings].concat());
     let listener = listener(&server);
@@ -16,7 +16,7 @@ fn listener(server: &TestServer) -> Client {
     client
 }
 
-/// Returns what the listener has heard up to now, each as `event key`; in another database than 0, as `event@db key`.
+/// Returns the events received so far, each as `event key`; in another database than 0, as `event@db key`.
 fn heard(listener: &mut Client, talker: &mut Client) -> Vec<String> {
     assert!(talker.int("PUBLISH __keyevent@mark end") > 0);
     let mut events = Vec::new();
@@ -164,7 +164,7 @@ fn a_client_that_listens_to_its_own_events_gets_them_after_its_replies() {
     assert_eq!(client.reply(), ">3 $7 message $18 __keyevent@0__:set $1 k");
 }
 
-/// The commands are those of Redis 8 and Valkey 9, which no test here can ask.
+/// The commands are those of Redis 8 and Valkey 9, which no server here has.
 #[test]
 fn what_is_done_under_a_condition_is_told_as_what_it_does_without() {
     let (server, mut listener) = start_with_listener(&[]);

@@ -1,5 +1,5 @@
-//! What can be seen of a running server: statistics, the slow log, latency events. Durations are those of the manual
-//! clock, which DEBUG SLEEP moves, so that every number is known.
+//! Observability: statistics, the slow log, the latency monitor. Durations are those of the manual clock, which DEBUG
+//! SLEEP moves, so that every number is known.
 
 use std::os::unix::net::UnixStream;
 
@@ -378,7 +378,7 @@ fn a_slow_log_that_keeps_nothing_numbers_nothing() {
         ("SLOWLOG LEN", ":0"),
         ("CONFIG SET slowlog-max-len 10", "+OK"),
     ]);
-    // The call that let it keep something is the first to get a number; the calls above have taken 0 and 1.
+    // Only calls that were kept get an id; the calls above have taken 0 and 1.
     let entries = client.call("SLOWLOG GET 1");
     assert!(entries.starts_with("*1 *6 :2 "), "{entries}");
 }

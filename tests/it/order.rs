@@ -1,25 +1,24 @@
-//! Requests of different clients are served in the order in which they arrived, also when the server was busy meanwhile.
+//! Requests of different clients are served in order of arrival, also when the server was busy meanwhile.
 //!
-//! That the executor keeps the order is proved beside it, in `src/runtime/executor.rs`. Here the kernel has a say as well: it may hold
-//! a segment back, because its connection is just being written to, and let a later one of another connection pass. So a
-//! few rounds may go wrong; a scheduler that serves the last first gets many of them wrong.
+//! The order of the executor is tested in `src/runtime/executor.rs`. Here the kernel is involved as well: it may delay
+//! a segment, because its connection is being written to, and let a later one of another connection pass. So a few
+//! rounds may fail; a scheduler that serves the last first fails many of them.
 
 use crate::harness::{Client, TestServer};
 
 /// How often each sequence is tried.
 const ROUNDS: usize = 1_000;
-/// How many of them the kernel may mix up, and of the requests that arrive at a busy server. It does so the more often the
-/// busier the machine is.
+/// How many of them the kernel may reorder; the busier the machine, the more often it does.
 const MIXED_UP_MAX: usize = ROUNDS / 20;
 const MIXED_UP_WHILE_BUSY_MAX: usize = 5;
 
-/// Runs a claim against the two ways to run a server: embedded, and with a worker as the binary has.
+/// Runs a claim against the two ways to run a server: embedded, and with a worker as in the binary.
 fn on_one_worker(claim: impl Fn(&TestServer)) {
     claim(&TestServer::start_embedded());
     claim(&TestServer::start_on_workers(1));
 }
 
-/// Connects a client and has it served once, so that the kernel has nothing more to tell of the connection itself.
+/// Connects a client and serves it once, so that the connection itself causes no further events.
 fn client(server: &TestServer) -> Client {
     let mut client = server.client();
     client.expect(&[("PING", "+PONG")]);

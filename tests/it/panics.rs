@@ -1,4 +1,4 @@
-//! A panic is a bug, and costs one connection or one round of a task: the server goes on, and says so.
+//! A panic is a bug that ends one connection or one round of a task: the server keeps running and reports it.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_handler_that_panics_inside_a_transaction_or_a_pipeline_leaves_the_store_usa
         client.read_to_end();
     }
     other.expect(&[("SET c 1", "+OK"), ("MGET a b c", "*3 $1 1 $1 1 $1 1"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
-    // A connection is closed while the panic goes up, and counted when it has arrived.
+    // A connection is closed while the panic unwinds, and counted after that.
     wait_until(|| other.info("caught_panics") == "2");
 }
 

@@ -1,4 +1,4 @@
-//! The binary as a process: its command line, what it prints, how it ends.
+//! The binary as a process: its command line, its output, its exit.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,9 +11,9 @@ use crate::harness::{Client, PATIENCE, ReservedPort, encode, wait_until};
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
     child: Child,
-    /// Where it listens, once it has said so.
+    /// Its address, once it has reported it.
     known_addr: Option<SocketAddr>,
-    /// The lines of standard output, which a thread reads: to wait for the next one must have an end.
+    /// The lines of standard output, read by a thread, so that waiting for the next one can time out.
     stdout: Receiver<String>,
 }
 
@@ -24,14 +24,14 @@ impl Process {
     }
 
     pub(crate) fn run(command: &mut Command) -> Self {
-        // What the tests are told in the environment is not for the server, which would complain.
+        // Environment variables of the tests are removed, because the server would report them as unknown.
         command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let (lines, mut stdout) = (mpsc::channel(), BufReader::new(child.stdout.take().expect("a pipe")));
         std::thread::spawn(move || {
             let mut line = String::new();
             while stdout.read_line(&mut line).is_ok_and(|len| len > 0) {
-                // The test may have ended, and looks no more.
+                // The test may have ended already.
                 let _ = lines.0.send(std::mem::take(&mut line));
             }
         });
@@ -66,7 +66,7 @@ impl Process {
         addr
     }
 
-    /// Returns where it listens, after it has said so.
+    /// Returns its address, after it has reported it.
     pub(crate) fn known_addr(&self) -> SocketAddr {
         self.known_addr.expect("it was asked before")
     }
@@ -85,7 +85,7 @@ impl Process {
         status.expect("it was waited for")
     }
 
-    /// Returns the rest of standard output after the process has ended.
+    /// Returns the rest of standard output after the process has exited.
     pub(crate) fn rest(&mut self) -> String {
         self.stdout.iter().collect()
     }
@@ -93,7 +93,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -103,7 +103,7 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_keylatch"))
 }
 
-/// Runs the binary to its end.
+/// Runs the binary until it exits.
 fn run(args: &[&str]) -> Output {
     Command::new(binary()).args(args).stdin(Stdio::null()).output().expect("the binary starts")
 }
@@ -224,7 +224,7 @@ fn a_port_that_config_set_has_closed_stays_closed_when_addresses_change() {
     }
 }
 
-/// Counts the TCP sockets of a process that listen, as the kernel sees them.
+/// Counts the listening TCP sockets of a process, as the kernel sees them.
 fn listening_ports(process: &Process) -> usize {
     let proc = |name: &str| std::path::PathBuf::from(format!("/proc/{}/{name}", process.child.id()));
     let links = std::fs::read_dir(proc("fd")).expect("Linux").filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
@@ -333,7 +333,7 @@ fn a_start_that_fails_is_told_once_with_its_cause() {
     let port = addr.port().to_string();
     let in_use = ["--port", &port, "--bind", "127.0.0.1"];
     let no_users = ["--port", "0", "--bind", "127.0.0.1", "--aclfile", "/no/such/file"];
-    // The words about the port are those that suites look for.
+    // Test suites look for the text about the port.
     for (args, expected) in [
         (&in_use[..], format!("Failed listening on port {port} (tcp), aborting: could not listen on {addr}: Address")),
         (&no_users, "Aborting: Aborting Redis startup because of ACL errors: ".to_owned()),
@@ -342,7 +342,7 @@ fn a_start_that_fails_is_told_once_with_its_cause() {
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!((output.status.code(), &*err, out.matches(&expected).count()), (Some(1), "", 1), "{out}");
         assert_eq!(out.contains("Failed listening"), args[1] == port, "{out}");
-        // With a log file the terminal is told, too.
+        // With a log file the reason is printed on the terminal as well.
         let output = run(&[args, &["--logfile", log.to_str().expect("a plain path")]].concat());
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(out.is_empty() && err.lines().count() == 1 && expected.contains(&err[..20]), "{out}{err}");
@@ -422,7 +422,7 @@ fn the_memory_it_counts_is_what_the_allocator_holds() {
     let mut client = process.client();
     let allocated = |client: &mut Client| client.info("allocator_allocated").parse::<f64>().expect("a number");
     let dataset = |client: &mut Client| client.info("used_memory_dataset").parse::<f64>().expect("a number");
-    // A shard takes its first buckets with its first key; they are nobody's share.
+    // A shard allocates its first buckets with its first key; they belong to no key.
     client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1")).collect::<Vec<_>>());
     let (held_before, counted_before) = (allocated(&mut client), dataset(&mut client));
     let mut names = Vec::new();
@@ -516,7 +516,7 @@ fn the_directory_and_the_level_of_the_log_change_while_it_runs() {
     let refused = client.call("CONFIG SET loglevel warning maxclients 4000000000");
     assert!(refused.contains("'maxclients') - The operating system is not able to handle"), "{refused}");
     client.expect(&[("CONFIG GET loglevel", "*2 $8 loglevel $5 debug")]);
-    // What was done before one setting is refused is undone.
+    // Changes before a setting that fails are undone.
     let refused = client.call("CONFIG SET dir / maxclients 4000000000");
     assert!(refused.contains("'maxclients')"), "{refused}");
     assert_eq!(std::fs::read_link(format!("/proc/{}/cwd", process.child.id())).expect("Linux"), path);
@@ -600,7 +600,7 @@ fn sigterm_ends_the_process_even_when_a_command_cannot_be_interrupted() {
     assert!(log.contains("The shutdown has not finished after 8 seconds. Exit anyway."), "{log}");
 }
 
-/// Counts the bytes on their way from a client to a server that the server has not read yet, as the kernel sees them.
+/// Counts the bytes sent by a client that the server has not read yet, as the kernel sees them.
 fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     let shown = |addr: SocketAddr| match addr.ip() {
         std::net::IpAddr::V4(ip) => format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), addr.port()),
@@ -608,7 +608,7 @@ fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     };
     let (client, server) = (shown(client), shown(server));
     let table = std::fs::read_to_string("/proc/self/net/tcp").expect("Linux");
-    // Local address, remote address, state, and the lengths of the queues of what was sent and what was received.
+    // Local address, remote address, state, and the lengths of the send and receive queues.
     let queues = |local: &str, remote: &str| -> (u64, u64) {
         let rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
         let row = rows.into_iter().find(|row| row.len() > 4 && row[1] == local && row[2] == remote);

@@ -1,4 +1,4 @@
-//! The wire: how requests may arrive, and what is said to those that do not follow the protocol.
+//! The wire: how requests may arrive, and the replies to protocol errors.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Channels as their users see them: who gets what, in which order, and what becomes of those who do not listen.
+//! Pub/Sub: who receives which messages in which order, and what happens to slow subscribers.
 
 use crate::harness::{Client, TestServer, encode, wait_until};
 
@@ -149,7 +149,7 @@ fn the_soft_limit_of_listeners_needs_time_to_pass() {
     let (mut slow, mut talker) = (server.client(), server.client());
     slow.call("SUBSCRIBE c");
     let message = format!("PUBLISH c {}", "x".repeat(1_000_000));
-    // More than the sockets hold.
+    // More than the sockets buffer.
     (0..20).for_each(|_| assert_eq!(talker.call(&message), ":1"));
     server.advance_ms(10_000);
     assert_eq!(talker.call(&message), ":1");

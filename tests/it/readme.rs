@@ -1,4 +1,4 @@
-//! The README's table of commands: written from the declarations, and compared with them.
+//! The README's table of commands, generated from the declarations.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn shown(command: &CommandSpec) -> String {
     if subcommands.is_empty() { name.to_owned() } else { format!("{name} ({})", subcommands.join(", ")) }
 }
 
-/// Breaks a list item into lines of the README's width.
+/// Wraps a list item to the README's width.
 fn wrapped(item: &str) -> String {
     let mut text = String::new();
     let mut width = 0;

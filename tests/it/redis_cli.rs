@@ -1,4 +1,4 @@
-//! The binary under the name redis-cli, beside the real one: the same words on the command line, the same output.
+//! The binary under the name redis-cli, compared with the real one: the same arguments, the same output.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::harness::{ReservedPort, TestServer};
 use crate::process::{binary, text};
 
-/// A folder with a link of the name redis-cli to the binary.
+/// A directory with a link of the name redis-cli to the binary.
 struct Cli {
     folder: TempDir,
 }
@@ -25,7 +25,7 @@ impl Cli {
         self.folder.path().join("redis-cli")
     }
 
-    /// Runs it against a server, with this on standard input.
+    /// Runs it with a server, and with this on standard input.
     fn run(&self, server: &TestServer, args: &[&str], stdin: &str) -> Output {
         run(&self.path(), server, args, stdin).expect("the binary starts")
     }
@@ -41,7 +41,7 @@ fn run(program: &Path, server: &TestServer, args: &[&str], stdin: &str) -> std::
         .stderr(Stdio::piped())
         .spawn()?;
     let mut pipe = child.stdin.take().expect("a pipe");
-    // What reads no standard input may have ended by now.
+    // A program that does not read standard input may have exited by now.
     let _ = pipe.write_all(stdin.as_bytes());
     drop(pipe);
     child.wait_with_output()
@@ -133,7 +133,7 @@ fn a_server_that_is_not_there_is_a_status_of_1_and_what_is_not_understood_is_nam
     assert!(text(&output.stderr).contains("'--bigkeys'") && output.status.code() == Some(1), "{output:?}");
     let output = run(&["--version"]);
     assert!(text(&output.stdout).starts_with("redis-cli "), "{output:?}");
-    // Where an entry point of a container puts the server's name first.
+    // An entry point of a container may put the server's name first.
     let output = Command::new(binary()).args(["redis-cli", "--help"]).output().expect("it starts");
     assert!(text(&output.stdout).contains("There is no interactive mode"), "{output:?}");
 }

@@ -1,4 +1,4 @@
-//! Walks over all keys: SCAN, KEYS and FLUSHALL, on small tables and on large ones.
+//! Iteration over all keys: SCAN, KEYS and FLUSHALL, on small tables and on large ones.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ fn scan_all(client: &mut Client, options: &str, mut between: impl FnMut(usize)) 
     }
 }
 
-/// Takes a reply of SCAN apart.
+/// Splits a reply of SCAN into cursor and keys.
 fn scan_reply(reply: Frame) -> (String, Vec<String>) {
     let Frame::Array(parts) = reply else { panic!("{reply:?}") };
     let [cursor, Frame::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
@@ -143,7 +143,7 @@ fn scan_misses_no_key_that_stays_while_thousands_come_and_go() {
         fill(&mut scanner, "stays:", 3000);
         let (mut dice, mut grown) = (Dice::new(seed), 0u64);
         let seen = scan_all(&mut scanner, " COUNT 40", |call| {
-            // First the table grows to several times its size, then it shrinks again, then both by turns.
+            // First the table grows to several times its size, then it shrinks again, then both alternate.
             let grow = match call {
                 0..20 => true,
                 20..50 => false,
@@ -186,7 +186,7 @@ fn walks_do_not_show_keys_that_have_ended() {
     server.advance_ms(10);
     assert_eq!(scan_all(&mut client, "", |_| {}), ["stays"]);
     client.expect(&[("KEYS *", "*1 $5 stays")]);
-    // An absolute deadline that the wall clock has passed without a sweep is invisible too.
+    // A key whose absolute deadline has passed without a sweep is invisible too.
     let wall_ms = server.server().namespace().clock.now().wall_ms();
     client.call(&format!("SET dated v PXAT {}", wall_ms + 1000));
     server.server().namespace().clock.set_wall_ms(wall_ms + 2000);

@@ -1,4 +1,4 @@
-//! Scripts as a client meets them: atomic, bounded, and never in everybody's way for ever.
+//! Scripts through the socket: atomic, with bounded resources, and never blocking other clients for ever.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -7,13 +7,13 @@ use crate::harness::{Client, TestServer, wait_until};
 const FOREVER: [&str; 3] = ["EVAL", "while true do end", "0"];
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// Lets the server's clock run while `act` does something that depends on it.
+/// Advances the server's clock while `act` waits for something that depends on it.
 fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                server.advance_ms(6000); // further than the threshold: what follows waits for the script to turn busy
+                server.advance_ms(6000); // beyond the threshold: the loop waits until the script is busy
                 std::thread::yield_now();
             }
         });
@@ -23,7 +23,7 @@ fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a script that does not end on a connection of its own, and returns once others are told so.
+/// Runs a script that does not end on a connection of its own, and returns once other clients get BUSY.
 fn occupy(server: &TestServer, script: &[&str]) -> Client {
     let mut client = server.client();
     client.send(&crate::harness::encode(script));

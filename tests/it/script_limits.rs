@@ -1,12 +1,12 @@
-//! No script keeps the server for itself: whatever it is doing, others are told that it is busy, and it can be ended.
+//! No script blocks the server: whatever it is doing, others get BUSY after a time, and it can be killed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::harness::{TestServer, encode, wait_until};
 
-/// Scripts that go on for longer than anybody would wait, each inside something else.
+/// Scripts that run practically for ever, each inside another construct.
 const ENDLESS: &[&str] = &[
-    // Handlers of errors, for which the script's own end is another error.
+    // Error handlers, for which the kill is just another error.
     "xpcall(function() while true do end end, function() while true do end end)",
     "xpcall(function() error('x') end, function() while true do end end)",
     "xpcall(function() xpcall(error, function() while true do end end) end, function() while true do end end)",
@@ -24,7 +24,7 @@ const ENDLESS: &[&str] = &[
     "local t = {} for i = 1, 40 do t = {t, t} end cjson.encode(t)",
     "local t = {} for i = 1, 40 do t = {a = t, b = t} end cjson.encode(t)",
     "local t = {} for i = 1, 15 do t = {t, t, t, t, t, t, t, t} end cmsgpack.pack(t)",
-    // Many calls, each of which stands for few instructions and much work.
+    // Many calls, each of few instructions and much work.
     "local s = string.rep('x', 1e7) while true do local t = s .. 'y' end",
     "local s = string.rep('x', 1e7) while true do local t = s:upper() end",
     "local s = string.rep('x', 1e7) while true do redis.sha1hex(s) end",
@@ -54,7 +54,7 @@ fn every_script_turns_busy_and_ends_when_it_is_killed() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {
-                    server.advance_ms(6000); // the script turns busy as soon as it is asked
+                    server.advance_ms(6000); // the script becomes busy at its next interrupt
                     std::thread::yield_now();
                 }
             });
@@ -63,7 +63,7 @@ fn every_script_turns_busy_and_ends_when_it_is_killed() {
         });
         let killed = killer.call("SCRIPT KILL");
         if killed.starts_with("-UNKILLABLE") {
-            continue; // it has written; the server's end is its end
+            continue; // it has written; it ends with the server
         }
         assert_eq!(killed, "+OK", "{script}");
         let reply = busy.reply();

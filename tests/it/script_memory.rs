@@ -1,4 +1,4 @@
-//! What scripts leave behind: how many stay compiled, what they take, and that the next one has room.
+//! The memory of scripts: how many stay compiled, how much they use, and that the next one has enough.
 
 use crate::harness::{Client, TestServer, encode};
 
@@ -43,12 +43,12 @@ fn the_latest_500_scripts_of_eval_stay_and_those_of_script_load_all() {
     assert_eq!(exists(&mut client, &early[1]), "*1 :1");
     assert_eq!(client.call(&format!("EVALSHA {} 0", early[2])), "-NOSCRIPT No matching script. Please use EVAL.");
     assert_eq!(number(&mut client, "number_of_cached_scripts"), 500 + 511);
-    // Of early scripts, their hashes and numbers, 605 were run and not loaded.
+    // Of the first scripts, with their hashes and numbers, 605 were run and not loaded.
     assert_eq!(number(&mut client, "evicted_scripts"), 605 - 500);
     assert_eq!(eval(&mut client, second), "$6 second");
     client.expect(&[("CONFIG RESETSTAT", "+OK")]);
     assert_eq!(number(&mut client, "evicted_scripts"), 0);
-    // A number in the interpreter was used again, and each script is still the one of its text.
+    // A number in the interpreter was reused, and each script is still that of its text.
     for number in 100..600 {
         assert_eq!(eval(&mut client, &format!("return {number}")), format!(":{number}"));
     }
@@ -87,7 +87,7 @@ fn many_loaded_scripts_do_not_have_all_memory_collected_after_each_that_runs() {
     let before = number(&mut client, "used_memory_vm_eval");
     ["b", "c", "d"].iter().for_each(|text| assert_eq!(garbage(&mut client, text), ":1000000"));
     assert!(number(&mut client, "used_memory_vm_eval") > before + 3_000_000, "left to the steps of the collector");
-    // What a single script leaves of large tables goes at once.
+    // The garbage of a single script with large tables is freed at once.
     eval(&mut client, "local s = string.rep('x', 100 * 1024 * 1024) return #s");
     assert!(number(&mut client, "used_memory_vm_eval") < before + 50_000_000);
 }
@@ -100,12 +100,12 @@ fn scripts_are_short_of_memory_when_their_client_was_and_not_when_others_take_it
     let limit = number(&mut client, "used_memory") + 300_000;
     client.expect(&[("CONFIG SET maxmemory-policy noeviction", "+OK")]);
     assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
-    // Enough is left when EXEC comes; what it carries out first takes more than that.
+    // There is enough memory when EXEC begins; its first command uses more than that.
     client.expect(&[("MULTI", "+OK"), ("SETRANGE k 1000000 x", "+QUEUED")]);
     client.call_args(&["EVAL", "return redis.call('SET', 'l', 'v')", "0"]);
     client.call_args(&["EVAL", "#!lua\nreturn redis.call('SET', 'm', 'v')", "0"]);
     assert_eq!(client.call("EXEC"), "*3 :1000001 +OK +OK");
-    // Now too much is used before the script begins.
+    // Now memory is over the limit before the script begins.
     let refused = eval(&mut client, "return redis.call('SET', 'n', 'v')");
     assert!(refused.starts_with("-OOM command not allowed when used memory > 'maxmemory'. script: "), "{refused}");
     let refused = eval(&mut client, "#!lua\nreturn redis.call('GET', 'n')");

@@ -1,4 +1,4 @@
-//! What the binary says of the way it was started (options, variables, files that it passes over), and what its log tells.
+//! Warnings of the binary at startup, about options, variables and files that have no effect.
 
 use std::process::Command;
 
@@ -73,7 +73,7 @@ fn a_log_of_notices_tells_of_no_connections() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_kernel_is_told_how_willingly_to_end_the_process() {
-    // More willingly than before, which nobody is refused.
+    // More likely to be killed than before, which needs no privilege.
     let mut process = Process::start(&["--oom-score-adj", "yes", "--oom-score-adj-values", "10", "20", "30"]);
     let mut client = process.client();
     let path = format!("/proc/{}/oom_score_adj", client.info("process_id"));

@@ -1,4 +1,4 @@
-//! String commands: every option, every refusal, and the bytes of every kind of reply.
+//! String commands: every option, every error, and the bytes of every kind of reply.
 
 use crate::harness::TestServer;
 

@@ -1,4 +1,4 @@
-//! The style, guarded by a test: sizes of files and functions, where time and `unsafe` may be, fresh documentation.
+//! Style checks: sizes of files and functions, uses of time and `unsafe`, generated documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub fn rust_files(folder: &str) -> Vec<File> {
     files
 }
 
-/// Drops comments and the inside of strings, so that only code is left to search.
+/// Removes comments and the content of strings, so that only code is searched.
 pub fn without_comments_and_strings(line: &str) -> String {
     let code = if line.trim_start().starts_with("//") { "" } else { line.split(" // ").next().unwrap_or_default() };
     code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
@@ -88,7 +88,7 @@ fn functions(file: &File) -> Vec<(String, usize)> {
     found
 }
 
-/// Asserts that no line of code of the sources has `word`, but for the files that may.
+/// Asserts that no line of code contains `word`, except in the given files.
 #[track_caller]
 fn assert_nowhere(word: &str, but: &[&str]) {
     for file in rust_files("src") {
@@ -193,7 +193,7 @@ fn the_codec_does_no_io() {
 fn no_test_is_ignored_and_none_sleeps() {
     let (ignored, sleeping) = (["#[", "ignore"].concat(), ["::", "sleep("].concat());
     for file in rust_files("src").into_iter().chain(rust_files("tests")) {
-        // Locks of real clients end by the clock of the world.
+        // Locks of real clients expire by the system's clock.
         let is_test = file.path.starts_with("tests/") && !file.path.starts_with("tests/clients/");
         for (number, line) in file.text.lines().enumerate() {
             let code = without_comments_and_strings(line);
@@ -222,7 +222,7 @@ fn every_dependency_says_what_it_is_for() {
         if line.starts_with('[') {
             section = line;
         } else if section.ends_with("dependencies]") && line.contains('=') && !line.starts_with('#') {
-            // The codec's buffers are the protocol's; nothing needs to be said about them.
+            // The codec's buffers are defined by the protocol and need no comment.
             assert!(line.contains(" # "), "{line}");
         }
     }

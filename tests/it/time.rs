@@ -1,5 +1,5 @@
-//! The time of a call: a lock lives for as long as it was promised, and nobody sees a key after its deadline, however long
-//! the calls before took and whoever was waited for.
+//! The time of a call: a lock lives for its whole TTL, and no client sees a key after its deadline, however long
+//! earlier calls or waits took.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ fn bulk(reply: &str) -> i64 {
     reply.split(' ').next_back().and_then(|digits| digits.trim_start_matches(':').parse().ok()).expect("a number")
 }
 
-/// Returns the time in milliseconds that a reply of TIME tells.
+/// Returns the time in milliseconds from a reply of TIME.
 fn time_ms(reply: &str) -> i64 {
     let numbers: Vec<i64> = reply.split(' ').filter_map(|word| word.parse().ok()).collect();
     numbers[0] * 1000 + numbers[1] / 1000
@@ -83,7 +83,7 @@ fn a_lock_that_a_script_takes_late_lives_for_its_time_from_then_on() {
     let mut client = server.client();
     client.expect(&[("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK")]);
     let began_ms = time_ms(&client.call("TIME"));
-    // The sleep moves the manual clock; the script's own time stands still.
+    // The sleep moves the manual clock; the script's own time does not change.
     let script = "redis.call('DEBUG', 'SLEEP', '1.65') redis.call('SET', KEYS[1], 'me', 'PX', 1000) \
                   return {redis.call('PTTL', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}";
     let expected = format!("*2 :1000 :{}", began_ms + 2650);
@@ -100,7 +100,7 @@ fn nobody_sees_more_time_left_than_was_asked_for_nor_an_early_end() {
         client.send(b"SET k v PX 5\r\nPTTL k\r\nPEXPIRETIME k\r\n");
         assert_eq!(client.reply(), "+OK");
         let (left, ends) = (bulk(&client.reply()), bulk(&client.reply()));
-        // Asked for by itself: requests of one batch may be told a time that is a tenth of a millisecond old.
+        // Requested alone: requests of one batch may get a time that is a tenth of a millisecond old.
         let after_ms = time_ms(&client.call("TIME"));
         assert!(left <= 5, "round {round}: {left} ms left of 5");
         if ends > 0 {
@@ -109,14 +109,14 @@ fn nobody_sees_more_time_left_than_was_asked_for_nor_an_early_end() {
     }
 }
 
-/// When a holder may believe that it has the lock.
+/// When a holder may believe that it holds the lock.
 struct Tenure {
     from: Instant,
     until: Instant,
 }
 
-/// Careful holders count their time from before they ask, so each may believe that it holds the lock from the reply
-/// until its time is over. Two of them must never do so at once, whatever else the server has to do.
+/// Careful holders count the TTL from before their request, so each may believe that it holds the lock from the reply
+/// until its TTL is over. No two of them may do so at once, whatever else the server has to do.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the holders are other processes, with a clock of their own")]
 fn careful_holders_never_overlap() {
@@ -146,7 +146,7 @@ fn careful_holders_never_overlap() {
             }
             let (disturber, is_over) = (server.client(), &is_over);
             scope.spawn(move || disturb(disturber, is_over));
-            // Bounded by the number of tenures; a slow machine takes longer for each.
+            // Bounded by the number of acquisitions; a slow machine takes longer for each.
             for tenure in 1..=TENURES {
                 wait_until(|| taken.load(Ordering::Relaxed) >= tenure);
             }

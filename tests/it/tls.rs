@@ -1,4 +1,5 @@
-//! TLS through the socket: who is let in, with which certificate, and that large replies arrive whole.
+//! TLS through the socket: which clients are accepted, with which certificate, and that large replies arrive
+//! completely.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -46,7 +47,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Starts a server that shows the authority's certificate, with more settings behind.
+    /// Starts a server with the test's certificate and further settings.
     fn start(&self, settings: &str) -> TlsServer {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let reserved = ReservedPort::new();
@@ -62,7 +63,7 @@ impl Authority {
         TlsServer { server: server.expect("a server that listens"), _runtime: runtime }
     }
 
-    /// Connects; with `shows_certificate` the client proves who it is.
+    /// Connects; with `shows_certificate` the client presents a certificate.
     fn connect(&self, addr: SocketAddr, shows_certificate: bool) -> TlsClient {
         let read = |name| CertificateDer::from_pem_file(self.path(name)).expect("a certificate");
         let mut roots = RootCertStore::empty();
@@ -80,7 +81,7 @@ impl Authority {
         Client::over(StreamOwned::new(connection, TcpStream::connect(addr).expect("the server accepts")))
     }
 
-    /// Asks for the certificate's worth of trust: whether a PING is answered.
+    /// Returns whether a PING gets a reply.
     fn is_served(&self, addr: SocketAddr, shows_certificate: bool) -> bool {
         let mut client = self.connect(addr, shows_certificate);
         let stream = client.stream_mut();
@@ -149,12 +150,12 @@ fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
     assert!(authority.is_served(server.server.addr(), true));
 }
 
-/// Connects, and says nothing.
+/// Connects, and sends nothing.
 fn keep_silent(addr: SocketAddr) -> TcpStream {
     TcpStream::connect(addr).expect("the server accepts")
 }
 
-/// Returns whether the server has closed a connection on which nothing was said.
+/// Returns whether the server has closed a connection on which nothing was sent.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.read(&mut [0]).is_ok_and(|len| len == 0)
 }
@@ -167,12 +168,12 @@ fn handshakes_that_do_not_end_take_no_places_of_clients() {
     let mut client = authority.connect(addr, false);
     client.expect(&[("PING", "+PONG")]);
     let mut silent: Vec<TcpStream> = (0..60).map(|_| keep_silent(addr)).collect();
-    // One who comes after them is served, and nobody counts as a client who has not shaken hands.
+    // A later client is served, and connections without a finished handshake do not count as clients.
     assert!(authority.is_served(addr, false));
     assert_eq!(client.info("rejected_connections"), "0");
     assert_eq!(client.info("maxclients"), "20");
     wait_until(|| client.info("connected_clients") == "1");
-    // The oldest were dropped for those who came later, long before the time for a handshake was over.
+    // The oldest were dropped in favour of later ones, long before the handshake timeout.
     assert!(silent[..40].iter_mut().all(is_closed));
     silent.last().expect("a connection").set_nonblocking(true).expect("an open socket");
     let last = silent[59].read(&mut [0]).expect_err("nothing to read");
@@ -202,7 +203,7 @@ fn a_handshake_under_way_does_not_hold_the_end_of_the_server_up() {
     let TlsServer { server, _runtime: runtime } = authority.start("tls-auth-clients no");
     let mut silent = keep_silent(server.addr());
     assert!(authority.is_served(server.addr(), false));
-    // The handshake would last ten seconds; the test fails when the end takes as long.
+    // The handshake would last ten seconds; the test fails when closing takes as long.
     let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(9), server.shutdown()).await });
     assert!(stopped.is_ok() && is_closed(&mut silent));
 }
@@ -300,7 +301,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     let port = free.port().to_string();
     let asks = |args: &[&str]| Command::new(binary()).args(args).output().expect("the binary starts");
     let healthcheck = |args: &[&str]| asks(&[&["--healthcheck"], args].concat()).status.success();
-    // Without a certificate of its own it is refused, by a server that is alive.
+    // Without a client certificate it is rejected, by a server that is alive.
     assert!(healthcheck(&["--tls", "-h", ADDRESS, "-p", &port]));
     assert!(healthcheck(&["--bind", ADDRESS, "--port", "0", "--tls-port", &port]));
     assert!(healthcheck(&["-h", ADDRESS, "-p", &port]), "an alert is a sign of life");
@@ -311,7 +312,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
         assert_eq!(cli(trust).stdout, b"PONG\n", "{trust:?}");
     }
     assert_eq!(cli(&[]).status.code(), Some(1), "nobody else trusts this authority");
-    // Certificates that were renewed in their place are read after SIGHUP.
+    // Certificates that were renewed in place are reloaded on SIGHUP.
     let stranger = Authority::new();
     for name in ["ca.crt", "server.crt", "server.key", "client.crt", "client.key"] {
         fs::copy(stranger.path(name), authority.path(name)).expect("writable");

@@ -1,5 +1,5 @@
-//! Client-side caching: that no copy of a key outlives its value unnoticed, whatever ends it. Which command tells what is
-//! compared with Redis in `differential/tracking.rs`.
+//! Client-side caching: no cached copy outlives its value unnoticed, whatever changes or deletes the key. The messages
+//! of each command are compared with Redis in `differential/tracking.rs`.
 
 use std::collections::HashMap;
 
@@ -154,14 +154,14 @@ fn the_list_of_clients_shows_how_they_track() {
     assert!(plain.call("CLIENT TRACKINGINFO").contains("$2 on $15 broken_redirect $8 redirect"));
 }
 
-/// Keeps copies of keys as a client library does.
+/// Caches keys as a client library does.
 struct Cache {
     client: Client,
     copies: HashMap<String, String>,
 }
 
 impl Cache {
-    /// Takes one message: a reply to a GET of this key, or news.
+    /// Handles one message: a reply to a GET of this key, or an invalidation.
     fn take(&mut self, asked: Option<&str>) -> bool {
         let message = self.client.reply();
         if let Some(news) = message.strip_prefix(">2 $10 invalidate *") {
@@ -212,7 +212,7 @@ fn copies_that_nobody_was_told_to_give_up_are_up_to_date() {
         })
         .into_iter()
         .for_each(|mut cache| {
-            // Every writer has been answered, so what there is to tell has been left for the reader.
+            // Every writer has its reply, so all invalidations are queued for the reader.
             cache.client.send(&crate::harness::encode(&["PING"]));
             while !cache.take(None) {}
             let mut client = server.client3();

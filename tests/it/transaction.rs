@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands as one, or none.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one, or not at all.
 
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -515,7 +515,7 @@ fn a_transaction_of_ten_thousand_commands_is_carried_out_whole() {
     assert!(reply.starts_with("*10001 :1 :2 :3 ") && reply.contains(" :10000 "), "{}", &reply[..40]);
 }
 
-/// Compared with a Redis 7.0.15: a queued command counts when EXEC carries it out, a refused one never.
+/// Recorded from Redis 7.0.15: a queued command counts when EXEC executes it, a rejected one never.
 #[test]
 fn commands_are_counted_when_they_are_carried_out() {
     let server = TestServer::start();
@@ -527,6 +527,6 @@ fn commands_are_counted_when_they_are_carried_out() {
     client.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("GET k", "+QUEUED"), ("EXEC", "*2 +OK $1 v")]);
     client.call("NOSUCH");
     client.call("GET");
-    // MULTI, SET, GET, EXEC, and the INFO that told the number before.
+    // MULTI, SET, GET, EXEC, and the INFO that returned the previous number.
     assert_eq!(count(&mut client) - before, 5);
 }

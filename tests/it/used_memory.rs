@@ -1,12 +1,11 @@
-//! That `used_memory` is what the allocator holds, whatever the content. The binary is asked, because it knows its
-//! allocator.
+//! `used_memory` matches the allocator's figure, whatever the content. It uses the binary, which knows its allocator.
 
 use std::io::Write;
 
 use crate::harness::{Client, Dice, encode, wait_until};
 use crate::process::Process;
 
-/// What the server counts, and what its allocator holds, in bytes.
+/// The memory that the server counts, and that of its allocator, in bytes.
 fn figures(client: &mut Client) -> (f64, f64) {
     let info = client.call("INFO memory");
     let figure = |name: &str| {
@@ -26,7 +25,7 @@ fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
         if last.1 > ENOUGH && (last.0 / last.1 - 1.0).abs() < 0.05 {
             return;
         }
-        std::thread::park_timeout(std::time::Duration::from_millis(1)); // leaves the processor to the server
+        std::thread::park_timeout(std::time::Duration::from_millis(1)); // yields the processor to the server
     }
     panic!("{what}: counted {} of {} bytes", last.0, last.1);
 }
@@ -90,7 +89,7 @@ fn values_of_other_sizes_find_the_memory_that_evicted_ones_have_left() {
         let mut len = || least + dice.roll((most - least) as u64) as usize;
         run(&mut client, (0..count).map(|n| format!("SET k:{most}:{} {}", n * 7919 % (4 * count), &value[..len()])));
     }
-    // Without moving entries together, two thirds of the keys would have to make up for pages that are partly empty.
+    // Without defragmentation, two thirds of the keys would have to be evicted to compensate partly empty pages.
     let (used, _) = figures(&mut client);
     assert!(used > LIMIT as f64 * 0.8, "only {used} bytes are used");
     let active: f64 = client.info("allocator_active").parse().expect("a number");

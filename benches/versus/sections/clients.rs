@@ -1,4 +1,4 @@
-//! Many clients: one that asks little beside eight that flood, and a thousand active ones among ten thousand.
+//! Many clients: one with light load while eight flood the server, and a thousand active ones among ten thousand.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

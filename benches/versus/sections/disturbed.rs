@@ -1,4 +1,4 @@
-//! One client that asks little, beside clients that misbehave: who floods, who never reads, who is slow.
+//! One client with light load while other clients misbehave: flooding, never reading, or sending slowly.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -113,7 +113,7 @@ fn crowd(server: &Server, count: usize) -> Result<Vec<TcpStream>> {
         .collect()
 }
 
-/// Sends what the socket takes; a client that is cut off has had what it deserves.
+/// Sends as much as the socket accepts; a disconnected client is expected.
 fn send(client: &mut TcpStream, bytes: &[u8]) -> Result<()> {
     match client.write(bytes) {
         Err(error)

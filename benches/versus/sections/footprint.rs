@@ -1,4 +1,4 @@
-//! What a server takes before it does anything: time to start, memory, disk, and memory per connection.
+//! The footprint of an idle server: start time, memory, disk, and memory per connection.
 
 use std::fs;
 use std::path::Path;

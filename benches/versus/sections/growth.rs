@@ -1,4 +1,4 @@
-//! The worst wait of one client while another loads keys, beside the same client on a server that does nothing else.
+//! The longest wait of one client while another loads keys, compared with an idle server.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Many keys: what a request costs, and what a key takes beyond itself and its value.
+//! Many keys: the cost of a request, and the memory overhead of a key.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub const VALUE_LEN: usize = 32;
 const WARM_UP: Duration = Duration::from_millis(200);
 const KEYS: Axis = Axis { label: "keys", scale: Scale::Log { base: 10.0 } };
 
-/// Stores a value that ends after a day, so none ends while it is measured.
+/// Stores a value with a TTL of a day, so none expires during the measurement.
 const SET_PX: Workload = Workload { name: "SET PX", steps: &["SET {key} {value} PX 86400000"], memcached: None, ..SET };
 
 /// Returns the numbers of keys, by powers of ten.

@@ -1,4 +1,4 @@
-//! The libraries of scripts that go through large values: JSON and MessagePack.
+//! Script libraries with large values: JSON and MessagePack.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

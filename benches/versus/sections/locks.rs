@@ -1,4 +1,4 @@
-//! The documented lock pattern: cycles that take and release, and cycles that take over; and the release by a script.
+//! The documented lock pattern: acquire and release cycles, takeover cycles; and release by a script.
 
 use std::io::{Read, Write};
 
@@ -26,7 +26,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     context.publish(section, &how, &table.markdown())
 }
 
-/// The script with which libraries release a lock, where it is theirs.
+/// The script by which libraries release a lock that they hold.
 pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     let servers = context.start(|kind| matches!(kind, Kind::Keylatch | Kind::Redis | Kind::Valkey))?;
     for server in &servers {

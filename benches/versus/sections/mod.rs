@@ -75,7 +75,7 @@ impl Sweep {
         Ok(Sweep { servers: servers.iter().map(|server| server.kind).collect(), points })
     }
 
-    /// Puts sweeps of one x each together.
+    /// Joins sweeps of one x each.
     fn joined(sweeps: Vec<Sweep>) -> Sweep {
         let servers = sweeps.first().map(|sweep| sweep.servers.clone()).unwrap_or_default();
         Sweep { servers, points: sweeps.into_iter().flat_map(|sweep| sweep.points).collect() }
@@ -122,7 +122,7 @@ fn pivot(x: &str, columns: &[Columns<'_>]) -> String {
     table.markdown()
 }
 
-/// Lets time pass.
+/// Sleeps.
 fn wait(duration: Duration) -> Result<()> {
     thread::sleep(duration);
     Ok(())

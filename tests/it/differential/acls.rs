@@ -1,7 +1,8 @@
-//! Stories about users: the rules that make them, their passwords, and what ACL says of them.
+//! Stories about users: rules, passwords, and the output of ACL commands.
 //!
-//! Users outlive a story, so each begins by removing those it needs. Rules about categories are told only where they
-//! come out the same whatever other commands a server has. The order of rules about single commands is Redis' secret.
+//! Users outlive a story, so each begins by deleting those it needs. Rules about categories are used only where the
+//! result is the same whatever other commands a server has. The order of rules about single commands is internal to
+//! Redis.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +38,7 @@ fn the_rest_of_acl_answers_as_redis_does() {
     tell(REST);
 }
 
-/// Of the commands that both know, every category holds the same.
+/// Of the commands that both have, every category contains the same.
 #[test]
 fn categories_hold_what_redis_has_in_them() {
     let Some(arena) = Arena::open() else { return };

@@ -1,6 +1,6 @@
-//! What both servers say about themselves, field by field: COMMAND, COMMAND DOCS, CONFIG GET.
+//! Compares COMMAND, COMMAND DOCS and CONFIG GET of both servers field by field.
 //!
-//! Where they differ, `deviations::DECLARED` must say so and why; where it says so, they must differ.
+//! Differences must be listed in `deviations::DECLARED` with a reason, and listed ones must exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use tokio_util::codec::Decoder;
 use super::deviations::DECLARED;
 use super::oracle::Arena;
 
-/// Field values by what they belong to and the field's name.
+/// Field values, by the item they belong to and the field's name.
 type Facts = BTreeMap<(String, String), String>;
 
-/// Settings whose values are about this very process and machine.
+/// Settings whose values depend on this process or machine.
 const LOCAL_SETTINGS: [&str; 6] = ["port", "bind", "unixsocket", "dir", "save", "enable-debug-command"];
 
 #[test]
@@ -87,7 +87,7 @@ fn lines(reply: Option<Vec<u8>>) -> Vec<String> {
     items(frame(reply)).iter().map(text).collect()
 }
 
-/// Returns the fields that differ, of what both know, and what keylatch alone knows.
+/// Returns the differing fields of items that both have, and the items that only keylatch has.
 fn differences(ours: &Facts, theirs: &Facts) -> BTreeSet<(String, String)> {
     let known = |facts: &Facts| facts.keys().map(|(of, _)| of.clone()).collect::<BTreeSet<_>>();
     let (we_know, they_know) = (known(ours), known(theirs));
@@ -147,7 +147,7 @@ fn read_settings(reply: Frame, facts: &mut Facts) {
     }
 }
 
-/// Sets every setting to what it is: what may be changed at all, and whether the value reads the same.
+/// Sets every setting to its present value: whether it may be changed at all, and whether the value reads the same.
 fn try_settings(arena: &Arena, ours: &mut Facts, theirs: &mut Facts) {
     let mut pair = arena.pair();
     let both: Vec<_> = ours.keys().filter(|(_, field)| field == "default").cloned().collect();
@@ -171,7 +171,7 @@ fn text(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.as_bytes().expect("text")).into_owned()
 }
 
-/// Spells a value so that sets and maps are the same in whatever order they were sent.
+/// Formats a value so that sets and maps do not depend on the order in which they were sent.
 fn canonical(frame: &Frame) -> String {
     let sorted = |mut items: Vec<String>| {
         items.sort();

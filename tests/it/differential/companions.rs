@@ -1,6 +1,6 @@
-//! Stories of several clients at once: pauses, waits, killing, silence, channels.
+//! Stories of several clients at once: CLIENT PAUSE, blocking, CLIENT KILL, CLIENT REPLY, channels.
 //!
-//! The language of [`script`](super::script) with more about who speaks when:
+//! The language of [`script`](super::script), extended by which client sends what and when:
 //!
 //! ```text
 //! a: GET k            client a sends a command and reads a reply
@@ -39,7 +39,7 @@ pub(super) fn play_in(protocols: &[u8], stories: &str) {
     found.report();
 }
 
-/// Holds who has appeared in a story.
+/// The clients of a story so far.
 struct Cast<'a> {
     arena: &'a Arena,
     protocol: u8,
@@ -47,7 +47,7 @@ struct Cast<'a> {
     told: String,
 }
 
-/// Holds a client: its connections, and its numbers at keylatch and at Redis.
+/// A client: its connections, and its ids at keylatch and at Redis.
 struct Member {
     pair: Pair,
     ids: [String; 2],
@@ -96,7 +96,7 @@ impl Cast<'_> {
         self.clients.insert(name.to_owned(), Member { pair, ids });
     }
 
-    /// Sends commands in one write, each server with its own numbers for the clients.
+    /// Sends commands in one write, with each server's own client ids.
     fn send(&mut self, name: &str, text: &str) {
         let bytes = |server: usize| -> Vec<u8> {
             let mut text = text.to_owned();
@@ -111,7 +111,7 @@ impl Cast<'_> {
         pair.redis.send(&redis);
     }
 
-    /// Asks both servers until INFO has a line.
+    /// Polls both servers until INFO contains a line.
     fn wait_for(&mut self, line: &str) {
         let mut observer = self.arena.pair();
         let says_so = |peer: &mut Peer| {
@@ -608,7 +608,7 @@ const CHANNELS: &str = r#"
     a: SSUBSCRIBE
 "#;
 
-/// Only a client of RESP3 can ask for other things while it listens.
+/// Only a RESP3 client may send other commands while it is subscribed.
 #[test]
 fn clients_that_listen_are_reset_as_redis_does() {
     let Some(arena) = Arena::open() else { return };

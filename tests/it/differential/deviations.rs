@@ -1,8 +1,8 @@
-//! Everything in which keylatch differs from Redis 7.0.15 on purpose: the tables, and the page `COMPATIBILITY.md`.
+//! All intended differences from Redis 7.0.15: the tables, and the page `COMPATIBILITY.md`.
 //!
-//! An entry that is no longer true fails a test: [`DECLARED`] in `catalogue.rs`, [`REPLIES`] here. What one reply cannot
-//! show is in `behaviour.rs`. `page.rs` groups all of it by command family;
-//! `KEYLATCH_BLESS=1 cargo test --test it deviations` writes the page.
+//! An entry that is no longer true fails a test: [`DECLARED`] in `catalogue.rs`, [`REPLIES`] here. Differences that a
+//! single reply cannot show are in `behaviour.rs`. `page.rs` groups all of them by command family; `KEYLATCH_BLESS=1
+//! cargo test --test it deviations` writes the page.
 
 #[cfg(feature = "lua")]
 mod behaviour;
@@ -13,7 +13,7 @@ use super::oracle::Arena;
 use super::script::words;
 use crate::harness::show;
 
-/// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: of what, which field, and why.
+/// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: the item, the field, and the reason.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2, CAPA is from Valkey 8.0"),
@@ -21,13 +21,13 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client|kill", "docs: arguments", "MAXAGE is from Redis 7.4; the old form is not marked as deprecated"),
     ("client|no-touch", "existence", "Redis has it since 7.2"),
     ("cluster", "subcommands", "MYSHARDID is from Redis 7.2, SLOT-STATS from 8.0"),
-    ("cluster|myshardid", "existence", "Redis has it since 7.2; it is refused like the others"),
-    ("cluster|slot-stats", "existence", "Redis has it since 8.0; it is refused like the others"),
+    ("cluster|myshardid", "existence", "Redis has it since 7.2; it fails like the others"),
+    ("cluster|slot-stats", "existence", "Redis has it since 8.0; it fails like the others"),
     ("delex", "existence", "Redis has it since 8.4"),
     ("delifeq", "existence", "Valkey has it since 9.0; Redis 8.4 has DELEX for it"),
     ("digest", "existence", "Redis has it since 8.4"),
-    ("exec", "arity", "the conditions are Valkey's, of 9.2"),
-    ("exec", "docs: arguments", "the conditions are Valkey's, of 9.2"),
+    ("exec", "arity", "the conditions are those of Valkey 9.2"),
+    ("exec", "docs: arguments", "the conditions are those of Valkey 9.2"),
     ("expire", "docs: arguments", "conditions on the string, as proposed to Redis (pull request 15280)"),
     ("expireat", "docs: arguments", "see expire"),
     ("increx", "existence", "Redis has it since 8.8, Valkey since 9.2"),
@@ -43,7 +43,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("script|show", "existence", "Valkey has it since 8.0"),
 ];
 
-/// A command line with a reply of its own: the line, Redis' reply, keylatch's, and why.
+/// A command line with a different reply: the line, Redis' reply, keylatch's, and the reason.
 ///
 /// A reply that ends in `...` is compared up to there.
 #[rustfmt::skip] // a table
@@ -51,11 +51,11 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("CLIENT SETINFO LIB-NAME mylib", "-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.", "+OK",
      "clients send it on connect; Redis has it since 7.2"),
     ("HELLO 3", "%7 $6 server $5 redis $7 version $6 7.0.15 ...", "%7 $6 server $5 redis $7 version $5 8.4.0 ...",
-     "clients choose features by the version; what Redis 8.4 brought for strings is there; INFO and scripts say the same"),
+     "clients select features by the version; the string features of Redis 8.4 exist; INFO and scripts report the same"),
     ("SET k v IFEQ w", "-ERR syntax error", "$-1", "Redis has it since 8.4, and IFNE, IFDEQ and IFDNE"),
-    ("EXPIRE k 10 IFEQ v", "-ERR Unsupported option IFEQ", ":0", "renews a lock only for its owner, as proposed to Redis; IFNE, IFDEQ and IFDNE too"),
+    ("EXPIRE k 10 IFEQ v", "-ERR Unsupported option IFEQ", ":0", "extends a lock only for its holder, as proposed to Redis; IFNE, IFDEQ and IFDNE too"),
     ("EXEC NX k", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
-     "-ERR EXEC without MULTI", "EXEC takes the conditions of Valkey 9.2; inside MULTI, what is none aborts"),
+     "-ERR EXEC without MULTI", "EXEC accepts the conditions of Valkey 9.2; inside MULTI, an invalid one aborts"),
     ("BITOP DIFF k a b", "-ERR syntax error", ":0", "Redis has it since 8.2, and DIFF1, ANDOR and ONE"),
     ("DELEX k", "-ERR unknown command 'DELEX', with args beginning with: 'k' ", ":0", "Redis has it since 8.4"),
     ("DIGEST k", "-ERR unknown command 'DIGEST', with args beginning with: 'k' ", "$-1", "Redis has it since 8.4"),
@@ -71,13 +71,13 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("CLIENT KILL MAXAGE 1000000", "-ERR syntax error", ":0", "Redis has it since 7.4"),
     ("CONFIG SET proto-max-bulk-len 1", "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 9223372036854775807 inclusive",
      "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - argument must be between 1048576 and 4294967295 inclusive", "no string is longer than 4 GiB"),
-    ("BITCOUNT missing x y", ":0", "-ERR value is not an integer or out of range", "since Redis 7.2 arguments are checked before the key is looked for"),
+    ("BITCOUNT missing x y", ":0", "-ERR value is not an integer or out of range", "since Redis 7.2 arguments are checked before the key is looked up"),
     ("BITPOS missing 1 x", ":-1", "-ERR value is not an integer or out of range", "see BITCOUNT"),
     ("WAIT 0 9223372036854775807", ":0", "-ERR timeout is out of range", "since Redis 7.2; CLIENT PAUSE, too"),
     ("CONFIG SET maxmemory-samples 65", "+OK", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-samples') - argument must be between 1 and 64 inclusive",
      "since Redis 7.2"),
     ("HSET h f v", ":1", "-ERR unknown command 'HSET', with args beginning with: 'h' 'f' 'v' ",
-     "there are no data types but strings yet"),
+     "strings are the only data type so far"),
 ];
 
 #[test]
@@ -91,7 +91,7 @@ fn replies_that_differ_on_purpose_are_those_of_the_table() {
                 Some(start) => said.starts_with(start),
                 None => said == *expected,
             };
-            assert!(matches, "{name} says to {line}\n  {said}\nand not\n  {expected}");
+            assert!(matches, "{name} replies to {line}\n  {said}\ninstead of\n  {expected}");
         }
     }
 }

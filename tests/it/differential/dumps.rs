@@ -1,4 +1,4 @@
-//! Dumps that travel between both servers: the same bytes out, the same verdict on bytes that come in.
+//! Dumps exchanged between both servers: the same bytes from DUMP, the same result of RESTORE.
 
 use super::oracle::{Arena, Pair};
 use super::script::{Differences, tell};
@@ -151,7 +151,7 @@ const SORTS: &str = r#"
     ACL DELUSER sorter
 "#;
 
-/// Values that compress well, badly and not at all, of every length that matters.
+/// Values that compress well, badly and not at all, of every relevant length.
 fn value(dice: &mut Dice) -> Vec<u8> {
     let len = match dice.roll(4) {
         0 => dice.roll(30),
@@ -161,7 +161,7 @@ fn value(dice: &mut Dice) -> Vec<u8> {
     };
     let letters = [1, 2, 4, 26, 256][dice.roll(5) as usize];
     let mut value: Vec<u8> = (0..len).map(|_| b'a'.wrapping_add(dice.roll(letters) as u8)).collect();
-    // Repetitions near and far, longer than the longest that one reference can express.
+    // Repetitions at short and long distances, longer than one reference can express.
     for _ in 0..dice.roll(4) {
         let (from, len) = (dice.roll(value.len() as u64 + 1) as usize, dice.roll(700) as usize);
         let piece = value[from..(from + len).min(value.len())].to_vec();
@@ -180,7 +180,8 @@ fn every_dump_is_the_same_bytes_and_is_restored_by_the_other() {
         pair.call(&[b"SET", &b"k"[..], &value]);
         let dumps = pair.call(&["DUMP", "k"]);
         let (ours, theirs) = (bulk(dumps.keylatch), bulk(dumps.redis));
-        // Redis leaves the table of its compressor uninitialised, so that it finds more now and then, by chance.
+        // Redis leaves the table of its compressor uninitialised, so that it occasionally finds more repetitions by
+        // chance.
         differing += usize::from(ours != theirs);
         assert!(ours == theirs || theirs.len() <= ours.len(), "of {}", value.escape_ascii());
         pair.keylatch.send(&encode(&[b"RESTORE", &b"k"[..], b"0", &theirs, b"REPLACE"]));
@@ -204,7 +205,7 @@ fn damaged_dumps_get_the_same_verdict() {
         let dumped = bulk(pair.call(&["DUMP", "k"]).keylatch);
         let mut body = dumped[..dumped.len() - 10].to_vec();
         for _ in 0..=dice.roll(3) {
-            // Mostly among the first bytes, where the lengths are. Byte 0 is the type, and there is only one.
+            // Mostly among the first bytes, which contain the lengths. Byte 0 is the type, and there is only one.
             let reach = if dice.roll(3) == 0 { 5_000 } else { 8 };
             let at = 1 + dice.roll(reach.min(body.len() as u64 - 1)) as usize;
             body[at] = dice.roll(256) as u8;
@@ -241,7 +242,7 @@ fn damaged_dumps_get_the_same_verdict() {
     found.report();
 }
 
-/// Has both servers restore a dump with this inside, and tell what they made of it.
+/// Makes both servers restore a dump with this content, and returns the results.
 fn judge(pair: &mut Pair, body: &[u8], version: u16, found: &mut Differences) {
     let mut payload = [body, &version.to_le_bytes()].concat();
     payload.extend_from_slice(&checksum(&payload).to_le_bytes());

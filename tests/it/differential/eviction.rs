@@ -1,4 +1,4 @@
-//! Stories about too little memory. Every one ends as it began: without a limit.
+//! Stories about eviction and OOM errors. Each one ends without a memory limit, as it began.
 
 use super::script::tell;
 

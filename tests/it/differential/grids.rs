@@ -1,12 +1,12 @@
-//! Every combination of options, where trying them all is cheap.
+//! All combinations of options, where testing them all is cheap.
 
 use super::oracle::Arena;
 use super::script::{Differences, spell, words};
 
-/// Before each combination the key is brought into one of these states.
+/// The states of the key before each combination.
 const STATES: &[&str] = &["DEL k", "SET k old", "SET k old PXAT 4102444800000", "SET k old PXAT 1"];
 
-/// After each combination the key is looked at.
+/// The commands that check the key after each combination.
 const LOOKS: &[&str] = &["GET k", "PTTL k"];
 
 #[test]
@@ -76,7 +76,7 @@ fn scan_takes_and_refuses_the_options_that_redis_does_in_any_order() {
 #[test]
 fn parts_of_strings_are_cut_as_redis_cuts_them_at_every_boundary() {
     let starts = ["-9223372036854775808", "-5", "-4", "-3", "-2", "-1", "0", "1", "2", "3", "4", "9223372036854775807"];
-    // An end before the string's first byte is another matter since Redis 8.
+    // An end before the string's first byte is handled differently since Redis 8.
     let ends = &starts[3..];
     let calls = starts.iter().flat_map(|start| ends.iter().map(move |end| format!("GETRANGE k {start} {end}")));
     compare(calls);
@@ -94,7 +94,7 @@ fn bits_are_counted_and_found_between_all_the_boundaries_that_redis_knows() {
             }
         }
     }
-    // Of a missing key, Redis looks at the arguments since 7.2.
+    // Since Redis 7.2, arguments are checked before a missing key is looked up.
     compare_in(&["SET k old", "SET k old PXAT 4102444800000"], calls.into_iter());
 }
 
@@ -148,7 +148,7 @@ fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
     all.into_iter()
 }
 
-/// Makes each call in each state, in RESP2 and RESP3, and looks at what it did.
+/// Makes each call in each state, in RESP2 and RESP3, and checks the effect.
 #[track_caller]
 fn compare(calls: impl Iterator<Item = String>) {
     compare_in(STATES, calls);

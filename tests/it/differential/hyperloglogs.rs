@@ -21,7 +21,7 @@ fn changes_of_sketches_are_noticed_by_the_transactions_that_redis_stops() {
     tell(WATCHES);
 }
 
-/// Sends a call to both and notes it when the replies differ.
+/// Sends a call to both servers and records differing replies.
 fn compare(pair: &mut Pair, args: &[Vec<u8>], found: &mut Differences, about: &str) {
     let replies = pair.call(args);
     if !replies.agree() {
@@ -90,7 +90,7 @@ fn estimates_are_those_of_redis_up_to_a_million_elements() {
     found.report();
 }
 
-/// What is done to every damaged sketch, with what is left of it looked at.
+/// The calls on every damaged sketch, each followed by a check of the result.
 const CALLS: &[&[&str]] = &[
     &["PFDEBUG", "ENCODING", "k"],
     &["PFDEBUG", "DECODE", "k"],
@@ -135,7 +135,7 @@ fn damaged_sketches_are_refused_or_used_as_redis_does() {
     found.report();
 }
 
-/// Makes a sketch of random runs that nearly add up, or a dense one of random bytes, or one with a wrong header.
+/// Generates a sketch of random runs that nearly add up, a dense one of random bytes, or one with a wrong header.
 fn damaged(dice: &mut Dice) -> Vec<u8> {
     let mut sketch = b"HYLL\x01\0\0\0".to_vec();
     sketch.extend([dice.roll(3) as u8, 0, 0, 0, 0, 0, 0, [0, 0x80, 0x81, 0x7f][dice.roll(4) as usize]]);

@@ -1,4 +1,4 @@
-//! Stories about keys of any type and their times to live: each command, option and error at least once.
+//! Stories about keys of any type and their TTLs: each command, option and error at least once.
 
 use super::script::tell;
 

@@ -1,4 +1,4 @@
-//! MIGRATE beside Redis: what is refused, what a target's refusals become, and keys that travel from one server to the other.
+//! MIGRATE compared with Redis: rejected calls, errors of the target, and keys moved from one server to the other.
 
 use super::oracle::{Arena, Peer};
 use super::script::tell;
@@ -9,7 +9,7 @@ fn migrations_are_refused_as_by_redis() {
     tell(REFUSALS);
 }
 
-/// Nobody listens on port 1 of this machine.
+/// No process listens on port 1 of this machine.
 const REFUSALS: &str = r#"
     MIGRATE
     MIGRATE h 1 k 0
@@ -69,7 +69,7 @@ const REFUSALS: &str = r#"
     SLOWLOG LEN
 "#;
 
-/// Sends a command and returns what is replied.
+/// Sends a command and returns the reply.
 fn ask(peer: &mut Peer, words: &[impl AsRef<[u8]>]) -> String {
     peer.send(&encode(words));
     show(&peer.reply().expect("a reply"))
@@ -98,7 +98,7 @@ fn what_the_target_refuses_is_told_as_by_redis() {
             ("0", "- AUTH2 other wrong AUTH right KEYS d"),
             ("0", "- AUTH right KEYS nosuch d e"),
             ("0", "- AUTH right REPLACE KEYS nosuch d e"),
-            // Redis sends the key nevertheless, to database 0; hence with one that is not looked at in the end.
+            // Redis sends the key nevertheless, to database 0; so the test uses one that is not checked at the end.
             ("99", "f AUTH right"),
         ] {
             let (key, options) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -154,7 +154,7 @@ fn keys_travel_to_redis_and_back() {
     }
 }
 
-/// Has Redis listen on a port.
+/// Makes Redis listen on a port.
 fn open_port(redis: &mut Peer) -> String {
     let reserved = crate::harness::ReservedPort::new();
     let port = reserved.port().to_string();

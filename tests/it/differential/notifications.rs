@@ -1,7 +1,7 @@
-//! Keyspace notifications: stories that are told beside a client that listens to all of them.
+//! Keyspace notifications: stories with a client that is subscribed to all of them.
 //!
-//! After every line the listener of either server has to have heard the same events in the same order. The language is that
-//! of [`script`](super::script), without its `~`.
+//! After every line the subscribers of both servers must have received the same events in the same order. The language
+//! is that of [`script`](super::script), without its `~`.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::oracle::{Arena, Pair, Peer, Replies};
 use super::script::{Differences, words};
 use crate::harness::encode;
 
-/// A channel that marks the end of what a command has caused.
+/// A channel whose message marks the end of a command's events.
 const MARK: &str = "__keymark__:";
 
-/// Listens to all events of both servers.
+/// Subscribes to all events of both servers.
 pub(super) struct Listener(Pair);
 
 impl Listener {
@@ -24,7 +24,7 @@ impl Listener {
         Listener(pair)
     }
 
-    /// Has both servers tell of every key that changes.
+    /// Makes both servers report every changed key.
     pub(super) fn that_tracks(arena: &Arena) -> Self {
         let mut pair = arena.pair();
         pair.speak(3);
@@ -33,7 +33,7 @@ impl Listener {
         Listener(pair)
     }
 
-    /// Returns what was heard up to now, one message after the other.
+    /// Returns the messages received so far.
     pub(super) fn heard(&mut self, talker: &mut Pair) -> Replies {
         let mark = encode(&["PUBLISH", MARK, "end"]);
         talker.send(&mark);
@@ -53,7 +53,7 @@ fn up_to_mark(peer: &mut Peer) -> Vec<u8> {
     }
 }
 
-/// Tells stories, each with all classes of events and again with the ordinary ones and one channel for each.
+/// Runs stories, each with all classes of events and again with the usual ones and one channel for each.
 #[track_caller]
 fn tell_beside_listener(stories: &str) {
     let Some(arena) = Arena::open() else { return };

@@ -1,4 +1,4 @@
-//! What both servers count, log and show of the same commands: the names of INFO's fields, statistics, slow log, MONITOR.
+//! What both servers count, log and show for the same commands: fields of INFO, statistics, slow log, MONITOR.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn info_shows_the_sections_that_are_asked_for() {
     }
 }
 
-/// Names sections and fields of everything INFO tells.
+/// Lists the sections and fields of everything INFO shows.
 fn names(peer: &mut Peer) -> BTreeSet<(String, String)> {
     let (mut section, mut found) = (String::new(), BTreeSet::new());
     for line in info(peer, "INFO everything").lines() {
@@ -103,7 +103,7 @@ fn info(peer: &mut Peer, line: &str) -> String {
     String::from_utf8(ask(peer, line)).expect("INFO is text")
 }
 
-/// After each line, hits and misses must have grown alike.
+/// After each line, hits and misses must have increased by the same amounts.
 #[test]
 fn hits_and_misses_are_counted_as_redis_counts_them() {
     let Some(arena) = Arena::open() else { return };
@@ -197,7 +197,7 @@ const LOOKUPS: &str = "
     SORT_RO missing
 ";
 
-/// What is counted of a long story, but for the times.
+/// The counters after a long story, without times.
 #[test]
 fn calls_failures_rejections_and_errors_are_counted_as_redis_counts_them() {
     compare_counts(COUNTED);
@@ -449,7 +449,7 @@ const STORIES: &str = r#"
     DBSIZE
 "#;
 
-/// A client watches while another one acts; times and addresses are masked.
+/// A client runs MONITOR while another one sends commands; times and addresses are masked.
 #[test]
 fn a_monitor_is_shown_what_redis_shows() {
     let Some(arena) = Arena::open() else { return };
@@ -479,7 +479,7 @@ fn masked(line: &[u8]) -> Vec<u8> {
     format!("[{db}]{words}\r\n").into_bytes()
 }
 
-/// How many lines are shown of the ones below.
+/// How many lines of the text below are shown.
 const SHOWN_LINES: usize = 21;
 
 const SHOWN: &str = r#"
@@ -513,7 +513,7 @@ const SHOWN: &str = r#"
     PING end
 "#;
 
-/// The words of the slow log, in its order, after the same commands.
+/// The arguments in the slow log, in its order, after the same commands.
 #[test]
 fn the_slow_log_keeps_the_words_that_redis_keeps() {
     let Some(arena) = Arena::open() else { return };
@@ -534,7 +534,7 @@ fn the_slow_log_keeps_the_words_that_redis_keeps() {
     }
     let replies = pair.call(&["SLOWLOG", "GET", "-1"]);
     let logged = |reply: Option<Vec<u8>>| -> Vec<String> {
-        // The number, the time and the duration are integers; the address stands in the line before the name's.
+        // The id, the time and the duration are integers; the address is in the line before the name's.
         let text = show(&reply.expect("a log"));
         let words = text.split(' ').filter(|word| !word.starts_with(':') && !word.contains("127.0.0.1"));
         words.filter(|word| !word.contains("redis.sock")).map(str::to_owned).collect()

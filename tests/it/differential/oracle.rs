@@ -1,4 +1,4 @@
-//! A real `redis-server` of one test's own, and connections to it and to keylatch side by side.
+//! A real `redis-server` for each test, and connections to it and to keylatch in parallel.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,7 +15,7 @@ use keylatch::Clock;
 /// How long a reply may take before the test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What makes a missing `redis-server` a failure.
+/// The environment variable that makes a missing `redis-server` a failure.
 const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
 /// Runs both servers for one test.
@@ -25,12 +25,12 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Starts both servers; `None`, after a visible word about it, where there is no `redis-server`.
+    /// Starts both servers; `None`, with a visible message, if there is no `redis-server`.
     pub(crate) fn open() -> Option<Self> {
         let redis = Oracle::start()?;
         let arena =
             Arena { keylatch: TestServer::start_on(Clock::system(), &[("enable-debug-command", "yes")]), redis };
-        // Keys that have ended are found by looking only, so that no reply depends on a background task.
+        // Expired keys are found on access only, so that no reply depends on a background task.
         arena.redis.connect().expect_ok(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0"]);
         Some(arena)
     }
@@ -87,7 +87,7 @@ impl Oracle {
         Some(oracle)
     }
 
-    /// Says that the test proves nothing, past the test runner, which keeps `eprintln!` of passing tests to itself.
+    /// Reports that the test checks nothing, bypassing the test runner, which hides `eprintln!` of passing tests.
     fn missing() -> Option<Self> {
         let asked_by = REQUIRING.iter().find(|name| std::env::var_os(name).is_some());
         if let Some(name) = asked_by {
@@ -97,7 +97,8 @@ impl Oracle {
         None
     }
 
-    /// Follows the log up to the line that says so; the rest of it is read and dropped, or the pipe would fill.
+    /// Reads the log up to the line that shows readiness; the rest of it is read and dropped, or the pipe would fill
+    /// up.
     fn wait_until_ready(&self, mut log: BufReader<std::process::ChildStdout>) {
         let mut seen = String::new();
         while !seen.contains("eady to accept connections") {
@@ -116,7 +117,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have ended already; either way there is nothing left to do.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -129,7 +130,7 @@ trait Stream: Read + Write + Send {
 
 impl Stream for TcpStream {
     fn shut_write(&self) {
-        // The server may have closed first.
+        // The server may have closed the connection first.
         let _ = self.shutdown(Shutdown::Write);
     }
 }
@@ -172,7 +173,7 @@ impl Peer {
         }
     }
 
-    /// Stops sending and reads all that still comes.
+    /// Stops sending and reads everything until the connection closes.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.stream.shut_write();
         while self.fill() > 0 {}
@@ -215,26 +216,26 @@ impl Pair {
         Replies { keylatch: self.keylatch.reply(), redis: self.redis.reply() }
     }
 
-    /// Sends a command to both and reads what they say.
+    /// Sends a command to both and returns the replies.
     pub(crate) fn call(&mut self, args: &[impl AsRef<[u8]>]) -> Replies {
         self.send(&crate::harness::encode(args));
         self.replies()
     }
 
-    /// Chooses the protocol; what HELLO replies is another test's business. The replies also show that both servers have
-    /// accepted the connection, so what another one changes from here on finds it there.
+    /// Selects the protocol; the reply of HELLO has its own test. The replies also show that both servers have accepted
+    /// the connection, so that later changes by other connections affect it.
     pub(crate) fn speak(&mut self, protocol: u8) {
         self.call(&["HELLO", &protocol.to_string()]);
     }
 }
 
-/// What the two servers said; `None` stands for a closed connection.
+/// The replies of both servers; `None` stands for a closed connection.
 pub(crate) struct Replies {
     pub(crate) keylatch: Option<Vec<u8>>,
     pub(crate) redis: Option<Vec<u8>>,
 }
 
-/// Finds the end of the reply that starts at `at`; `None` when it has not arrived as a whole.
+/// Finds the end of the reply that starts at `at`; `None` when it has not arrived completely.
 fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
     let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")? + 2;
     let count = || -> i64 {

@@ -1,6 +1,6 @@
-//! Stories about what users may do: commands, keys, transactions, and the log of what they were refused.
+//! Stories about permissions: commands, keys, transactions, and the ACL log.
 //!
-//! Users outlive a story, so each begins by removing those it needs.
+//! Users outlive a story, so each begins by deleting those it needs.
 
 use super::script::tell;
 

@@ -1,8 +1,8 @@
-//! Commands that nobody thought of: a seeded generator over few keys and odd values, and a shrinker.
+//! Random commands: a seeded generator over few keys and unusual values, and a shrinker.
 //!
-//! Two connections take turns, one in RESP2 and one in RESP3, so that transactions are watched and
-//! broken by the other. Every reply can be compared: what depends on the moment (relative times to live)
-//! is read back only where a few seconds do not matter, and no two of them are close to each other.
+//! Two connections alternate, one in RESP2 and one in RESP3, so that watched keys are changed by the other one. Every
+//! reply can be compared: relative TTLs, which depend on the time, are read back only where a few seconds do not
+//! matter, and no two of them are close to each other.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use super::script::spell;
 
 const SEED: u64 = 0x6b65_796c_6174_6368;
 
-/// How many commands are tried.
+/// How many commands are tested.
 const COMMANDS: usize = 200_000;
 
-/// After this many commands all starts anew: a failing script is at most this long before it is shrunk.
+/// After this many commands the servers are emptied: a failing script is at most this long before it is shrunk.
 const EPOCH: usize = 2_000;
 
 /// How many commands are sent at once.
@@ -24,7 +24,7 @@ const CHUNK: usize = 50;
 /// How often a failing script is replayed to find a shorter one.
 const REPLAYS_MAX: usize = 2_000;
 
-/// How many commands are tried beside a client that listens to all events.
+/// How many commands are tested with a client subscribed to all events.
 const COMMANDS_LISTENED_TO: usize = 40_000;
 
 #[test]
@@ -74,7 +74,7 @@ struct Step {
 }
 
 impl Step {
-    /// Returns whether it may set a key that has ended by then.
+    /// Returns whether it may set a key that has expired already.
     fn sets_dead_key(&self) -> bool {
         let is_set = self.args[0].eq_ignore_ascii_case(b"SET");
         is_set && self.args.windows(2).any(|two| two[0].ends_with(b"XAT") && two[1] == b"1")
@@ -104,21 +104,21 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     None
 }
 
-/// Plays a script beside a listener to events.
+/// Runs a script with a subscriber to events.
 fn play_beside_listener(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     arena.flush();
     play_beside(Listener::of(arena, "KEAmn"), arena, script)
 }
 
-/// Plays a script beside a client that is told of every change.
+/// Runs a script with a client that is notified of every change.
 fn play_beside_tracker(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     arena.flush();
     play_beside(Listener::that_tracks(arena), arena, script)
 }
 
-/// Plays a script one command at a time; returns where what is heard first differs.
+/// Runs a script one command at a time; returns where the received messages first differ.
 ///
-/// Keys that are set with a deadline in the past end here at once and in Redis when they are looked at, so there are none.
+/// Keys set with a deadline in the past are deleted at once here and on access in Redis, so the script must have none.
 fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
     let mut talker = arena.pair();
@@ -132,7 +132,7 @@ fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option
     None
 }
 
-/// Drops commands, in ever smaller pieces, as long as some reply still differs.
+/// Removes commands, in ever smaller pieces, as long as some reply still differs.
 fn shrink(arena: &Arena, play: Play, mut script: Vec<Step>, mut replies: Replies) -> (Vec<Step>, Replies) {
     let mut piece = script.len().div_ceil(2);
     let mut replays = 0;
@@ -203,7 +203,7 @@ const VALUES: &[&[u8]] = &[
     b"123456789012345678",
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff",
     b"HYLL\x01\0\0\0\x02\0\0\0\0\0\0\0\x5f\xff\x84\x84\x5f\xfd",
-    // Damaged so that PFADD never gets half-way, which the transactions of Redis do not notice.
+    // Damaged so that PFADD never gets half-way, because Redis' WATCH misses such a change.
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x7f\xff\0",
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80",
 ];
@@ -231,7 +231,7 @@ const INTEGERS: &[&[u8]] = &[
 
 const OFFSETS: &[&[u8]] = &[b"0", b"1", b"2", b"5", b"20", b"-1", b"536870912", b"9223372036854775807", b"x"];
 
-/// None is so large that strings would fill the memory.
+/// None is large enough for strings to fill the memory.
 const BIT_OFFSETS: &[&[u8]] = &[
     b"0",
     b"1",
@@ -292,7 +292,7 @@ const SHAPES: &[(usize, &str, &[Part])] = {
     ]
 };
 
-/// What a command of the generator is made of.
+/// The kinds of arguments of the generator's commands.
 #[derive(Clone, Copy)]
 enum Part {
     Key,
@@ -356,7 +356,7 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// Makes up a command.
+    /// Generates a command.
     pub fn command(&mut self) -> Vec<Vec<u8>> {
         if self.one_in(500) {
             return vec![self.pick(&[&b"FLUSHDB"[..], b"FLUSHALL"]).to_vec()];
@@ -372,8 +372,8 @@ impl Random {
             .expect("the choice is below the sum of the weights");
         let mut args = vec![name.as_bytes().to_vec()];
         parts.iter().for_each(|part| self.add(*part, &mut args));
-        // What follows EXEC is a condition here, and too much for Redis 7; a wrong argument of BITCOUNT and BITPOS is
-        // refused before the key is looked at, as since Redis 7.2.
+        // An argument of EXEC is a condition here, and an error in Redis 7; invalid arguments of BITCOUNT and BITPOS
+        // are rejected before the key is looked up, as since Redis 7.2.
         let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS");
         match self.below(150) {
             0 if !is_strict => args.push(self.pick(VALUES).to_vec()),
@@ -398,17 +398,17 @@ impl Random {
             Part::BitOffset => self.pick(BIT_OFFSETS).to_vec(),
             Part::Bit => self.pick(&[&b"0"[..], b"0", b"0", b"1", b"1", b"1", b"2", b"x"]).to_vec(),
             Part::BitRange => return self.bit_range(args),
-            // Before the first byte ends nothing, as since Redis 8; in 7.0 it was the first byte.
+            // An end before the first byte selects nothing, as since Redis 8; in 7.0 it selects the first byte.
             Part::RangeEnd => self.pick(&[&b"0"[..], b"1", b"-1", b"2", b"100", b"9223372036854775807", b"x"]).to_vec(),
             Part::Operator => self.pick(&[&b"AND"[..], b"OR", b"XOR", b"NOT", b"and", b"NAND"]).to_vec(),
             Part::Fields => return self.fields(args),
             Part::Elements => return args.extend((0..self.below(40)).map(|_| self.value())),
-            // The others change the key in a way that the transactions of Redis do not notice.
+            // The others change the key in a way that Redis' WATCH misses.
             Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
             Part::CopyOptions => return self.options(COPY_OPTIONS, args),
             Part::Dump => self.pick(DUMPS).to_vec(),
             Part::RestoreOptions => return self.options(RESTORE_OPTIONS, args),
-            // A small number that was copied has another reference count.
+            // A small number that was copied has a different reference count.
             Part::Encoding => self.pick(&[&b"ENCODING"[..], b"encoding", b"FREQ"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
             Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
@@ -447,7 +447,7 @@ impl Random {
     }
 
     fn bit_range(&mut self, args: &mut Vec<Vec<u8>>) {
-        // Only ranges that are valid: what is none is refused before the key is looked at, as since Redis 7.2.
+        // Only valid ranges: an invalid one is rejected before the key is looked up, as since Redis 7.2.
         if self.one_in(3) {
             return;
         }
@@ -467,7 +467,7 @@ impl Random {
                 2 | 3 => push(&[b"SET", kind, offset, self.pick(INTEGERS)]),
                 4 | 5 => push(&[b"INCRBY", kind, offset, self.pick(INTEGERS)]),
                 _ => match self.pick(&[&b"WRAP"[..], b"SAT", b"FAIL", b"NOSUCH"]) {
-                    // Without a change beside it, Redis' transactions would not notice that the string has grown.
+                    // Without another change, Redis' WATCH would miss that the string has grown.
                     b"FAIL" => push(&[b"OVERFLOW", b"WRAP", b"INCRBY", b"u1", b"0", b"0", b"OVERFLOW", b"FAIL"]),
                     word => push(&[b"OVERFLOW", word]),
                 },
@@ -484,7 +484,7 @@ impl Random {
         }
     }
 
-    /// A time that no other is close to, so that GT and LT never depend on the moment.
+    /// A time far from all others, so that GT and LT never depend on the moment.
     fn relative(&mut self, unit: &str) -> Vec<u8> {
         match self.one_in(6) {
             true => self.pick(ODD_TIMES).to_vec(),
@@ -519,7 +519,7 @@ const LCS_OPTIONS: &[(&str, Option<Part>)] =
 const COPY_OPTIONS: &[(&str, Option<Part>)] =
     &[("REPLACE", None), ("REPLACE", None), ("DB", Some(Part::Database)), ("FOO", None)];
 
-/// What Redis dumps of a short string, an integer and a long string; then one that is damaged.
+/// Redis' dumps of a short string, an integer and a long string; then a damaged one.
 const DUMPS: &[&[u8]] = &[
     b"\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17",
     b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5",

@@ -1,4 +1,4 @@
-//! The same config file to both servers, the same settings changed, and CONFIG REWRITE: the files must be the same.
+//! CONFIG REWRITE: the same config file and the same changes in both servers must give the same file.
 
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -52,18 +52,18 @@ const CHANGES: &[&[&str]] = &[
     &["CONFIG", "REWRITE"],
 ];
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Returns the lines of the file after all changes; `None` where there is no such server.
+/// Returns the lines of the file after all changes; `None` if the server is not installed.
 fn rewritten_by(program: &Path) -> Option<Vec<String>> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().canonicalize().expect("it exists").display().to_string();
@@ -85,7 +85,7 @@ fn rewritten_by(program: &Path) -> Option<Vec<String>> {
         assert_eq!(client.call_args(call), "+OK", "{call:?}");
     }
     let text = std::fs::read_to_string(&file).expect("it was rewritten");
-    // Since Redis 7.2 it is always said whether a user's payloads are checked.
+    // Since Redis 7.2 the sanitize-payload rule is always written.
     Some(text.lines().map(|line| line.replace(&path, "DIR").replace(" sanitize-payload ", " ")).collect())
 }
 
@@ -96,7 +96,7 @@ fn a_config_file_is_rewritten_as_redis_rewrites_it() {
         return;
     };
     let ours = rewritten_by(Path::new(env!("CARGO_BIN_EXE_keylatch"))).expect("the binary");
-    // What is added at the end comes in the order of a hash table there.
+    // Appended lines are in the order of a hash table there.
     let kept = theirs.iter().position(|line| line.starts_with("tcp-backlog")).expect("the last line that was there");
     assert_eq!(ours[..=kept], theirs[..=kept]);
     let sorted = |lines: &[String]| {

@@ -1,4 +1,4 @@
-//! The little language of the stories, and what counts as the same reply.
+//! The small language of the test stories, and the comparison of replies.
 //!
 //! A story is a paragraph of lines, one command each, on fresh connections to empty servers:
 //!
@@ -9,7 +9,7 @@
 //! # a remark
 //! ```
 //!
-//! Every story is told twice, in RESP2 and in RESP3.
+//! Every story runs twice, in RESP2 and in RESP3.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -26,19 +26,20 @@ const SHOWN_MAX: usize = 30;
 const TOLD_MAX: usize = 25;
 
 /// Numbers in these ranges may be times, in seconds or milliseconds, that depend on the moment. The absolute times of
-/// stories and random commands lie outside, and so does every other number they work with.
+/// stories and random commands, and all their other numbers, lie outside.
 const MOMENTS: [Range<i64>; 4] = [
     50_000_000..4_102_444_000,
     5_000_000_002..4_102_444_000_000,
-    // What is left of the longest life, in seconds and milliseconds; its end and the largest numbers are greater.
+    // The remaining time of the longest TTL, in seconds and milliseconds; its deadline and the largest numbers are
+    // greater.
     9_223_370_000_000_000..9_223_371_000_000_000,
     9_223_370_000_000_000_000..9_223_371_000_000_000_000,
 ];
 
-/// How far two readings of the same time may be apart, in whatever unit.
+/// How far two readings of the same time may be apart, in either unit.
 const TIME_SLACK: u64 = 5_000;
 
-/// Tells every story of a text to both servers and fails with all differences.
+/// Runs every story of a text on both servers and fails with all differences.
 #[track_caller]
 pub(crate) fn tell(stories: &str) {
     let Some(arena) = Arena::open() else { return };
@@ -75,7 +76,7 @@ fn tell_one(arena: &Arena, story: &str, protocol: u8, found: &mut Differences) {
     }
 }
 
-/// Calls a command; what HELLO says of version and connection number is masked.
+/// Calls a command; version and connection id in the reply of HELLO are masked.
 fn call(pair: &mut Pair, args: &[Vec<u8>]) -> Replies {
     let mut replies = pair.call(args);
     if args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"HELLO")) {
@@ -95,8 +96,8 @@ fn call(pair: &mut Pair, args: &[Vec<u8>]) -> Replies {
     replies
 }
 
-/// Masks what later versions say otherwise of users: the rules about commands, which 7.0 works out from what they have come
-/// to, and that payloads are checked, which 7.0 shows where it was said. The lengths go with them.
+/// Masks what later versions report differently about users: the rules about commands, which 7.0 derives from the
+/// result, and sanitize-payload, which 7.0 shows only where it was given. The lengths are masked as well.
 fn mask_users(reply: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(reply).replace(" sanitize-payload", "");
     let mut masked = Vec::new();
@@ -112,7 +113,7 @@ fn mask_users(reply: &[u8]) -> Vec<u8> {
     masked.join("\r\n").into_bytes()
 }
 
-/// Leaves of the rules about commands in a line only the first of each selector, which allows or forbids all.
+/// Keeps, of the rules about commands in a line, only the first of each selector, which allows or forbids all.
 fn without_rules(line: &str) -> String {
     let is_first = |word: &str| matches!(word.trim_end_matches(')'), "+@all" | "-@all");
     let mut kept: Vec<String> = Vec::new();
@@ -127,7 +128,7 @@ fn without_rules(line: &str) -> String {
     kept.join(" ")
 }
 
-/// Masks what ACL LOG says of the moment and the connection, and leaves out the fields that 7.0 does not have.
+/// Masks what depends on time and connection in ACL LOG, and removes the fields that 7.0 lacks.
 fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
     let mut masked: Vec<&[u8]> = Vec::new();
     let mut lines = reply.split(|byte| *byte == b'\n');
@@ -162,7 +163,7 @@ fn mask_hello(reply: &[u8]) -> Vec<u8> {
 }
 
 impl Replies {
-    /// Tells whether the replies are the same bytes, but for a time that was read a moment later.
+    /// Returns whether the replies are the same bytes, except for times read a moment apart.
     pub(crate) fn agree(&self) -> bool {
         match (&self.keylatch, &self.redis) {
             (Some(ours), Some(theirs)) => {
@@ -182,14 +183,14 @@ impl Replies {
         sorted(&self.keylatch) == sorted(&self.redis)
     }
 
-    /// Shows both replies under each other.
+    /// Formats both replies, one below the other.
     pub(crate) fn shown(&self) -> String {
         let line = |reply: &Option<Vec<u8>>| reply.as_ref().map_or("(closed)".into(), |reply| show(reply));
         format!("  redis:    {}\n  keylatch: {}", line(&self.redis), line(&self.keylatch))
     }
 }
 
-/// Rewrites the doubles that 7.0 gives 17 digits with as few as tell them from all others, as later versions do.
+/// Replaces the 17-digit doubles of 7.0 by the fewest digits that identify them, as in later versions.
 fn with_short_doubles(reply: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(reply);
     let mut lines: Vec<String> = Vec::new();
@@ -214,7 +215,7 @@ fn with_short_doubles(reply: &[u8]) -> Vec<u8> {
     lines.join("\r\n").into_bytes()
 }
 
-/// Compares line by line and lets times differ a little.
+/// Compares line by line and allows small differences in times.
 fn times_agree(ours: &[u8], theirs: &[u8]) -> bool {
     let lines = |reply: &[u8]| reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (ours, theirs) = (lines(ours), lines(theirs));
@@ -231,7 +232,7 @@ fn moment(line: &[u8]) -> Option<i64> {
     MOMENTS.iter().any(|range| range.contains(&number)).then_some(number)
 }
 
-/// Collects differences, so that one run shows them all.
+/// Collects differences, so that one run reports them all.
 #[derive(Default)]
 pub(crate) struct Differences {
     count: usize,
@@ -239,7 +240,7 @@ pub(crate) struct Differences {
 }
 
 impl Differences {
-    /// Notes a difference and what led to it.
+    /// Records a difference and the commands before it.
     pub(crate) fn add(&mut self, told: &str, replies: &Replies) {
         self.count += 1;
         if self.count <= SHOWN_MAX {
@@ -277,7 +278,7 @@ pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// Reads up to the closing quote; returns the word and the length of its spelling, quote included.
+/// Parses up to the closing quote; returns the word and the length consumed, quote included.
 fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
     let (mut word, mut at) = (Vec::new(), 0);
     while text[at] != b'"' {
@@ -299,7 +300,7 @@ fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
     (word, at + 1)
 }
 
-/// Spells a command as redis-cli reads it.
+/// Formats a command as redis-cli parses it.
 pub(crate) fn spell(args: &[Vec<u8>]) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     let word = |word: &Vec<u8>| match word.iter().all(plain) && !word.is_empty() {

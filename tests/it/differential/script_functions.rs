@@ -1,4 +1,4 @@
-//! Stories about FUNCTION and FCALL, and libraries that go from one server to the other.
+//! Stories about FUNCTION and FCALL, and libraries exchanged between the servers.
 
 use super::oracle::Arena;
 use super::script::tell;

@@ -1,4 +1,4 @@
-//! Stories about the libraries that scripts have: cjson, cmsgpack, struct, bit.
+//! Stories about the libraries available to scripts: cjson, cmsgpack, struct, bit.
 
 use super::script::tell;
 

@@ -1,4 +1,4 @@
-//! Stories about EVAL and its kin: values there and back, errors, the sandbox.
+//! Stories about EVAL and related commands: conversion of values, errors, the sandbox.
 
 use super::script::tell;
 

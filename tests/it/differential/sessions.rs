@@ -42,7 +42,7 @@ fn the_keys_of_a_script_are_found_as_redis_finds_them() {
     tell(KEYS_OF_SCRIPTS);
 }
 
-/// Whatever number of words a row refuses, Redis refuses, and with the same text.
+/// Whatever number of arguments a row rejects, Redis rejects, with the same text.
 #[test]
 fn every_command_refuses_the_numbers_of_arguments_that_redis_refuses() {
     let Some(arena) = Arena::open() else { return };

@@ -1,4 +1,4 @@
-//! Every setting with values good and bad: what CONFIG SET says and what CONFIG GET shows then.
+//! Every setting with valid and invalid values: the replies of CONFIG SET and CONFIG GET.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tokio_util::codec::Decoder;
 use super::oracle::{Arena, Pair};
 use super::script::Differences;
 
-/// What every setting is given: of each kind, good values, bad ones, and those at the bounds.
+/// The values given to every setting: valid and invalid ones of each kind, and the bounds.
 #[rustfmt::skip] // a table
 const VALUES: &[&str] = &[
     "", " ", "yes", "NO", "on", "abc", "a b", "a  b", "a b c", "a/b", "host.name-1", "host_name",
@@ -31,13 +31,13 @@ const VALUES: &[&str] = &[
     "panic", "panic-on-replicas", "ignore", "optional", "dump.rdb", "no one", "localhost 7000", "localhost x",
 ];
 
-/// Settings that would take the real server away from the test (where it listens, what it writes, whom it serves), and
-/// those that this server of the test's own was started with.
+/// Settings that would make the real server unusable for the test (addresses, files, clients), and those that it was
+/// started with.
 #[rustfmt::skip] // a table
 const LEFT_OUT: &[&str] = &[
     "port", "bind", "tls-port", "tls-cluster", "tls-replication", "appendonly", "watchdog-period", "maxclients", "timeout",
     "oom-score-adj", "oom-score-adj-values", "dir", "unixsocket", "enable-debug-command",
-    // Redis 8.4 takes other values than 7.0.15: `tests/it/config.rs` has them.
+    // Redis 8.4 accepts other values than 7.0.15: `tests/it/config.rs` tests them.
     "loglevel", "maxmemory-samples",
 ];
 
@@ -50,7 +50,7 @@ fn settings_have_the_names_of_redis() {
     let (ours, theirs) = (names(replies.keylatch), names(replies.redis));
     let differing: BTreeSet<&str> = ours.symmetric_difference(&theirs).map(String::as_str).collect();
     let newer = Setting::all().filter(|setting| setting.since.is_some()).map(|new| new.name);
-    // Since 7.2 the names of these have dashes, and those with underscores are the other names.
+    // Since 7.2 the names of these have dashes, and those with underscores are aliases.
     let renamed = ["server-cpulist", "bio-cpulist", "aof-rewrite-cpulist", "bgsave-cpulist"];
     assert_eq!(differing, newer.chain(renamed).collect(), "names that only one has, and those that came later");
 }
@@ -67,12 +67,12 @@ fn settings_take_and_refuse_the_values_that_redis_takes_and_refuses() {
     let mut pair = arena.pair();
     let mut found = Differences::default();
     for (name, setting) in Setting::names() {
-        // What is newer than Redis 7.0 has nothing to be compared with.
+        // Settings newer than Redis 7.0 cannot be compared.
         let known = pair.call(&["CONFIG", "GET", name]);
         if known.redis.is_some_and(|reply| reply.starts_with(b"*0")) || LEFT_OUT.contains(&name) {
             continue;
         }
-        // One value shows that a setting does not change.
+        // One value is enough to show that a setting cannot change.
         let values = if setting.change == Change::Runtime { VALUES } else { &VALUES[..1] };
         for value in values {
             // The longest string that keylatch can hold is shorter; the table of deviations has it.

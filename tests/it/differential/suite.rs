@@ -1,4 +1,4 @@
-//! Stories about what Redis' own test-suite asked and nobody here had thought of.
+//! Stories with cases from Redis' own test suite.
 
 use super::script::tell;
 

@@ -1,11 +1,11 @@
-//! What came of the test suites of Redis and Valkey: the tables in `tests/suite/`, read and told for `COMPATIBILITY.md`.
+//! The results of the test suites of Redis and Valkey: parses the tables in `tests/suite/` for `COMPATIBILITY.md`.
 //!
-//! The tables are what `tests/suite/run.sh` goes by, so that what the page says is left out is what is left out.
+//! `tests/suite/run.sh` uses the same tables, so the page lists exactly what is skipped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The suites: what the page calls them, the name of the table, and the table.
+/// The suites: name on the page, name of the table, and the table.
 const SUITES: [(&str, &str, &str); 3] = [
     ("Redis 7.0.15", "results-7.0.txt", include_str!("../../suite/results-7.0.txt")),
     ("Redis, October 2024", "results-redis.txt", include_str!("../../suite/results-redis.txt")),
@@ -14,17 +14,17 @@ const SUITES: [(&str, &str, &str); 3] = [
 
 const REASONS: &str = include_str!("../../suite/reasons.txt");
 
-/// How many tests of one reason are named one by one; of more, only the number is.
+/// Up to this many tests of one reason are listed by name; of more, only the number is.
 const NAMED_MAX: usize = 8;
 
 /// One file of a suite.
 struct Unit {
     name: &'static str,
-    /// How many tests pass when the suite starts the servers, and when it uses one that runs.
+    /// How many tests pass when the suite starts the servers, and when it uses a running one.
     passed: [usize; 2],
-    /// The tags whose tests are left out.
+    /// The tags whose tests are skipped.
     tags: Vec<&'static str>,
-    /// The tests that are left out, or run although they fail: reason and name.
+    /// The tests that are skipped, or run although they fail: reason and name.
     left_out: Vec<(&'static str, &'static str)>,
 }
 
@@ -35,7 +35,7 @@ struct Suite {
     units: Vec<Unit>,
 }
 
-/// Returns the words for reasons, each with its meaning.
+/// Returns the keywords of reasons with their meanings.
 fn reasons() -> Vec<(&'static str, &'static str)> {
     let lines = REASONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split_once(' ').expect("a reason has a word and a meaning")).collect()
@@ -89,10 +89,10 @@ impl Suite {
     }
 }
 
-/// The title of the page's part about the suites.
+/// The title of the page's section about the suites.
 pub(super) const TITLE: &str = "The test suites of Redis and Valkey";
 
-/// Writes the page's part about the suites.
+/// Writes the page's section about the suites.
 pub(super) fn section() -> String {
     let suites = suites();
     let mut text = format!(
@@ -134,7 +134,7 @@ fn cell(unit: &Unit) -> String {
     cell
 }
 
-/// Names the tests of a reason, or says how many each suite has if they are many.
+/// Lists the tests of a reason, or their number in each suite if there are many.
 fn tests_of(suites: &[Suite], reason: &str) -> String {
     let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (unit, tests) in suites.iter().flat_map(|suite| suite.left_out_for(reason)) {

@@ -1,4 +1,4 @@
-//! Stories of clients that keep copies of keys: who is told what, in which order, and what CLIENT says about it.
+//! Stories about client-side caching: invalidation messages, their order, and the related CLIENT commands.
 
 use super::companions::{play, play_in};
 use super::script::tell;

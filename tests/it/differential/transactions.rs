@@ -1,4 +1,4 @@
-//! Stories about MULTI, EXEC and WATCH, told by two connections.
+//! Stories about MULTI, EXEC and WATCH with two connections.
 
 use super::script::tell;
 

@@ -1,9 +1,9 @@
-//! Raw bytes: protocol errors, what is still answered before the connection closes, and inline requests.
+//! Raw bytes: protocol errors, replies before the connection closes, and inline requests.
 
 use super::oracle::Arena;
 use super::script::Differences;
 
-/// What Redis reads in one go; a line longer than this without an end is refused.
+/// The size of one read in Redis; a longer line without an end is rejected.
 const INLINE_MAX: usize = 64 * 1024;
 
 /// Sends each input on a connection of its own, closes the sending side and compares all that comes back.
@@ -26,7 +26,7 @@ fn compare(inputs: impl IntoIterator<Item = Vec<u8>>) {
 
 #[test]
 fn malformed_requests_are_refused_with_the_texts_of_redis() {
-    // After each, a request that must be answered only if the connection lives on.
+    // Each is followed by a request that must get a reply only if the connection stays open.
     let inputs = MALFORMED.iter().map(|input| [input, &b"PING\r\n"[..]].concat());
     compare(inputs);
 }

@@ -1,7 +1,7 @@
-//! Scripts, plain commands, transactions and messages at once: one order explains all replies, and who listens and
-//! reads gets every message.
+//! Scripts, plain commands, transactions and Pub/Sub at once: one order explains all replies, and subscribers receive
+//! every message.
 //!
-//! `KEYLATCH_SOAK_S=60 cargo test --release --test it mixed` goes on for so many seconds.
+//! `KEYLATCH_SOAK_S=60 cargo test --release --test it mixed` runs for this many seconds.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -13,12 +13,12 @@ use super::model::{Command, KEYS, WORD};
 use super::{CONNECTIONS, Event, Operation, Plan, Recorder, assert_linearizable, plain_command, record};
 use crate::harness::{Client, TestServer, encode};
 
-/// Messages, `channel text`, and how often each came.
+/// Messages, as `channel text`, and how often each was received.
 type Messages = BTreeMap<String, usize>;
 
 const PLAN: Plan = Plan { rounds: 50, turns: 12, burst: 2, draw: mixed_command };
 
-/// A message that nobody sends during the rounds.
+/// A message that is not sent during the rounds.
 const END: &str = "the end";
 
 fn mixed_command(recorder: &mut Recorder<'_>) -> Command {
@@ -50,7 +50,7 @@ fn listen(mut listener: Client) -> Messages {
     }
 }
 
-/// Says what must have been heard: what the replies tell that was sent.
+/// Returns the messages that must have been received, derived from the replies.
 fn sent(histories: &[Vec<Event>]) -> Messages {
     let mut sent = Messages::new();
     for (round, events) in histories.iter().enumerate() {

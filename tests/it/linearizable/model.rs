@@ -1,7 +1,6 @@
-//! The sequential model: a map of a few keys, and what each command answers to it.
+//! The sequential model: a map of a few keys, and the reply of each command.
 //!
-//! A command is both what travels and what the model does, so a history needs nothing else. Replies are
-//! the wire forms the harness shows.
+//! A command defines both the request and the model's behaviour. Replies are in the wire form that the harness shows.
 
 use todc_utils::Specification;
 
@@ -13,10 +12,10 @@ pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
 /// How many connections a history may have.
 pub(super) const CONNECTIONS: usize = 8;
 
-/// What the keys hold.
+/// The content of the keys.
 type Map = [Option<i64>; KEYS.len()];
 
-/// The model's state: the map, and how many commands each connection has had carried out.
+/// The model's state: the map, and how many commands of each connection were executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     map: Map,
@@ -32,18 +31,18 @@ pub(super) enum Command {
     Del(Vec<usize>),
     Incr(usize),
     Mset(Vec<(usize, i64)>),
-    /// Sets a key if it holds what it was seen to hold.
+    /// Sets a key if it holds the value read before.
     SetIfEq {
         key: usize,
         seen: i64,
         to: i64,
     },
-    /// Removes a key if it holds what it was seen to hold.
+    /// Deletes a key if it holds the value read before.
     DelEx {
         key: usize,
         seen: i64,
     },
-    /// MULTI, the commands, EXEC if a key holds what it was seen to hold.
+    /// MULTI, the commands, EXEC if a key holds the value read before.
     ExecIfEq {
         key: usize,
         seen: i64,
@@ -53,13 +52,13 @@ pub(super) enum Command {
     Mget,
     /// MULTI, the commands, EXEC.
     Exec(Vec<Command>),
-    /// A script that releases a lock that is still its caller's.
+    /// A script that releases a lock if its caller still holds it.
     #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
     Release(usize, i64),
     /// A script that exchanges two keys which it does not declare.
     #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
     Exchange(usize, usize),
-    /// A script that counts and tells the channel of the key's name.
+    /// A script that increments a number and publishes it to the channel of the key's name.
     #[cfg_attr(not(feature = "lua"), expect(dead_code, reason = "there are no scripts"))]
     Announce(usize),
     /// MULTI, INCR, PUBLISH of the constant [`WORD`] to the channel of the key's name, EXEC.
@@ -128,7 +127,7 @@ impl Command {
         [vec!["+OK"], vec!["+QUEUED"; queued]].concat()
     }
 
-    /// Carries the command out and returns its reply.
+    /// Executes the command and returns its reply.
     fn run(&self, map: &mut Map) -> String {
         match self {
             Command::Get(key) => bulk(map[*key]),
@@ -187,7 +186,7 @@ const EXCHANGE: &str = "local left, right = ARGV[1], ARGV[2] \
     return redis.status_reply('OK')";
 const ANNOUNCE: &str = "local n = redis.call('incr', KEYS[1]) redis.call('publish', KEYS[1], n) return n";
 
-/// What is proclaimed.
+/// The published message.
 pub(super) const WORD: &str = "more";
 
 /// EXEC's reply when a watched key has been touched or a condition is not met.
@@ -206,17 +205,17 @@ pub(super) fn value(reply: &str) -> Option<i64> {
     reply.split_once(' ').map(|(_, digits)| digits.parse().expect("only numbers are written"))
 }
 
-/// A command, which one of its connection it is, and the reply it got when that is known.
+/// A command, its index on its connection, and its reply once that is known.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) connection: usize,
-    /// Counts from 0. The commands of one pipeline overlap, and yet must be carried out in this order.
+    /// Counts from 0. The commands of one pipeline overlap, and must be executed in this order nevertheless.
     pub(super) turn: usize,
     pub(super) command: Command,
     pub(super) reply: Option<String>,
 }
 
-/// The model as the checker wants it.
+/// The model in the form that the checker needs.
 pub(super) struct MapSpec;
 
 impl Specification for MapSpec {

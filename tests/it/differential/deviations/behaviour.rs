@@ -1,36 +1,36 @@
-//! What differs and cannot be shown by one reply: of which command, setting or field of INFO, when, and why.
+//! Differences that a single reply cannot show: the command, setting or field of INFO, the case, and the reason.
 
 use super::page::Area::{Clients, Configuration, Expiry, Memory, Process, Scripting, Wire};
 use super::page::Of::{self, Commands, General, Info, Setting};
 
-/// A row: what it is of, in which case, what Redis 7.0.15 does, what keylatch does, and why.
+/// A row: its subject, the case, what Redis 7.0.15 does, what keylatch does, and why.
 pub(super) type Row = (Of, &'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip] // a table
 pub(super) const BEHAVIOUR: &[Row] = &[
     // Strings
     (Commands(&["getrange", "substr"]), "end before the first byte, as `GETRANGE k 0 -100`", "the first byte", "an empty string", "as Redis 8"),
-    (Commands(&["lcs"]), "long strings", "blocks every client", "serves other clients meanwhile; the result is that of the moment it began", "no command stalls the server"),
-    (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` beside another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
+    (Commands(&["lcs"]), "long strings", "blocks every client", "serves other clients meanwhile; the result is that of the start of the call", "no command blocks the server"),
+    (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
     (Commands(&["delex", "delifeq", "digest"]), "no condition, digests, other types", "unknown commands; Redis 8.4 and Valkey 9.2 differ", "as Redis 8.4", "Valkey requires a condition and has no digests"),
 
     // HyperLogLog
-    (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is repaired, as in distributions; otherwise some commands accept it", "an error", "the repair"),
-    (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte behind the string", "changes it as if that byte were zero", "memory safety"),
+    (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is fixed, as in distributions; otherwise some commands accept it", "an error", "the fix"),
+    (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte after the string", "changes it as if that byte were zero", "memory safety"),
     (Commands(&["pfadd", "pfmerge"]), "`hll-sparse-max-bytes` above 12304", "stays sparse although dense is shorter; the larger, the slower", "becomes dense when that is shorter; after 2048 changes in one command the runs are rewritten in their shortest form", "bounded time per element"),
-    (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "no command stalls the server"),
+    (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "no command blocks the server"),
 
     // Generic
-    (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "no command stalls the server"),
-    (Commands(&["migrate"]), "the target refuses the login or the database", "has already sent the keys; they may land in another database", "sends no key before both are granted", "keeps data where it belongs"),
-    (Commands(&["migrate"]), "the target does not speak RESP", "takes any line that is not an error for success and deletes the key", "deletes nothing; an error", "loses no data"),
+    (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "no command blocks the server"),
+    (Commands(&["migrate"]), "the target refuses the login or the database", "has already sent the keys; they may land in another database", "sends no key before both have succeeded", "no key ends up in a wrong database"),
+    (Commands(&["migrate"]), "the target does not speak RESP", "takes any line that is not an error as success and deletes the key", "deletes nothing; an error", "loses no data"),
     (Commands(&["migrate"]), "inside `EXEC` and scripts", "blocks every client", "an error if there is a key to move; `NOKEY` and option errors are the same", "transactions and scripts do not wait"),
     (Commands(&["migrate"]), "connections", "kept for ten seconds, retried, TLS with `tls-cluster`", "one per call, without TLS; `migrate_cached_sockets` is 0", "no state between calls"),
     (Commands(&["migrate"]), "time in the slow log and statistics", "includes the target's", "only the time for which other clients were blocked", "the wait blocks nobody"),
     (Commands(&["expireat", "pexpireat", "set", "getex"]), "the millisecond of an absolute deadline", "the key is still visible", "the key expires when it begins", "deadlines are exact"),
-    (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "another hash table"),
-    (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "no command stalls the server"),
-    (Commands(&["keys", "scan"]), "patterns with a thousand `*` and more", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length", "an iterative matcher"),
+    (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
+    (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "no command blocks the server"),
+    (Commands(&["keys", "scan"]), "patterns with a thousand or more `*`", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length", "an iterative matcher"),
     (Commands(&["object|freq"]), "after `BITFIELD`, `SETNX` or `SET` with `NX` or `XX`", "counts each internal lookup", "may count one use fewer or more", "fewer lookups"),
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
@@ -41,7 +41,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Connection
     (Commands(&["hello"]), "several options, one of them wrong", "applies those before the error", "applies nothing; of repeated options the last counts", "as Redis 7.2"),
-    (Commands(&["quit", "client|kill"]), "oneself, inside `EXEC` or under `CLIENT REPLY OFF`", "loses the rest of the reply, or does not close", "replies and closes", "no lost reply"),
+    (Commands(&["quit", "client|kill"]), "the caller itself, inside `EXEC` or with `CLIENT REPLY OFF`", "loses the rest of the reply, or does not close", "replies and closes", "no lost reply"),
     (Commands(&["client|list", "client|info"]), "fields", "those of 7.0", "those of 8.4: also `watch`, `lib-name`, `lib-ver`, `io-thread` (always 0), `tot-net-in`, `tot-net-out`, `tot-cmds`", "reports version 8.4.0"),
     (Commands(&["client|list", "client|info"]), "`qbuf`, `qbuf-free` of idle clients", "a query buffer of 16 KiB for two seconds", "0 between requests", "idle clients hold no buffer"),
     (Commands(&["client|tracking"]), "keys that scripts read", "all keys given to a script once it reads any", "the keys that it reads", "as Redis 7.2"),
@@ -49,17 +49,17 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Pub/sub
     (Commands(&["unsubscribe", "sunsubscribe"]), "all channels", "in the order of a hash table", "in the order of subscription", "deterministic"),
-    (Commands(&["publish", "spublish"]), "a message to oneself", "before the reply; inside `EXEC` in the middle of it", "after the reply", "as Redis 7.2"),
+    (Commands(&["publish", "spublish"]), "a message to the publisher itself", "before the reply; inside `EXEC` in the middle of it", "after the reply", "as Redis 7.2"),
     (Commands(&["subscribe", "psubscribe"]), "keyspace events that a RESP3 client causes and receives", "before, inside or after the reply", "after the reply", "as Redis 7.2"),
 
     // Transactions
-    (Commands(&["watch"]), "changes", "misses some: by `BITFIELD` of a string that only grew because `OVERFLOW FAIL` kept all else, by `PFADD` before an error, by `PFDEBUG`", "notices every change", "a watch that misses a change is unsafe"),
-    (Commands(&["watch"]), "while a script is busy", "is executed", "`BUSY`, like every command that touches a key", "the script holds the keys"),
+    (Commands(&["watch"]), "changes", "misses some: by `BITFIELD` of a string that only grew because `OVERFLOW FAIL` prevented all else, by `PFADD` before an error, by `PFDEBUG`", "detects every change", "a watch that misses a change is unsafe"),
+    (Commands(&["watch"]), "while a script is busy", "is executed", "`BUSY`, like every command that accesses a key", "the script holds the keys"),
     (Commands(&["exec"]), "conditions", "none", "as Valkey 9.2: `IFEQ`, `IFNE`, `NX`, `XX`, all of which must hold; without permission to read their keys, `NOPERM`", "compare-and-set without `WATCH`"),
 
     // Scripting
     (Commands(&["script|debug"]), "`YES`, `SYNC`", "debugs the scripts that follow", "an error", "there is no script debugger"),
-    (Commands(&["eval", "evalsha", "fcall"]), "resources", "may take all memory; `error({})` or a very long pattern ends the server", "512 MiB of memory, 512 MiB of JSON or MessagePack, replies of 1 GiB nested 1000 deep, coroutines nested 150 deep, patterns of 1000 bytes; beyond that an error", "a script cannot end the server"),
+    (Commands(&["eval", "evalsha", "fcall"]), "resources", "may take all memory; `error({})` or a very long pattern crashes the server", "512 MiB of memory, 512 MiB of JSON or MessagePack, replies of 1 GiB nested 1000 deep, coroutines nested 150 deep, patterns of 1000 bytes; beyond that an error", "a script cannot crash the server"),
     (General(Scripting), "an error in a Lua function that is returned directly, as `return next(nil)`", "names the line", "names no line if the function is replaced by the sandbox", "the sandbox wraps it"),
     (General(Scripting), "the table `os`", "does not exist", "has `clock`", "as later versions"),
     (General(Scripting), "the table `server`", "does not exist", "the same as `redis`", "as Valkey"),
@@ -67,33 +67,33 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // ACL
     (Commands(&["acl|log"]), "", "keys, channels and names of any length", "the first 64 KiB of each; also `entry-id`, `timestamp-created`, `timestamp-last-updated`", "bounded memory; fields of Redis 7.2"),
-    (Commands(&["acl|list", "acl|getuser"]), "rules", "worked out from their result; `sanitize-payload` only where it was given", "as given, in order; `sanitize-payload` always", "as Redis 7.2"),
+    (Commands(&["acl|list", "acl|getuser"]), "rules", "derived from the result; `sanitize-payload` only where it was given", "as given, in order; `sanitize-payload` always", "as Redis 7.2"),
     (Commands(&["acl|getuser", "acl|deluser"]), "names in the slow log", "shown", "redacted", "as Redis 7.2"),
-    (Commands(&["acl|load"]), "clients", "closes those of all users but the default one", "closes those whose user is gone or may no longer use their channels", "as Redis 7.2"),
-    (Commands(&["acl|setuser"]), "`%~pattern`", "accepted; showing the user ends the server", "a syntax error", "memory safety"),
-    (Commands(&["acl|setuser"]), "a parenthesis inside an open one", "forgets the first", "a syntax error; of several open ones the first is named", "as Redis 7.2"),
+    (Commands(&["acl|load"]), "clients", "closes those of all users but the default one", "closes those whose user was deleted or lost permission for their channels", "as Redis 7.2"),
+    (Commands(&["acl|setuser"]), "`%~pattern`", "accepted; showing the user crashes the server", "a syntax error", "memory safety"),
+    (Commands(&["acl|setuser"]), "a parenthesis inside an open one", "drops the first", "a syntax error; of several open ones the first is reported", "as Redis 7.2"),
     (Commands(&["acl|setuser"]), "a blank in a first argument, as `+get|a b`", "accepted; two rules when the file is loaded again", "a syntax error", "what is saved can be loaded"),
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
-    (Info("errorstats"), "names that scripts make up", "unbounded; since 7.4 all are forgotten at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
+    (Info("errorstats"), "error codes made up by scripts", "unbounded; since 7.4 all are dropped at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
     (Info("commandstats"), "order, `usec`", "order of a hash table; sum of whole microseconds", "by name; sum of nanoseconds", "deterministic, exact"),
-    (Info("tracking_total_keys"), "the last tracking client has left", "falls as keys change", "0", "the table is freed"),
+    (Info("tracking_total_keys"), "the last tracking client has disconnected", "decreases as keys change", "0", "the table is freed"),
     (Commands(&["latency|histogram", "latency|latest"]), "order", "of a hash table", "by name", "deterministic"),
     (Commands(&["latency|doctor", "latency|graph", "memory|doctor", "lolwut"]), "", "reports and pictures", "its own; `LOLWUT` ends with the line `Redis ver.`", "own wording"),
     (Commands(&["debug", "module"]), "forbidden by the settings", "counted as rejected", "counted as failed", "found during the call"),
     (Commands(&["debug"]), "`SET-DISABLE-DENY-SCRIPTS`", "scripts may call every command", "scripts may call `DEBUG`", "enough for tests"),
-    (Commands(&["debug"]), "`OBJECT` of an expired key", "shows it until it is deleted, which may take a while", "the same, but it is deleted at its deadline unless `DEBUG SET-ACTIVE-EXPIRE 0`", "deadlines are exact"),
+    (Commands(&["debug"]), "`OBJECT` of an expired key", "shows it until it is deleted, which may take a while", "the same, but it is deleted at its deadline unless `DEBUG SET-ACTIVE-EXPIRE 0` is set", "deadlines are exact"),
     (Commands(&["debug"]), "`OBJECT`, `HTSTATS`", "internal structures", "encoding and lengths as Redis, no address or compression; number of elements", "other structures"),
     (Commands(&["debug"]), "`RELOAD`", "saves and loads the data", "`OK`; an error with `NOSAVE` and as `LOADAOF`", "no persistence yet"),
     (Commands(&["debug"]), "`HELP`", "explains the subcommands", "lists them", "own wording"),
-    (Commands(&["monitor"]), "order", "sees its own calls between its replies", "the same; calls of others follow the replies to one batch", "a batch is answered at once"),
+    (Commands(&["monitor"]), "order", "its own calls are shown between its replies", "the same; calls of others follow the replies to a batch", "the replies to a batch are written at once"),
     (Commands(&["command|docs"]), "summaries, histories", "in Redis' words", "own summaries, no histories", "own wording"),
     (Commands(&["config|help", "client|help", "acl|help"]), "`HELP` of every container", "in Redis' words", "derived from grammar and summaries; the first line and the last two are the same", "own wording"),
     (Commands(&["dbsize"]), "expired keys", "may be counted until they are found", "deleted at their deadline, never counted", "deadlines are exact"),
 
     // Wire protocol
-    (General(Wire), "an inline request of more than 64 KiB", "refused only if its end is not in the same read", "always refused", "does not depend on packets"),
+    (General(Wire), "an inline request of more than 64 KiB", "rejected only if its end is not in the same read", "always rejected", "does not depend on packets"),
     (General(Wire), "a request whose arguments are each within `client-query-buffer-limit`", "any length", "closes the client if longer than that and than 1 GiB", "bounded memory"),
     (General(Wire), "doubles in replies", "17 digits", "the fewest digits that identify the number", "as Redis 7.2"),
 
@@ -105,18 +105,18 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("tracking-table-max-keys"), "a key beyond it", "dropped before the next command", "dropped at once", "the limit is exact"),
 
     // Memory
-    (Info("used_memory"), "and so `maxmemory`", "what was requested from the allocator", "counted: keys, tables, clients and all state kept for them, and the process at its start; within 5 % of the allocator's figure", "asking the allocator is slow"),
-    (Setting("maxmemory"), "fragmentation, with a policy that evicts", "comes on top", "evicts more keys if it exceeds a twelfth of the limit and 8 MiB", "the process stays within its limit"),
+    (Info("used_memory"), "and so `maxmemory`", "what was requested from the allocator", "counted: keys, tables, clients and all state kept for them, and the process at its start; within 5 % of the allocator's figure", "reading the allocator's statistics is slow"),
+    (Setting("maxmemory"), "fragmentation, with a policy that evicts", "is not limited", "evicts more keys if it exceeds a twelfth of the limit and 8 MiB", "the process stays within its limit"),
     (Setting("maxmemory-policy"), "`volatile-ttl`", "evicts the nearest deadline of a few keys", "evicts the nearest deadline of all keys", "deadlines are indexed"),
-    (General(Memory), "replies that clients do not read", "unbounded", "256 MiB per client, 512 MiB in all; further requests wait for room", "bounded memory"),
+    (General(Memory), "replies that clients do not read", "unbounded", "256 MiB per client, 512 MiB in total; further requests wait", "bounded memory"),
     (General(Memory), "messages and events for a client without an output limit", "unbounded", "closes a client that leaves more than 256 MiB unread", "bounded memory"),
 
     // Expiry
-    (General(Expiry), "a TTL that is set inside `EXEC` or a script", "counts from the beginning of the transaction or script: a slow script may take a lock that has already expired", "counts from the moment it is set; `TTL` and `PTTL` say what is left then, and no key expires meanwhile", "a lock lives as long as promised"),
+    (General(Expiry), "a TTL that is set inside `EXEC` or a script", "counts from the beginning of the transaction or script: a slow script may take a lock that has already expired", "counts from the moment it is set; `TTL` and `PTTL` return the remaining time then, and no key expires meanwhile", "a lock keeps its full TTL"),
     (General(Expiry), "the wall clock jumps", "relative TTLs become shorter or longer", "only `EXAT`, `PXAT`, `EXPIREAT` and `PEXPIREAT` follow it", "relative deadlines are monotonic"),
     (General(Expiry), "the `expired` event", "when the key is accessed or sampled", "at the deadline, within a millisecond or two", "deadlines are exact"),
 
     // Clients and process
-    (General(Clients), "order of requests of several connections", "order of arrival", "the same with one worker thread; with several, among the connections of each; on Unix sockets, a client that read a reply while the thread was busy may precede those that asked first", "several threads"),
-    (General(Process), "a panic (a bug)", "ends the server with a report", "closes the connection that caused it; a line in the log, a count in `caught_panics`", "one client's bug is not all clients' outage"),
+    (General(Clients), "order of requests of several connections", "order of arrival", "the same with one worker thread; with several, among the connections of each; on Unix sockets, a client that read a reply while the thread was busy may precede earlier ones", "several threads"),
+    (General(Process), "a panic (a bug)", "crashes the server with a report", "closes the connection that caused it; a line in the log, a count in `caught_panics`", "a bug must not stop the service for all clients"),
 ];

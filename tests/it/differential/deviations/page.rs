@@ -12,9 +12,9 @@ use super::behaviour::BEHAVIOUR;
 use super::{DECLARED, REPLIES};
 use crate::harness::TestServer;
 
-/// What a row is of.
+/// The subject of a row.
 pub(super) enum Of {
-    /// Commands, by name, a subcommand behind `|`; the first one decides on the family.
+    /// Commands by name, a subcommand after `|`; the first one decides the family.
     Commands(&'static [&'static str]),
     /// A setting.
     Setting(&'static str),
@@ -95,7 +95,7 @@ impl Area {
         }
     }
 
-    /// Returns the family of a command: its group, but that ACL has a section of its own.
+    /// Returns the family of a command: its group, except that ACL has its own section.
     fn of_command(spec: &CommandSpec) -> Area {
         if spec.name.split('|').next() == Some("acl") {
             return Area::Acl;
@@ -120,7 +120,7 @@ impl Of {
     fn area(&self) -> Area {
         match self {
             Of::Commands(names) => Area::of_command(known(names[0])),
-            // What limits memory is looked for there.
+            // Readers look for memory limits there.
             Of::Setting(name) if name.starts_with("maxmemory") => Area::Memory,
             Of::Info(name) if name.starts_with("used_memory") => Area::Memory,
             Of::Setting(_) => Area::Configuration,
@@ -129,7 +129,7 @@ impl Of {
         }
     }
 
-    /// Returns what stands in the first column, before the case.
+    /// Returns the text of the first column, before the case.
     fn shown(&self) -> String {
         match self {
             Of::Commands(names) => names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", "),
@@ -139,7 +139,7 @@ impl Of {
     }
 }
 
-/// Finds a command by its name, a subcommand behind `|`.
+/// Finds a command by its name, a subcommand after `|`.
 fn find(name: &str) -> Option<&'static CommandSpec> {
     table().every().find(|spec| spec.name == name)
 }
@@ -160,7 +160,7 @@ fn called(line: &str) -> Option<String> {
     subcommand.filter(|name| find(name).is_some()).or_else(|| find(&name).map(|_| name.clone()))
 }
 
-/// Returns the section in which a line of [`REPLIES`] stands.
+/// Returns the section of a line of [`REPLIES`].
 fn area_of_line(line: &str) -> Area {
     match called(line).as_deref() {
         None => Area::DataTypes,
@@ -169,7 +169,7 @@ fn area_of_line(line: &str) -> Area {
     }
 }
 
-/// Shortens the reply to what a reader compares.
+/// Shortens a reply to what a reader compares.
 fn reply(text: &str) -> String {
     let is_unknown = text.starts_with("-ERR unknown command") || text.starts_with("-ERR unknown subcommand");
     if is_unknown { "unknown command".to_owned() } else { format!("`{text}`") }
@@ -179,7 +179,7 @@ fn row(cells: [&str; 4]) -> String {
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
-/// Returns the rows of every section, by command, setting or field; what is of none comes last.
+/// Returns the rows of every section, by command, setting or field; general ones come last.
 fn rows() -> BTreeMap<Area, String> {
     let mut rows: BTreeMap<Area, Vec<(String, String)>> = BTreeMap::new();
     for (of, case, redis, keylatch, why) in BEHAVIOUR {
@@ -200,8 +200,8 @@ fn rows() -> BTreeMap<Area, String> {
     rows.into_iter().map(|(area, rows)| (area, sorted(rows))).collect()
 }
 
-/// Returns, for every section, what COMMAND and COMMAND DOCS declare differently. What a row of [`REPLIES`] shows is left
-/// out: that a command is there.
+/// Returns, for every section, the differences declared by COMMAND and COMMAND DOCS. The existence of a command that is
+/// in [`REPLIES`] is left out.
 fn declared() -> BTreeMap<Area, Vec<String>> {
     let mut items: BTreeMap<Area, Vec<String>> = BTreeMap::new();
     for (of, field, why) in DECLARED {
@@ -274,7 +274,7 @@ fn column(area: Area) -> &'static str {
 
 const CLIENTS_TITLE: &str = "Clients and tools seen working";
 
-/// Clients and tools that were seen working: name, version, what they did, and whether CI repeats it.
+/// Clients and tools that were tested: name, version, what they did, and whether CI repeats it.
 const SEEN: &str = include_str!("../../../clients/seen.txt");
 
 #[test]
