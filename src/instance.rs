@@ -1,4 +1,4 @@
-//! What the process owns, whatever tenants it has: settings, users, clients, ports, its identity.
+//! The state of the process, whatever its namespaces: settings, users, clients, ports, identity.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::runtime::panics::Panics;
 use crate::spec::CommandTable;
 use crate::time::clock::Now;
 
-/// Holds what one server process, or one embedded server, has only one of.
+/// What one server process, or one embedded server, has only once.
 pub struct Instance {
     /// The settings.
     pub settings: Settings,
-    /// The users, and what each may do.
+    /// The users and their permissions.
     pub acl: Acl,
     /// The connected clients.
     pub clients: Arc<Clients>,
-    /// The panics that were caught.
+    /// Caught and injected panics.
     pub panics: Arc<Panics>,
     /// Forty hexadecimal digits that are different in every run.
     pub run_id: String,
     replication_id: Mutex<String>,
-    /// When it was started.
+    /// The start time.
     pub started: Now,
-    /// The configuration file it was started with.
+    /// The configuration file, if there was one.
     pub config_file: Option<PathBuf>,
     /// The TCP port it listens on; 0 without TCP.
     pub tcp_port: AtomicU64,
-    /// Cancelled when the server is to stop.
+    /// Cancelled when the server must stop.
     pub stop: CancellationToken,
     /// Whether scripts may call DEBUG.
     pub may_scripts_debug: AtomicBool,
-    /// Asks the allocator what it holds, where that is known.
+    /// Reads the allocator's statistics, where it provides them.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
 
 impl Instance {
-    /// Creates an instance with the users that `requirepass` alone declares.
+    /// Creates an instance with the default user, whose password is `requirepass`.
     pub fn new(
         commands: &'static CommandTable,
         settings: Settings,
@@ -67,18 +67,18 @@ impl Instance {
         }
     }
 
-    /// Returns forty hexadecimal digits that name this data set to replicas, if there were any.
+    /// Returns the replication id of the data set; there are no replicas.
     pub fn replication_id(&self) -> String {
         self.replication_id.lock().clone()
     }
 
-    /// Gives the data set another name.
+    /// Changes the replication id.
     pub fn change_replication_id(&self) {
         *self.replication_id.lock() = random_hex();
     }
 }
 
-/// Returns 160 random bits in hexadecimal, from the seeds that hash tables get from the operating system.
+/// Returns 160 random bits in hexadecimal, from the random seeds of hash tables.
 fn random_hex() -> String {
     let hasher = ahash::RandomState::new();
     let mut hex: String = (0..3u8).map(|word| format!("{:016x}", hasher.hash_one(word))).collect();

@@ -1,10 +1,10 @@
 //! keylatch: an in-memory key-value server that speaks RESP, the Redis protocol.
 //!
-//! It is a drop-in for string workloads, a test double for CI and a lock server for small
-//! deployments. This crate is the server as a library; the binary is a thin caller.
+//! It is a drop-in server for string workloads, a test double for CI and a lock server for small deployments. This
+//! crate is the server as a library; the binary is a thin wrapper.
 //!
-//! Public are [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. The project's own tests, benchmarks and fuzz
-//! targets reach further in through the feature `internals`, which promises nothing.
+//! The public API is [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. The project's own tests, benchmarks
+//! and fuzz targets access internals through the feature `internals`, which has no stability guarantee.
 //!
 //! # Data flow
 //!
@@ -22,13 +22,13 @@
 //!   millisecond old when a call begins.
 //! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard (`edit`,
 //!   `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
-//! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the log come
-//!   back to it: no command has a second implementation.
-//! - **Architecture Invariant:** an expired key is invisible, swept or not. Relative times to live follow the monotonic
-//!   clock, absolute ones the wall clock.
+//! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the
+//!   log re-enter it: no command has a second implementation.
+//! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs follow the monotonic clock,
+//!   absolute deadlines the wall clock.
 //! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`.
-//! - **Architecture Invariant:** a record of the log is made while the shards are locked that were changed, so the order of
-//!   the log is one in which the calls could have been executed one after the other.
+//! - **Architecture Invariant:** a log record is written while the changed shards are locked, so the log's order is a
+//!   valid sequential order of execution.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in `store/entry.rs` and `store/table.rs` and nowhere else.
@@ -49,7 +49,7 @@
 //! client.read_exact(&mut reply).await?;
 //! assert_eq!(&reply, b"+OK\r\n");
 //!
-//! server.advance(Duration::from_millis(100)); // nobody slept
+//! server.advance(Duration::from_millis(100)); // no sleep
 //! client.write_all(b"GET lock.foo\r\n").await?;
 //! client.read_exact(&mut reply).await?;
 //! assert_eq!(&reply, b"$-1\r\n");
@@ -57,9 +57,9 @@
 //! # }
 //! ```
 
-// Asked of the build of the tests: without the feature nothing but the embedding API can be reached.
+// Checked in the build of the tests: without the feature, only the embedding API is reachable.
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
-// What only the program around the server uses is not marked one by one; its own build finds dead code.
+// Items used only by the program around the server are not marked one by one; its own build finds dead code.
 #![cfg_attr(not(all(feature = "binary", feature = "lua", feature = "tls")), allow(dead_code, unused_imports))]
 
 mod acl;
@@ -95,7 +95,8 @@ pub use config::Config;
 pub use net::server::{Builder, Server};
 pub use time::clock::Clock;
 
-/// What the project's own tests, benchmarks and fuzz targets need beyond the embedding API. It may change with every version.
+/// What the project's own tests, benchmarks and fuzz targets need besides the embedding API. It may change in every
+/// version.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
@@ -110,7 +111,7 @@ pub mod internals {
     pub use crate::spec::registry::CATEGORIES;
     pub use crate::spec::{CommandSpec, NO_AUTH, Names};
 
-    /// Executes the commands of a log, see [`Namespace::take_log`], nobody else in between.
+    /// Executes the commands of a log, see [`Namespace::take_log`], without other clients in between.
     ///
     /// # Errors
     /// Why it could not be executed to its end.
@@ -125,10 +126,10 @@ pub mod internals {
         pub use crate::config::{Change, Config, Setting, example_file, options_text, rewrite_file};
         pub use crate::text::{REDIS_VERSION, quote, split_words};
 
-        /// Reads settings; users and renamed commands are checked against the commands that there are.
+        /// Loads settings; users and renamed commands are checked against the existing commands.
         ///
         /// # Errors
-        /// The first line that is refused, or a file that cannot be read.
+        /// The first invalid line, or a file that cannot be read.
         pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
             crate::config::load(crate::command::table(), file, stdin, options)
         }

@@ -1,6 +1,6 @@
-//! What one tenant owns: data, clock, channels, scripts, statistics. There are no globals beside it.
+//! The state of one namespace (tenant): data, clock, channels, scripts, statistics. There are no globals besides it.
 //!
-//! A server has one namespace. What its namespaces would share belongs to the [`Instance`].
+//! A server has one namespace. What several namespaces would share belongs to the [`Instance`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,54 +26,54 @@ use crate::store::usage::UsageRule;
 use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer};
 use crate::time::clock::{Clock, Now};
 
-/// Holds one tenant.
+/// One namespace.
 pub struct Namespace {
-    /// What it shares with others of the process.
+    /// The state shared with other namespaces of the process.
     pub instance: Instance,
-    /// The commands that there are.
+    /// The table of commands.
     pub commands: &'static CommandTable,
     /// The data.
     pub store: Store,
     /// The time.
     pub clock: Clock,
-    /// The clients that keep copies of keys.
+    /// The clients that use client-side caching.
     pub tracking: Arc<Tracking>,
     /// The subscribers of every channel.
     pub hub: Arc<Hub>,
     /// Publishes keyspace notifications.
     notifier: Arc<Notifier>,
-    /// What calls have changed, while that is logged.
+    /// The log of changes, while it is enabled.
     pub(crate) journal: Arc<Journal>,
-    /// The commands that CLIENT PAUSE holds back, if any.
+    /// CLIENT PAUSE.
     pub pause: Pause,
     /// Scripts and functions.
     #[cfg(feature = "lua")]
     pub scripts: crate::script::Scripts,
-    /// What has happened so far.
+    /// Counters.
     pub stats: Stats,
-    /// What commands cost, which were slow, and who watches.
+    /// Command statistics, slow log, latency monitor, MONITOR.
     pub observed: Observed,
     /// Wakes the sweeper when a key expires earlier than it expects.
     pub sweep_wanted: Arc<Notify>,
-    /// Whether expired keys are looked for; they are invisible either way.
+    /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
-    /// Whether there are fewer replicas than the settings ask for.
+    /// Whether the settings ask for more replicas than there are.
     lacks_replicas: AtomicBool,
-    /// What the allocator holds beyond what was asked of it.
+    /// The fragmentation of the allocator.
     resident: Resident,
 }
 
-/// How many keys are removed in a step for want of memory with the default tenacity: about half a millisecond's work.
+/// How many keys are evicted in a step with the default tenacity: about half a millisecond's work.
 const EVICTED_KEYS: usize = 500;
 
-/// How many keys are removed in a step whatever the tenacity, as Redis looks at its clock only after so many.
+/// The minimum number of keys evicted in a step, because Redis checks its clock only after this many.
 const EVICTED_KEYS_MIN: usize = 16;
 
-/// How many keys that clients have copies of are forgotten at a time.
+/// How many tracked keys are dropped at a time.
 const FORGOTTEN_KEYS: usize = 1000;
 
 impl Namespace {
-    /// Returns what scripts and functions take; nothing where the server was built without them.
+    /// Returns the statistics of scripts and functions; zeros in a build without them.
     pub fn script_usage(&self) -> ScriptUsage {
         #[cfg(feature = "lua")]
         return self.scripts.usage();
@@ -81,27 +81,27 @@ impl Namespace {
         ScriptUsage::default()
     }
 
-    /// Returns the names by which commands go under these settings.
+    /// Returns the names of the commands with these settings.
     #[inline]
     pub fn names<'a>(&self, config: &'a Config) -> Names<'a> {
         Names::new(self.commands, &config.directives.renames)
     }
 
-    /// Stops: nobody is let in any more, and every connection ends after its replies.
+    /// Stops: no new clients are accepted, and every connection closes after its replies.
     pub fn stop(&self) {
         self.begin_to_stop();
         self.instance.clients.end_all();
     }
 
-    /// Stops like [`Namespace::stop`], but connections end once nobody is let in any more: who has been told that the
-    /// server is gone does not reach it again.
+    /// Stops like [`Namespace::stop`], but connections close only once the ports are closed: a client that sees its
+    /// connection close cannot reconnect.
     pub fn begin_to_stop(&self) {
         self.instance.stop.cancel();
         #[cfg(feature = "lua")]
         self.scripts.control.end_all();
     }
 
-    /// Creates an empty instance whose commands are executed by `threads` threads.
+    /// Creates an empty namespace whose commands are executed by `threads` threads.
     pub fn new(
         commands: &'static CommandTable,
         config: Config,
@@ -153,7 +153,7 @@ impl Namespace {
         namespace
     }
 
-    /// Tells the store what the settings say about memory and events; to be called whenever they have changed.
+    /// Applies the settings about memory and events to the store; must be called whenever they have changed.
     pub fn apply_settings(&self) {
         let config = self.instance.settings.current();
         let policy = config.maxmemory_policy;
@@ -174,19 +174,19 @@ impl Namespace {
         }
     }
 
-    /// Begins to log what calls change: what [`Namespace::take_log`] returns from then on repeats it.
+    /// Enables the log of changes, which [`Namespace::take_log`] returns from then on.
     pub fn begin_log(&self) {
         let _nobody_else = self.store.exclusive();
         self.journal.begin();
         self.store.set_logged(true);
     }
 
-    /// Takes what was logged since the last time.
+    /// Takes what was logged since the last call.
     pub fn take_log(&self) -> bytes::BytesMut {
         self.journal.take().into_bytes()
     }
 
-    /// Removes every key of every database.
+    /// Deletes every key of every database.
     pub fn flush(&self) {
         let mut guard = self.store.exclusive();
         guard.view(0, Cx::new(self.clock.now(), Origin::HOST)).clear(true);
@@ -195,20 +195,20 @@ impl Namespace {
         }
     }
 
-    /// Returns whether writes are refused because the settings ask for replicas.
+    /// Returns whether writes are rejected because the settings ask for replicas.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         self.lacks_replicas.load(Relaxed)
     }
 
-    /// Takes note that no more memory is used than may be, if so.
+    /// Records that memory usage is within the limit again, if so.
     pub fn note_shortage(&self, now: Now) {
         if !self.store.memory_account().is_over() {
             self.stats.shortage.note(false, now);
         }
     }
 
-    /// Removes some keys if more memory is used than may be. When there is more to do, the sweeper goes on with it.
+    /// Evicts some keys if memory usage exceeds the limit. When there is more to do, the sweeper continues.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
         let now = cx.now;
         let tenacity = self.instance.settings.current().maxmemory_eviction_tenacity;
@@ -220,7 +220,7 @@ impl Namespace {
         self.resident.note_evicted(evicted, memory_account, self.instance.allocator);
         self.resident.compact(memory_account, || self.store.compact(hold));
         if relief == Eviction::None && memory_account.loss() > 0 {
-            // Nobody is refused for what the allocator loses.
+            // No command is rejected because of fragmentation.
             memory_account.set_loss(0);
             relief = if memory_account.is_over() { Eviction::None } else { Eviction::Enough };
         }
@@ -233,20 +233,20 @@ impl Namespace {
         relief
     }
 
-    /// Tells clients that track keys of what has changed without anybody's doing.
+    /// Broadcasts the keys that have changed without a command: expired and evicted ones.
     fn broadcast(&self, now: Now) {
         if self.tracking.has_news() {
             self.tracking.broadcast((&self.instance.settings.current(), now));
         }
     }
 
-    /// Has keys whose time has come looked for, or not any more.
+    /// Enables or disables the deletion of expired keys.
     pub fn set_sweeping(&self, is_sweeping: bool) {
         self.is_sweeping.store(is_sweeping, Relaxed);
         self.sweep_wanted.notify_one();
     }
 
-    /// Removes some of the keys whose time has come, see [`Store::sweep`], and notes when that takes long.
+    /// Deletes some expired keys, see [`Store::sweep`], and records the latency if it is high.
     pub fn sweep(&self, now: Now) -> u64 {
         if !self.is_sweeping.load(Relaxed) {
             return NEVER;
@@ -259,11 +259,11 @@ impl Namespace {
         due_ms
     }
 
-    /// Notes how long something took that began at this reading of the clock's counter, if that was long.
+    /// Records the latency of an event that began at this reading of the clock's counter, if it is high.
     fn note_latency(&self, event: &'static str, begun: u64) {
         let took_ms = self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) / 1_000_000;
         if took_ms == 0 {
-            return; // spares the look at the settings
+            return; // saves reading the settings
         }
         let threshold_ms = self.instance.settings.current().latency_monitor_threshold;
         if threshold_ms != 0 && took_ms >= threshold_ms {
@@ -271,12 +271,12 @@ impl Namespace {
         }
     }
 
-    /// Notes how long looking after the clients has taken that began at this reading of the clock's counter.
+    /// Records the time of housekeeping that began at this reading of the clock's counter.
     pub fn note_housekeeping(&self, begun: u64) {
         self.observed.meters.note_house(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
     }
 
-    /// Looks at what is counted, once a second, for the rates that INFO shows.
+    /// Samples the counters, once a second, for the rates that INFO shows.
     pub fn sample(&self) {
         let turns = self.observed.meters.turns();
         let counted = Counted {
@@ -292,7 +292,8 @@ impl Namespace {
     }
 }
 
-/// Returns how many keys a step removes: in proportion to the tenacity up to 10, then 15 % more for each, without end at
+/// Returns how many keys a step evicts: in proportion to the tenacity up to 10, then 15 % more for each, without limit
+/// at
 /// 100. So Redis bounds the time, in the unit of a microsecond, which a key takes about.
 fn evicted_keys(tenacity: u32) -> usize {
     match tenacity {

@@ -1,5 +1,5 @@
-//! Commands that prove what no command of the strings does, for tests alone: a server has them only where its builder was
-//! told so, see `Builder::with_test_commands`.
+//! Test-only commands for features that no string command uses; a server has them only with
+//! `Builder::with_test_commands`.
 
 use std::sync::LazyLock;
 
@@ -25,7 +25,8 @@ pub(crate) fn handlers() -> &'static Handlers {
     &HANDLERS
 }
 
-/// Replies the name and the value of the first key that holds a string, and removes it; a key of another type is passed over.
+/// Replies with the name and the value of the first key that holds a string, and deletes it; keys of other types are
+/// skipped.
 fn blocking_getdel(call: &mut Call<'_>) -> Result<()> {
     while call.args.left() > 1 {
         let key = call.args.key()?;

@@ -6,21 +6,21 @@ use crate::store::Key;
 use crate::text::long_double;
 use crate::text::long_double::LongDouble;
 
-/// Walks through the words after the command's name.
+/// A cursor over the arguments after the command's name.
 pub struct Args<'a> {
     request: Request<'a>,
     at: usize,
-    /// What dispatch made of the call's declared keys, in the order of the grammar.
+    /// The hashes of the call's declared keys, in the order of the grammar.
     hashes: &'a [u64],
 }
 
 impl<'a> Args<'a> {
-    /// Creates a cursor that stands at word `at`.
+    /// Creates a cursor at argument `at`.
     pub fn new(request: Request<'a>, at: usize, hashes: &'a [u64]) -> Self {
         Args { request, at, hashes }
     }
 
-    /// Returns how many words are left.
+    /// Returns how many arguments remain.
     pub fn left(&self) -> usize {
         self.request.len() - self.at
     }
@@ -30,7 +30,7 @@ impl<'a> Args<'a> {
         self.request
     }
 
-    /// Reads the next word, if there is one.
+    /// Returns the next argument, if there is one.
     pub fn next_word(&mut self) -> Option<&'a [u8]> {
         (self.at < self.request.len()).then(|| {
             self.at += 1;
@@ -38,27 +38,27 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Reads any bytes.
+    /// Returns an argument of any bytes.
     ///
     /// # Errors
-    /// [`Error::Syntax`] when no word is left, here and in the other getters.
+    /// [`Error::Syntax`] when no argument remains, here and in the other getters.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
-        // Not `ok_or`, which would make the error first and drop it again: this runs for every argument.
+        // Not `ok_or`, which would create and drop the error: this runs for every argument.
         let Some(word) = self.next_word() else { return Err(Error::Syntax) };
         Ok(word)
     }
 
-    /// Reads a key that the command's row declares.
+    /// Returns a key that the command's row declares.
     ///
     /// # Errors
-    /// [`Error::Syntax`] when no word, or no declared key, is left.
+    /// [`Error::Syntax`] when no argument, or no declared key, remains.
     pub fn key(&mut self) -> Result<Key<'a>> {
         let Some((hash, rest)) = self.hashes.split_first() else { return Err(Error::Syntax) };
         self.hashes = rest;
         Ok(Key { bytes: self.bytes()?, hash: *hash })
     }
 
-    /// Reads a signed 64-bit integer.
+    /// Parses a signed 64-bit integer.
     ///
     /// # Errors
     /// [`Error::NotInteger`].
@@ -66,7 +66,7 @@ impl<'a> Args<'a> {
         parse_int(self.bytes()?).ok_or(Error::NotInteger)
     }
 
-    /// Reads a floating-point number with the precision of C's `long double`.
+    /// Parses a floating-point number with the precision of C's `long double`.
     ///
     /// # Errors
     /// [`Error::NotFloat`].
@@ -75,7 +75,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Returns whether a word is `expected`, whatever its case. As in Redis, a word ends at its first NUL.
+/// Returns whether an argument is the keyword `expected`, case-insensitive. As in Redis, an argument ends at its first
+/// NUL.
 pub(crate) fn is_word(word: &[u8], expected: &str) -> bool {
     match word.split_at_checked(expected.len()) {
         Some((start, rest)) => {

@@ -21,33 +21,33 @@ use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, NO_
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
 use crate::time::clock::Now;
 
-/// For how long calls share one reading of the time, in nanoseconds. A key may be found for so long after its deadline.
+/// How long calls share one reading of the time, in nanoseconds. A key may be found for this long after its deadline.
 const TIME_KEPT_NS: u32 = 100_000;
 
-/// From how many keys in a batch on it pays to start loading them ahead.
+/// The number of keys in a batch from which prefetching pays.
 const PREFETCH_MIN: usize = 2;
 
-/// Executes the requests of one batch: the gate of the store is taken once and kept, and the time is read once for as long
-/// as it is true.
+/// Executes the requests of one batch: the store's gate is acquired once and kept, and the time is read once for as
+/// long as it is accurate.
 pub(crate) struct BatchRun<'n> {
     namespace: &'n Namespace,
     handlers: &'static Handlers,
     config: &'n Config,
     guard: Option<GateGuard<'n>>,
     now: Now,
-    /// What the counter stood at when the time was read.
+    /// The value of the counter when the time was read.
     read_at: u64,
-    /// What the counter stands at when the time is to be read again.
+    /// The value of the counter from which the time must be read again.
     stale_at: u64,
-    /// The flags of commands that the gate has to look at; [`EVERY`] stands for all.
+    /// The flags of commands that the gate must check; [`EVERY`] stands for all.
     closed: Flags,
-    /// Whether there is a limit for memory, which is then looked at before each command.
+    /// Whether there is a memory limit, which is then checked before each command.
     has_limit: bool,
     /// The client.
     origin: Origin,
-    /// What its look-ups may do.
+    /// The look-up flags of the client.
     lookup: Lookup,
-    /// Whether what was pushed to the client stands between its replies, and other care is taken of each call.
+    /// Whether the client's calls need extra work, such as writing pushed frames between replies.
     is_attended: bool,
     timer: CallTimer<'n>,
 }
@@ -62,7 +62,7 @@ impl<'n> BatchRun<'n> {
         client: &Client,
     ) -> Self {
         let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, client.caller.info.id);
-        // Read behind the counter: what has passed since is counted too long rather than too short.
+        // Read after the counter: the time since then is overestimated rather than underestimated.
         let (read_at, now) = (timer.begin(), namespace.clock.now());
         namespace.store.memory_account().follow_clock(now);
         timer.set_interest(namespace.observed.notable_ns(config), config.latency_tracking);
@@ -72,7 +72,7 @@ impl<'n> BatchRun<'n> {
             namespace.note_shortage(now);
         }
         let is_attended = client.needs_attention();
-        // Built where it stays: a run is long, and to move it costs as much as a look-up.
+        // Built in place: the struct is large, and moving it costs as much as a look-up.
         BatchRun {
             namespace,
             handlers,
@@ -90,7 +90,7 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    /// Prepares for what few clients need: that calls do not count as uses of keys, and, where it tracks keys, that every
+    /// Sets up what few clients need: look-ups that are not uses of keys (CLIENT NO-TOUCH), and for tracking that every
     /// call is recorded.
     #[inline]
     pub(crate) fn attend(&mut self, client: &Client) {
@@ -106,13 +106,13 @@ impl<'n> BatchRun<'n> {
         self.timer.set_interest(notable_ns, self.config.latency_tracking);
     }
 
-    /// Returns what the store is told about the calls of this batch.
+    /// Returns the store's context of the calls of this batch.
     #[inline]
     fn cx(&self) -> Cx {
         Cx { now: self.now, origin: self.origin, lookup: self.lookup }
     }
 
-    /// Reads the time again: others were waited for, or calls took long.
+    /// Reads the time again, after a wait or a slow call.
     #[cold]
     fn read_time(&mut self) {
         self.read_at = self.namespace.clock.ticks();
@@ -121,11 +121,11 @@ impl<'n> BatchRun<'n> {
         self.namespace.store.memory_account().follow_clock(self.now);
     }
 
-    /// Takes the gate of the store, unless it is held.
+    /// Acquires the gate of the store, unless it is held.
     #[inline]
     fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) {
         if self.guard.is_none() {
-            // Made where it stays: a guard is long, and to move it costs as much as to take it.
+            // Created in place: a guard is large, and moving it costs as much as acquiring it.
             let has_waited = self.guard.get_or_insert_with(|| take(&self.namespace.store)).has_waited();
             if has_waited {
                 self.read_time();
@@ -138,7 +138,7 @@ impl<'n> BatchRun<'n> {
         self.now
     }
 
-    /// Looks up the commands of a batch from request `first` on, hashes their keys and starts to load what they will touch.
+    /// Looks up the commands of a batch from request `first` on, hashes their keys and prefetches their entries.
     #[inline]
     pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
         plan.make(batch, first, self.namespace.names(self.config), &self.namespace.store);
@@ -152,7 +152,7 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    /// Executes, queues or refuses request `index` of a plan. Returns what is left to do before the next request.
+    /// Executes, queues or rejects request `index` of a plan. Returns what remains to be done before the next request.
     #[inline]
     pub(crate) fn execute(
         &mut self,
@@ -173,8 +173,8 @@ impl<'n> BatchRun<'n> {
         self.examine(client, request, plan, index, out)
     }
 
-    /// Does what [`BatchRun::execute`] does with a request that the gate has to look at, or for a client whose calls need
-    /// more than an answer.
+    /// Does the same as [`BatchRun::execute`] for a request that the gate must check, or for a client whose calls need
+    /// more than a reply.
     #[cold]
     fn examine(
         &mut self,
@@ -216,7 +216,7 @@ impl<'n> BatchRun<'n> {
         next
     }
 
-    /// Writes what was pushed to the client by its own call, which belongs right behind the reply.
+    /// Writes frames that the client's own call has pushed to it, which belong directly after the reply.
     fn follow_reply(&mut self, client: &mut Client, command: Option<&'static CommandSpec>, out: &mut Output) {
         if !self.is_attended {
             return;
@@ -228,13 +228,13 @@ impl<'n> BatchRun<'n> {
         client.take_pushes(out);
     }
 
-    /// Evicts keys if more memory is used than may be, and notes whether that was in vain. It holds for what a script calls,
-    /// too: by then other threads may have used up what was freed.
+    /// Evicts keys if memory usage exceeds the limit, and records whether that failed. The result also applies to
+    /// commands called by a script, even if other threads use up the freed memory meanwhile.
     fn make_room(&mut self, client: &mut Client, out: &mut Output) {
         if self.has_limit && self.namespace.store.memory_account().is_over() {
             client.caller.is_short_of_memory = self.evict_to_fit() == Eviction::None;
             if self.is_attended {
-                client.take_pushes(out); // of keys that go before the command is even looked at
+                client.take_pushes(out); // invalidations of keys evicted before the command
             }
         }
     }
@@ -245,7 +245,7 @@ impl<'n> BatchRun<'n> {
         self.namespace.evict_to_fit(guard, cx)
     }
 
-    /// Lets a request pass the gate, or says what stands in its way; and records that.
+    /// Passes a request through the gate, or returns and records the obstacle.
     fn admit(
         &self,
         client: &Client,
@@ -269,7 +269,7 @@ impl<'n> BatchRun<'n> {
         Err(obstacle)
     }
 
-    /// Tells a client why its request was not admitted. A transaction has failed then; with EXEC itself it also ends.
+    /// Replies why a request was not admitted. A transaction has then failed; a rejected EXEC also ends it.
     #[cold]
     fn reject(
         &mut self,
@@ -282,7 +282,7 @@ impl<'n> BatchRun<'n> {
         let Client { caller, session } = client;
         let is_named = |name: &[u8]| request.name().eq_ignore_ascii_case(name);
         if is_named(b"POST") || is_named(b"Host:") {
-            // A web page makes a browser send this; not even the replies so far are for its eyes.
+            // A web page makes a browser send this; it must not even see the replies so far.
             warn!(client = caller.info.id, "possible attack: closing a client that speaks HTTP");
             caller.closing = true;
             *out = Output::new();
@@ -305,8 +305,8 @@ impl<'n> BatchRun<'n> {
         self.closed = closed(self.namespace, client, self.is_attended);
     }
 
-    /// Does the next step of a command that was not finished; returns whether it is finished now. The gate is free between
-    /// steps; while a script keeps it for too long, nothing is done.
+    /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
+    /// steps; while a busy script holds it, nothing is done.
     pub(crate) fn resume(
         &mut self,
         rest: &mut dyn Continuation,
@@ -337,8 +337,8 @@ impl<'n> BatchRun<'n> {
         })
     }
 
-    /// Undoes what a command has left in the store whose client has left; returns whether that could be done: not while a
-    /// script keeps the gate for too long.
+    /// Undoes what a command of a disconnected client has left in the store; returns whether that was possible: not
+    /// while a busy script holds the gate.
     pub(crate) fn abandon(&self, rest: &mut dyn Continuation, caller: &Caller) -> bool {
         let mut guard = self.namespace.store.hold(1);
         let mut view = guard.view(caller.db, &[], self.cx());
@@ -370,14 +370,14 @@ impl<'n> BatchRun<'n> {
         let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
-        // Few commands are served while a script runs for too long, and none that touches a key.
+        // While a script is busy, few commands are served, and none with keys.
         if matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.guard = None;
             self.reject(client, request, Some(command), &busy(self.namespace), out);
             return next;
         }
         {
-            // Built and dropped where it stays: a view is long, and to move it costs as much as a look-up.
+            // Built and dropped in place: a view is large, and moving it costs as much as a look-up.
             let mut call = Call {
                 args: Args::new(request, command.name_words, hashes),
                 view: guard.view(client.caller.db, hashes, cx),
@@ -390,11 +390,12 @@ impl<'n> BatchRun<'n> {
                 command,
                 timer: &self.timer,
                 read_at: self.read_at,
-                // An exclusive call is nested in nothing, and yet must not leave anything to do: others are held up.
+                // An exclusive call is not nested, and yet must not leave work to do: it blocks other clients.
                 next: (command.flags & EXCLUSIVE == 0).then_some(&mut next),
                 is_blocked: false,
             };
-            // A shard may have been waited for; where one thread executes everything, or holds the gate alone, it was not.
+            // A shard lock may have been contended; not where one thread executes everything, or with the exclusive
+            // gate.
             if is_shared && namespace.clock.ticks() >= self.stale_at {
                 (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
                 call.read_at = self.read_at;
@@ -414,7 +415,7 @@ impl<'n> BatchRun<'n> {
         next
     }
 
-    /// Serves blocked clients that need other keys than those that the last call has locked.
+    /// Serves blocked clients that need other keys than those locked by the last call.
     #[cold]
     fn serve_postponed(&mut self, postponed: Vec<Postponed>) {
         let cx = self.cx();
@@ -423,7 +424,7 @@ impl<'n> BatchRun<'n> {
         serve_postponed(guard, cx, postponed, Means { namespace, handlers, config, timer });
     }
 
-    /// Does what is to be done after a call that may have changed how the gate stands, or that held the store alone.
+    /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
     fn follow_up(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
         self.closed = closed(self.namespace, client, self.is_attended);
         self.follow_limit(); // it may have been CONFIG SET
@@ -449,15 +450,15 @@ impl<'n> BatchRun<'n> {
     }
 }
 
-/// Finds out which commands the gate has to look at: for a plain client of a server that is not paused, none.
+/// Returns which commands the gate must check: none for a plain client of a server that is not paused.
 #[inline]
 fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
     let is_open = !namespace.pause.may_be_on() && !namespace.lacks_replicas();
     if is_open { client.closed(needs_attention) } else { EVERY }
 }
 
-/// Does what is to be done while the keys of a call are still locked: logs what it has changed, and serves the clients that
-/// are blocked on these keys. Returns those that need other keys; boxed, because there are hardly ever any.
+/// Does the work while the keys of a call are still locked: logs its changes, and serves clients blocked on these keys.
+/// Returns the keys whose clients need other keys; boxed, because it is rare.
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
@@ -471,7 +472,7 @@ fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
     (!postponed.is_empty()).then(|| Box::new(postponed))
 }
 
-/// Keeps a request for EXEC.
+/// Queues a request for EXEC.
 fn queue(client: &mut Client, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) -> Next {
     let Client { caller, session } = client;
     if let Some(transaction) = &mut session.transaction {

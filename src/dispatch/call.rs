@@ -1,4 +1,4 @@
-//! A call: all that a handler may use, what it may leave to do after it, and calls nested in it.
+//! A call: what a handler may use, what it may leave for later, and calls nested in it.
 
 use crate::acl::Context;
 use crate::client::caller::Caller;
@@ -17,21 +17,21 @@ use crate::spec::{CommandSpec, Names};
 use crate::store::{Cx, Key, Lookup, View};
 use crate::time::clock::Now;
 
-/// Gives a handler all it may use.
+/// The access of a handler to its call.
 pub struct Call<'a> {
     /// The arguments after the command's name.
     pub args: Args<'a>,
     /// The locked keys.
     pub view: View<'a>,
-    /// Where the reply goes.
+    /// The writer of the reply.
     pub reply: Reply<'a>,
-    /// Who calls.
+    /// The caller.
     pub caller: &'a mut Caller,
     /// The state of the caller's connection, see [`Call::session`].
     pub(super) session: Option<&'a mut Session>,
-    /// The tenant whose data it is.
+    /// The namespace whose data is accessed.
     pub namespace: &'a Namespace,
-    /// What carries out the calls nested in it.
+    /// The handlers of nested calls.
     pub(crate) handlers: &'static Handlers,
     /// The settings in force.
     pub config: &'a Config,
@@ -39,11 +39,11 @@ pub struct Call<'a> {
     pub command: &'static CommandSpec,
     /// Measures the calls of this batch.
     pub timer: &'a CallTimer<'a>,
-    /// What the counter stood at when the time of this call was read.
+    /// The value of the counter when the time of this call was read.
     pub(super) read_at: u64,
-    /// Where to put what is left to do; `None` in a nested call, which leaves nothing.
+    /// Where a call leaves its remaining work; `None` in a nested call, which leaves none.
     pub(super) next: Option<&'a mut Next>,
-    /// Whether the call was blocked, and is tried again.
+    /// Whether the call was blocked before and is retried.
     pub(super) is_blocked: bool,
 }
 
@@ -63,7 +63,7 @@ impl Call<'_> {
     /// Returns the caller and the state of its connection.
     ///
     /// # Errors
-    /// As of [`Call::session`].
+    /// Those of [`Call::session`].
     pub fn connection(&mut self) -> Result<(&mut Caller, &mut Session)> {
         match &mut self.session {
             Some(session) => Ok((self.caller, session)),
@@ -76,8 +76,8 @@ impl Call<'_> {
         self.view.now()
     }
 
-    /// Returns the present time, from which relative times to live count. The time of the call is up to
-    /// a tenth of a millisecond old, and stands still inside EXEC and scripts.
+    /// Returns the present time, from which relative TTLs count. The time of the call is up to a tenth of a millisecond
+    /// old, and does not advance inside EXEC and scripts.
     pub fn present(&self) -> Now {
         match self.is_nested() {
             true => self.namespace.clock.now(),
@@ -90,17 +90,17 @@ impl Call<'_> {
         &self.command.name
     }
 
-    /// Returns the names by which commands go here.
+    /// Returns the present names of commands.
     pub fn names(&self) -> Names<'_> {
         self.namespace.names(self.config)
     }
 
-    /// Returns the longest string a client may make, in bytes.
+    /// Returns the maximum length of a string, in bytes.
     pub fn bulk_len_max(&self) -> usize {
         self.config.proto_max_bulk_len
     }
 
-    /// Checks that this client may call DEBUG or MODULE, of which the settings say who may.
+    /// Checks that this client may call DEBUG or MODULE, by the setting for that.
     ///
     /// # Errors
     /// [`Error::NotAllowed`] with the name.
@@ -111,8 +111,8 @@ impl Call<'_> {
         }
     }
 
-    /// Leaves the rest of the command, and its reply, to a continuation. A nested call, which must not wait, is finished at
-    /// once: as if every wait were over.
+    /// Leaves the rest of the command, and its reply, to a continuation. A nested call, which must not wait, is
+    /// finished at once, as if every wait had timed out.
     ///
     /// # Errors
     /// Those of the continuation.
@@ -124,8 +124,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Executes a long command in steps: the first at once, the rest after this call with the gate released in between.
-    /// Inside EXEC, which is atomic, all steps are done at once.
+    /// Executes a long command in steps: the first at once, the rest after this call with the gate released between
+    /// them. Inside EXEC, which is atomic, all steps are executed at once.
     ///
     /// # Errors
     /// Those of the command.
@@ -136,7 +136,7 @@ impl Call<'_> {
         }
     }
 
-    /// Lets the next request begin another batch: this call changes what is asked once in a batch, see
+    /// Lets the next request begin another batch: this call changes what is checked once per batch, see
     /// [`Client::needs_attention`](crate::client::session::Client::needs_attention).
     pub fn end_batch(&mut self) {
         match (&mut self.next, &mut self.session) {
@@ -146,14 +146,13 @@ impl Call<'_> {
         }
     }
 
-    /// Blocks the client until a time, in monotonic milliseconds, and replies then; a nested call replies at once.
+    /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
     pub fn wait_until(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, on_timeout, false);
     }
 
-    /// Blocks the client on the keys of its request, which do not hold what it needs: when one of them has changed, the
-    /// handler is called again for it, and does not block where it can reply. At a time, in monotonic milliseconds, and at
-    /// once in a nested call, `on_timeout` replies.
+    /// Blocks the client on the keys of its request: when one of them changes, the handler is called again, and replies
+    /// if it can. At a time, in monotonic milliseconds, and at once in a nested call, `on_timeout` replies.
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "no command on strings blocks on keys"))]
     pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, on_timeout, true);
@@ -172,7 +171,7 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let store = &self.namespace.store;
-        // Under the lock with which the keys were found wanting: no change of theirs is missed.
+        // Under the lock under which the keys were read: no change of them is missed.
         keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
         let blocking = match waits_for_keys {
             true => Blocking::Keys(Box::new(BlockedCall {
@@ -189,10 +188,10 @@ impl Call<'_> {
         **next = Next::Continue(Box::new(Standstill { blocked, queues, db, client, on_timeout }));
     }
 
-    /// Drops the watches of the caller.
+    /// Removes the watches of the caller.
     ///
     /// # Errors
-    /// As of [`Call::session`].
+    /// Those of [`Call::session`].
     pub fn stop_watching(&mut self) -> Result<()> {
         let Call { view, caller, session, namespace, .. } = self;
         if let Some(session) = session {
@@ -201,15 +200,14 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Writes what was pushed to the client so far before the reply. Inside EXEC, whose reply must stay one, it
-    /// comes after that.
+    /// Writes pushed frames before the reply. Inside EXEC, whose reply must not be interrupted, they come after it.
     pub fn take_pushed(&mut self) {
         if !self.is_nested() {
             self.take_pushed_first();
         }
     }
 
-    /// Does what [`Call::take_pushed`] does, before the reply of a call that others are nested in.
+    /// Does the same as [`Call::take_pushed`], before the reply of a call with nested calls.
     pub fn take_pushed_first(&mut self) {
         let outbox = &self.caller.info.outbox;
         let has_replies = self.session.as_ref().is_none_or(|session| session.replies == Replies::On);
@@ -218,13 +216,13 @@ impl Call<'_> {
         }
     }
 
-    /// Returns whether the call is one of several whose replies are one, as inside EXEC.
+    /// Returns whether the call is one of several with a common reply, as inside EXEC.
     pub fn is_nested(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Executes a queued command for EXEC, if its user may still call it: that may have changed since it was queued, even
-    /// by a command of the same transaction.
+    /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
+    /// queued, even by a command of the same transaction.
     pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
         let obstacle = match self.caller.access.is_free() {
             true => None,
@@ -243,7 +241,7 @@ impl Call<'_> {
     /// Checks whether a script may call a command.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     #[cfg(feature = "lua")]
     pub(crate) fn check_for_script(
         &self,
@@ -258,14 +256,14 @@ impl Call<'_> {
         }
     }
 
-    /// Executes a command that a script calls and may call, and writes the reply to `out`.
+    /// Executes a command for a script, which has been checked, and writes the reply to `out`.
     #[cfg(feature = "lua")]
     pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
         let Call { view, caller, session, namespace, handlers, config, timer, .. } = self;
         nested(view, (caller, session.as_deref_mut()), (namespace, handlers, config, timer), command, request, out);
     }
 
-    /// Returns why EXEC or a script must not execute a command, and records a missing permission.
+    /// Returns why EXEC or a script must not execute a command, and records missing permissions.
     fn obstacle(
         &self,
         command: &'static CommandSpec,
@@ -292,7 +290,7 @@ impl Call<'_> {
         }
     }
 
-    /// Has it looked at again which calls are to be recorded, this one included.
+    /// Determines again which calls are recorded, including this one.
     pub fn note_interest(&self) {
         self.timer.set_interest(0, self.config.latency_tracking);
     }
@@ -301,11 +299,11 @@ impl Call<'_> {
 /// A call that is blocked.
 struct Standstill {
     blocked: Blocked,
-    /// The keys in whose queues the client stands, with their hashes.
+    /// The keys in whose queues the client is, with their hashes.
     queues: Vec<(u64, Box<[u8]>)>,
     db: usize,
     client: u64,
-    /// Replies when the time is over.
+    /// Replies on timeout.
     on_timeout: fn(&mut Reply<'_>),
 }
 
@@ -331,7 +329,7 @@ impl Continuation for Standstill {
     }
 }
 
-/// Calls the handler of a call that was blocked. Its calls were counted when it was blocked.
+/// Calls the handler of a blocked call again. The call was counted when it was blocked.
 pub(super) fn run_again(call: &mut Call<'_>) {
     let mark = call.reply.mark();
     if let Err(error) = call.handlers.of(call.command)(call) {
@@ -340,7 +338,7 @@ pub(super) fn run_again(call: &mut Call<'_>) {
     }
 }
 
-/// Calls the handler; what it wrote before an error is taken back.
+/// Calls the handler; when it fails, its partial reply is removed.
 #[inline]
 pub(super) fn run(call: &mut Call<'_>) {
     let begun = call.timer.begin();
@@ -361,7 +359,7 @@ fn fail(call: &mut Call<'_>, error: &Error) {
     refuse(call.namespace, &mut call.reply, error);
 }
 
-/// Refuses a container called without a subcommand, which its arity has refused before.
+/// Rejects a container called without a subcommand; its arity has rejected it before.
 pub(crate) fn no_subcommand(call: &mut Call<'_>) -> Result<()> {
     Err(Error::WrongArity(call.name().into()))
 }
@@ -397,7 +395,7 @@ pub(super) fn nested(
         config,
         command,
         timer,
-        read_at: 0, // a nested call asks the clock
+        read_at: 0, // a nested call reads the clock
         next: None,
         is_blocked: false,
     };

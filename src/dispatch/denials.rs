@@ -1,4 +1,4 @@
-//! Records what permissions and passwords have refused: in ACL LOG, in the statistics, and in the log.
+//! Records denials for lack of permission or authentication: in ACL LOG, in the statistics, and in the log.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::dispatch::gate::Admission;
 use crate::error::Denial;
 use crate::namespace::Namespace;
 
-/// Records that a call was refused because its user lacks a permission.
+/// Records that a call was rejected because its user lacks a permission.
 pub(super) fn record_denial(refused: &Admission<'_>, denial: Denial, context: Context) {
     let (command, request) = (refused.command, refused.request);
     let (reason, object) = match denial {
@@ -24,7 +24,7 @@ pub(super) fn record_denial(refused: &Admission<'_>, denial: Denial, context: Co
     record(refused.namespace, refused.config, refused.caller, (reason, context), object, user);
 }
 
-/// Records that AUTH or HELLO has refused a name or a password.
+/// Records that AUTH or HELLO has rejected a user name or a password.
 pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     call.caller.show_command();
     let context = if call.is_nested() { Context::Multi } else { Context::TopLevel };

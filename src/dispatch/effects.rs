@@ -1,6 +1,6 @@
-//! What a call writes to the log, in the tail of the outermost call, while its shards are still locked.
+//! Writes the effects of a call to the log, at the end of the outermost call, while its shards are still locked.
 //!
-//! Calls that are nested in others, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
+//! Nested calls, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use crate::spec::Effect;
 use crate::store::{Lookup, Str};
 
 impl Call<'_> {
-    /// Logs a command that repeats what this call has changed, in the place of the request; for commands whose effect is
+    /// Logs a command that repeats the changes of this call, instead of the request; for commands whose effect is
     /// [`Effect::Given`].
     pub(crate) fn log(&mut self, args: &[&[u8]]) {
         if self.namespace.store.is_logged() {
@@ -19,7 +19,7 @@ impl Call<'_> {
         }
     }
 
-    /// Logs the request as it came, although no key has changed; for commands whose effect is [`Effect::Given`].
+    /// Logs the request itself, although no key has changed; for commands whose effect is [`Effect::Given`].
     pub(crate) fn log_request(&mut self) {
         if self.namespace.store.is_logged() {
             push_request(self);
@@ -44,14 +44,14 @@ pub(super) fn collect(call: &mut Call<'_>) {
     }
 }
 
-/// Appends what a call, and those nested in it, have changed.
+/// Appends the effects of a call, and of those nested in it.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller) {
     if let Some(effects) = caller.effects() {
         namespace.journal.append(effects);
     }
 }
 
-/// Adds the request, by the name that the command has whatever the settings call it.
+/// Adds the request, with the command's declared name even if it is renamed.
 fn push_request(call: &mut Call<'_>) {
     let (command, request) = (call.command, call.args.request());
     let names = command.name.split('|').map(str::as_bytes);
@@ -59,7 +59,7 @@ fn push_request(call: &mut Call<'_>) {
     call.caller.push_effect(args.into_iter());
 }
 
-/// Adds the values that the keys of the request have now.
+/// Adds commands that set the keys of the request to their present values.
 fn push_values(call: &mut Call<'_>) {
     let (request, now) = (call.args.request(), call.now());
     for (position, _) in call.command.keys_of(request) {
@@ -72,13 +72,13 @@ fn push_values(call: &mut Call<'_>) {
                 call.caller.push_effect(set.into_iter().take(if deadline.is_some() { 5 } else { 3 }));
             }
             Ok(None) => call.caller.push_effect([b"DEL", key.bytes].into_iter()),
-            // The command has refused it, and changed other keys.
+            // The key has another type: the command has rejected it, and changed other keys.
             Err(_) => {}
         }
     }
 }
 
-/// Adds the deadlines that the keys of the request have now.
+/// Adds commands that set the keys of the request to their present deadlines.
 fn push_deadlines(call: &mut Call<'_>) {
     let (request, now) = (call.args.request(), call.now());
     for (position, _) in call.command.keys_of(request) {

@@ -1,10 +1,10 @@
-//! The gate: every reason for which a call may be refused, in one list for each kind of caller.
+//! The gate: every reason for which a call may be rejected, in one list for each kind of caller.
 //!
-//! A request of a client passes without a look when its command has none of the flags in the batch's mask of what is closed,
-//! see [`BatchRun`](super::batch::BatchRun). All others, and so all that could be refused, meet [`CHECKS`] in Redis' order.
-//! What scripts call meets [`SCRIPT_CHECKS`], and what EXEC executes meets [`EXEC_CHECKS`].
+//! A client's request passes unchecked when its command has none of the flags in the batch's mask of what is closed,
+//! see [`BatchRun`](super::batch::BatchRun). All others run through [`CHECKS`] in Redis' order. Commands called by
+//! scripts run through [`SCRIPT_CHECKS`], and those of EXEC through [`EXEC_CHECKS`].
 //!
-//! Invariant: a call that a list refuses would have met the list: no check without a bit in the mask.
+//! Invariant: a call that a list would reject does run through the list: no check without a bit in the mask.
 
 use crate::client::caller::Caller;
 use crate::client::pause::Held;
@@ -20,7 +20,7 @@ use crate::spec::{
 use crate::text::Dialect;
 use crate::time::clock::Now;
 
-/// A call that asks to be admitted.
+/// A call to be checked.
 pub(crate) struct Admission<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) config: &'a Config,
@@ -30,22 +30,22 @@ pub(crate) struct Admission<'a> {
     pub(crate) command: &'static CommandSpec,
     pub(crate) request: Request<'a>,
     pub(crate) now: Now,
-    /// What the calling script may do, if a script calls.
+    /// The limits of the calling script, if a script calls.
     pub(crate) script: Option<ScriptLimits>,
 }
 
-/// What a script may do.
+/// The limits of a script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptLimits {
-    /// It may not write: it was called by EVAL_RO or its kin, or says `no-writes` of itself.
+    /// It must not write: it was called by EVAL_RO or similar, or declares `no-writes`.
     pub(crate) is_read_only: bool,
-    /// Memory was short when it began, and it has not written yet.
+    /// Memory was over the limit when it began, and it has not written yet.
     pub(crate) lacks_memory: bool,
 }
 
-/// What stands in the way of a call.
+/// Why a call is not admitted.
 pub(crate) enum Obstacle {
-    /// It is refused; the user's missing permission, if that is why, goes to the ACL log.
+    /// It is rejected; a missing permission, if that is the reason, goes to the ACL log.
     Refused(Error, Option<Denial>),
     /// It has to wait until CLIENT PAUSE is over.
     Paused,
@@ -57,21 +57,21 @@ impl From<Error> for Obstacle {
     }
 }
 
-/// One reason for which a call may be refused.
+/// A check for one reason of rejection.
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
-/// The checks of a client's request, in Redis' order: the first that objects tells the client why.
+/// The checks of a client's request, in Redis' order: the first failing one determines the error.
 pub(crate) const CHECKS: [Check; 10] =
     [arity, login, no_multi, permission, memory, replicas, subscribed, script_runs, monitor, pause];
 
-/// The checks of a command that EXEC executes; those of [`CHECKS`] it met when it was queued.
+/// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
 
 /// The checks of a command that a script calls.
 pub(crate) const SCRIPT_CHECKS: [Check; 6] =
     [arity_in_script, not_for_scripts, permission_in_script, read_only_script, replicas_in_script, memory_in_script];
 
-/// Returns the flags of commands that the gate has to look at when a script calls them; [`EVERY`] stands for all.
+/// Returns the flags of commands that the gate must check when a script calls them; [`EVERY`] stands for all.
 #[inline]
 pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: ScriptLimits) -> Flags {
     if !caller.access.is_free() {
@@ -84,7 +84,7 @@ pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: S
 }
 
 impl Admission<'_> {
-    /// Returns what stands in the way, by the first of the checks that objects.
+    /// Returns the obstacle, by the first failing check.
     pub(crate) fn obstacle(&self, checks: &[Check]) -> Option<Obstacle> {
         checks.iter().find_map(|check| check(self))
     }
@@ -97,7 +97,7 @@ impl Admission<'_> {
         self.session.is_some_and(|session| session.transaction.is_some())
     }
 
-    /// Returns the commands that the call executes: those queued for EXEC, or its own.
+    /// Returns whether a test holds for a command that the call executes: one of those queued for EXEC, or its own.
     fn executes(&self, test: impl Fn(&'static CommandSpec, Request<'_>) -> bool) -> bool {
         match self.session.and_then(|session| session.transaction.as_ref()) {
             Some(transaction) if self.command.name == "exec" => {
@@ -125,8 +125,8 @@ fn permission(call: &Admission<'_>) -> Option<Obstacle> {
     Some(Obstacle::Refused(Error::NoPerm(denial, &call.command.name), Some(denial)))
 }
 
-/// Looks at the memory that the batch has found short just before. Queueing takes memory, and EXEC as much as what it
-/// executes.
+/// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands
+/// does.
 fn memory(call: &Admission<'_>) -> Option<Obstacle> {
     let is_short = call.caller.is_short_of_memory;
     let is_queued = || call.is_in_transaction() && call.command.name != "exec";
@@ -153,7 +153,7 @@ fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {
     is_refused.then(|| busy(call.namespace).into())
 }
 
-/// Redis takes a monitor for a kind of replica.
+/// Redis treats a monitor as a kind of replica.
 fn monitor(call: &Admission<'_>) -> Option<Obstacle> {
     let is_barred = call.session.is_some_and(|session| call.has(session.barred));
     is_barred.then(|| Error::other("Replica can't interact with the keyspace").into())
@@ -185,12 +185,12 @@ fn arity_in_script(call: &Admission<'_>) -> Option<Obstacle> {
     })
 }
 
-/// Says what differs between Redis and Valkey.
+/// Returns an error whose text depends on the dialect.
 fn said_by(dialect: Dialect, redis: &'static str, valkey: &'static str) -> Obstacle {
     Error::other(dialect.choose(redis, valkey)).into()
 }
 
-/// Scripts may call DEBUG when it has said so itself.
+/// Scripts may call DEBUG after DEBUG SET-DISABLE-DENY-SCRIPTS.
 fn not_for_scripts(call: &Admission<'_>) -> Option<Obstacle> {
     let may_debug = call.namespace.instance.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
     let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.name == "debug");
@@ -228,7 +228,7 @@ fn denial(call: &Admission<'_>) -> Option<Denial> {
     call.caller.access.denial(call.command, call.request)
 }
 
-/// Returns whether a request may write: by what the script that it runs declares, or by the command's flags.
+/// Returns whether a request may write: by the declaration of the script that it runs, or by the command's flags.
 #[cold]
 fn declares_writes(namespace: &Namespace, command: &'static CommandSpec, request: Request<'_>, flags: Flags) -> bool {
     #[cfg(feature = "lua")]
@@ -239,7 +239,7 @@ fn declares_writes(namespace: &Namespace, command: &'static CommandSpec, request
     command.flags & flags != 0
 }
 
-/// Says that a script runs for too long.
+/// Returns the BUSY error.
 #[cold]
 pub(crate) fn busy(namespace: &Namespace) -> Error {
     #[cfg(feature = "lua")]

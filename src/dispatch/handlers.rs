@@ -1,11 +1,11 @@
-//! What carries each command out.
+//! The handlers of all commands.
 
 use crate::dispatch::call::no_subcommand;
 use crate::dispatch::{Command, Handler};
 use crate::spec::{CommandSpec, CommandTable, Declaration};
 
-/// Joins the table of commands with their handlers. The declarations lie below all that asks about a command; only this
-/// knows what a handler is.
+/// The table of commands with their handlers. Modules below use only the declarations, which do not know the type of a
+/// handler.
 pub(crate) struct Handlers {
     /// The commands.
     pub commands: CommandTable,
@@ -20,7 +20,7 @@ impl Handlers {
         Handlers { commands, by_number }
     }
 
-    /// Returns what carries a command out; a container of subcommands refuses.
+    /// Returns the handler of a command; that of a container returns an error.
     #[inline]
     pub(crate) fn of(&self, command: &CommandSpec) -> Handler {
         self.by_number[command.number]

@@ -1,7 +1,7 @@
 //! One way to execute a command: plan a batch, pass the gate, call the handler, record what happened.
 //!
-//! Invariant: every command of every caller passes here. EXEC and scripts come back through [`Call`], what could not be
-//! finished at once through [`Continuation`]: there is no second way to execute a command.
+//! Invariant: every command of every caller is executed here. EXEC and scripts re-enter through [`Call`], unfinished
+//! commands through [`Continuation`]: there is no second way to execute a command.
 
 pub(crate) mod args;
 pub(crate) mod batch;

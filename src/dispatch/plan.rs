@@ -1,10 +1,10 @@
-//! What can be found out about the requests of a batch before the first of them is executed.
+//! The plan of a batch: commands and key hashes, computed before the first request is executed.
 
 use crate::resp::{Batch, Request};
 use crate::spec::{CommandSpec, Names};
 use crate::store::Store;
 
-/// Holds the commands and the hashed keys of the requests of a batch.
+/// The commands and the hashed keys of the requests of a batch.
 #[derive(Default)]
 pub struct Plan {
     steps: Vec<Step>,
@@ -15,7 +15,7 @@ pub struct Plan {
 struct Step {
     /// `None` for a name that no command has.
     command: Option<&'static CommandSpec>,
-    /// Where this request's hashes end among the plan's; they begin where those of the request before end.
+    /// The end of this request's hashes in the plan's list; they begin at the end of the previous request's.
     hashes_end: usize,
 }
 
@@ -48,7 +48,7 @@ impl Plan {
     pub(super) fn make(&mut self, batch: &Batch, first: usize, names: Names<'_>, store: &Store) {
         self.steps.clear();
         self.hashes.clear();
-        // Pipelines mostly repeat a command, in the same spelling.
+        // Pipelines mostly repeat a command in the same case.
         let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
         for request in batch.iter_from(first) {
             let name = request.name();
@@ -56,7 +56,7 @@ impl Plan {
                 true => before.1,
                 false => find(request, names),
             };
-            // A container's name alone does not tell what is called.
+            // A container's name alone does not determine the command.
             before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
             if let Some(command) = command
                 && command.accepts(request.len())
@@ -68,7 +68,7 @@ impl Plan {
     }
 }
 
-/// Finds the command, or the subcommand, that a request is for.
+/// Finds the command or subcommand of a request.
 #[inline]
 pub(crate) fn find(request: Request<'_>, names: Names<'_>) -> Option<&'static CommandSpec> {
     let command = names.find(request.name())?;

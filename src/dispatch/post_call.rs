@@ -1,6 +1,6 @@
 //! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its keys.
 //!
-//! Dispatch comes here only when the [`CallTimer`](crate::observe::CallTimer) says so; a fast call that nobody observes
+//! It is called only when the [`CallTimer`](crate::observe::CallTimer) asks for it; a fast call that is not observed
 //! costs one comparison.
 
 use crate::client::caller::Caller;
@@ -12,13 +12,13 @@ use crate::observe::{monitor, slow_log};
 use crate::resp::Request;
 use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
-/// Notes a call that has just ended and took so many nanoseconds.
+/// Records a call that has just ended and took `ns` nanoseconds.
 #[cold]
 pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
-    // The settings of this moment: the call may have changed them.
+    // The present settings: the call may have changed them.
     let config = call.namespace.instance.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
-    // A script that only reads has read nothing yet; what its commands read is noted when they end.
+    // A read-only script has read nothing itself; the reads of its commands are recorded when they end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {
         note_read(call);
     }
@@ -37,12 +37,12 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     call.timer.set_interest(notable_ns(call.namespace, call.caller, &config), config.latency_tracking);
 }
 
-/// Returns from how many nanoseconds on somebody wants to know of a client's calls: of all if it tracks what it reads.
+/// Returns the duration in nanoseconds from which a client's calls are recorded: 0 if it tracks what it reads.
 pub(crate) fn notable_ns(namespace: &Namespace, caller: &Caller, config: &Config) -> u64 {
     if caller.info.tracking.is_on() { 0 } else { namespace.observed.notable_ns(config) }
 }
 
-/// Notes, for a client that keeps copies, that a call has read its keys, whose shards are still locked.
+/// Records, for client-side caching, that a call has read its keys, whose shards are still locked.
 fn note_read(call: &Call<'_>) {
     let (client, command, request) = (&call.caller.info, call.command, call.args.request());
     if !client.tracking.remembers() {
@@ -69,7 +69,7 @@ fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
     call.namespace.observed.slow_log.push(entry, most);
 }
 
-/// Shows a call that begins, before the calls that it makes itself: a script. Others are shown when they have ended.
+/// Shows a script call when it begins, before the calls that it makes itself. Others are shown when they have ended.
 #[cfg(feature = "lua")]
 pub(crate) fn show_ahead(call: &mut Call<'_>) {
     if !call.namespace.observed.monitors.is_empty() {
@@ -77,7 +77,7 @@ pub(crate) fn show_ahead(call: &mut Call<'_>) {
     }
 }
 
-/// Shows the call to everybody who watches; to the caller itself between its replies.
+/// Shows the call to all monitors; to the caller itself between its replies.
 fn show(call: &mut Call<'_>, config: &Config) {
     let words = visible(call.command, call.args.request());
     let client = call.caller.info.clone();
@@ -85,7 +85,7 @@ fn show(call: &mut Call<'_>, config: &Config) {
     let line = monitor::line(call.namespace.clock.wall_us(), call.caller.db, &caller, words.into_iter());
     let monitors = &call.namespace.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());
-    // The replies of what a script calls are the script's; a client that watches may run none.
+    // The replies to a script's commands belong to the script; a client in MONITOR cannot run one.
     if monitors.has(client.id) && !call.caller.is_in_script {
         client.outbox.take_into(call.reply.output(), usize::MAX);
         call.reply.raw(&line);

@@ -1,6 +1,6 @@
-//! Executes a log again: its commands change the same keys as when it was written.
+//! Replays a log: its commands make the same changes as when it was written.
 //!
-//! Nobody asks here whether a command may be executed, and nothing expires or is evicted: if it did, the log says so.
+//! The gate is not consulted, and no key expires or is evicted: the log contains such deletions.
 
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
@@ -15,10 +15,10 @@ use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{Names, Renames};
 use crate::store::{Cx, Origin};
 
-/// Says why a log cannot be replayed any further; what stands before that has been.
+/// Why a log cannot be replayed further; the commands before the error were executed.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// It is no sequence of requests.
+    /// It is not a sequence of requests.
     Format,
     /// There is no command of this name.
     Unknown(Vec<u8>),
@@ -26,16 +26,16 @@ pub enum ReplayError {
     Truncated,
 }
 
-/// Says what a replay has done.
+/// The result of a replay.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Replayed {
     /// How many commands were executed.
     pub commands: usize,
-    /// How many of them replied with an error: as they did when they were logged, after they had changed something.
+    /// How many of them replied with an error, as they did when they were logged after a change.
     pub failed: usize,
 }
 
-/// Executes the commands of a log, nobody else in between.
+/// Executes the commands of a log, without other clients in between.
 ///
 /// # Errors
 /// Why it could not be executed to its end.
@@ -54,7 +54,7 @@ pub(crate) fn replay(
     let mut guard = namespace.store.exclusive();
     let mut view = guard.view(0, cx);
     let mut execute = |request: Request<'_>, caller: &mut Caller| {
-        // The log has the names of the table, whatever the settings call a command.
+        // The log contains the declared names, even of renamed commands.
         let command =
             find(request, Names::new(namespace.commands, &renames)).filter(|command| command.accepts(request.len()));
         let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;

@@ -1,9 +1,9 @@
-//! Serves blocked clients: the keys that they are blocked on have changed, so their calls are executed again, here, in the
-//! task that has changed the keys.
+//! Serves blocked clients: when the keys that they are blocked on have changed, their calls are executed again, here,
+//! by the task that has changed the keys.
 //!
-//! It happens in the tail of the outermost call, so after all of an EXEC or a script, first come, first served for each key.
-//! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they are
-//! unlocked: nobody comes in between. Others are served before the next request of the same client.
+//! It happens at the end of the outermost call, so after a whole EXEC or script, first come, first served for each key.
+//! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
+//! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
 use crate::client::registry::{BlockedCall, Blocking, Unblocked};
 use crate::config::Config;
@@ -15,7 +15,7 @@ use crate::resp::{Output, Reply};
 use crate::spec::registry::Hashes;
 use crate::store::{Cx, GateGuard, Key, Lookup, Origin, View};
 
-/// What calls are executed with.
+/// What is needed to execute calls.
 #[derive(Clone, Copy)]
 pub(super) struct Means<'a> {
     pub(super) namespace: &'a Namespace,
@@ -24,15 +24,15 @@ pub(super) struct Means<'a> {
     pub(super) timer: &'a CallTimer<'a>,
 }
 
-/// A key, with its database, that serves clients whose calls need other keys than those that are locked.
+/// A key, with its database, whose blocked clients need other keys than those that are locked.
 pub(super) type Postponed = (usize, Box<[u8]>);
 
-/// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys with which the
-/// others are to be served.
+/// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
+/// clients remain to be served.
 #[cold]
 pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
     let mut postponed = Vec::new();
-    // To serve one client may make keys ready for others.
+    // Serving one client may make keys ready for others.
     loop {
         let ready = view.take_ready();
         if ready.is_empty() {
@@ -46,7 +46,8 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
     }
 }
 
-/// Serves the clients that are blocked on the postponed keys, one after the other with the keys locked that each needs.
+/// Serves the clients that are blocked on the postponed keys, one after the other, with the keys locked that each
+/// needs.
 #[cold]
 pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, means: Means<'_>) {
     let mut left = std::collections::VecDeque::from(postponed);
@@ -76,14 +77,14 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
     }
 }
 
-/// Serves the clients whose keys have changed by themselves, or in a call that had declared no keys.
+/// Serves clients blocked on keys that have changed without a call, or in a call that had declared no keys.
 #[cold]
 pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, means: Means<'_>) {
     let ready = guard.take_ready();
     serve_postponed(guard, cx, ready, means);
 }
 
-/// Serves those whose keys the sweeper has changed.
+/// Serves clients blocked on keys that the sweeper has changed.
 pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handlers) {
     if !namespace.store.has_ready_keys() {
         return;
@@ -95,8 +96,8 @@ pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handle
     serve_leftover(&mut namespace.store.hold(1), cx, means);
 }
 
-/// Serves the clients that are blocked on a key, in the order in which they came, for as long as the key exists. Returns
-/// false at the first whose call needs keys that are not locked: those behind it must not be served before it.
+/// Serves the clients that are blocked on a key, in order of arrival, while the key exists. Returns false at the first
+/// one whose call needs keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     let waiters = view.lend(db, cx).waiters(key);
@@ -111,7 +112,7 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> 
     true
 }
 
-/// Executes the call of a client that is blocked on a key, unless keys of the call are not locked; returns whether they are.
+/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are.
 fn serve_client(view: &mut View<'_>, db: usize, key: Key<'_>, client: u64, means: Means<'_>) -> bool {
     let mut is_covered = true;
     let is_served = means.namespace.instance.clients.answer(client, |blocking| {
@@ -126,7 +127,7 @@ fn serve_client(view: &mut View<'_>, db: usize, key: Key<'_>, client: u64, means
     is_covered
 }
 
-/// Executes a blocked call again; returns its reply unless it is still blocked.
+/// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
     let BlockedCall { command, request, caller, hashes } = blocked;
     let Means { namespace, handlers, config, timer } = means;

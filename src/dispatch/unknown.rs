@@ -1,4 +1,4 @@
-//! What a client is told about a word that is no command.
+//! The errors for unknown commands and subcommands.
 
 use crate::error::Error;
 use crate::namespace::Namespace;
@@ -8,7 +8,7 @@ use crate::spec::Names;
 /// How much of an unknown command is quoted back, in bytes.
 const QUOTED_MAX: usize = 128;
 
-/// Says which word is none of the commands, or none of a container's subcommands.
+/// Returns the error for an unknown command or subcommand.
 #[cold]
 pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
     match names.find(request.name()) {
@@ -21,7 +21,7 @@ pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
     }
 }
 
-/// Logs once that somebody asks for what is no command.
+/// Logs an unknown command, once per name.
 #[cold]
 pub(crate) fn note(namespace: &Namespace, names: Names<'_>, request: Request<'_>, addr: &str) {
     let name = match names.find(request.name()) {
@@ -47,7 +47,7 @@ fn of_no_command(request: Request<'_>) -> Error {
     Error::UnknownCommand([b"'", name, b"', with args beginning with: ", &args].concat())
 }
 
-/// Cuts a word where C's `%.*s` would: after `most` bytes or before a NUL.
+/// Truncates as C's `%.*s` would: after `most` bytes or before a NUL.
 fn clip(word: &[u8], most: usize) -> &[u8] {
     let word = &word[..word.len().min(most)];
     word.split(|byte| *byte == 0).next().unwrap_or(word)

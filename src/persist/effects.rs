@@ -2,14 +2,14 @@
 
 use crate::resp::{Output, Protocol, Reply};
 
-/// Collects the effects of a call and of those nested in it, until all of them are appended to the journal together.
+/// The effects of a call and of those nested in it, until all of them are appended to the journal together.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
-    /// The commands, with `SELECT` where one is about another database than the one before.
+    /// The commands, with `SELECT` where the database changes.
     commands: Output,
-    /// How many there are, `SELECT` not counted.
+    /// How many there are, not counting `SELECT`.
     count: usize,
-    /// The databases that the first and the last are about.
+    /// The databases of the first and the last one.
     first_db: usize,
     last_db: usize,
 }
@@ -32,7 +32,7 @@ impl Effects {
         write(&mut self.commands, args);
     }
 
-    /// Moves the effects to the end of a log whose last command was about `db`, if there was one.
+    /// Moves the effects to the end of a log whose last command was in `db`, if there was one.
     pub(super) fn move_to(&mut self, log: &mut Output, db: &mut Option<usize>) {
         let Effects { commands, count, first_db, last_db } = std::mem::take(self);
         if count == 0 {
@@ -51,7 +51,7 @@ impl Effects {
     }
 }
 
-/// A copy of a caller has made no changes yet.
+/// The copy of a caller has no effects yet.
 impl Clone for Effects {
     fn clone(&self) -> Self {
         Effects::default()

@@ -1,4 +1,4 @@
-//! The log in memory, on its way to those who keep it.
+//! The journal: the log in memory, until its readers take it.
 
 use parking_lot::Mutex;
 
@@ -6,7 +6,7 @@ use crate::persist::Effects;
 use crate::resp::Output;
 use crate::store::RemovalLog;
 
-/// Holds what was logged and not taken yet. Nothing is logged unless the store is told to, see
+/// Logged and not yet taken commands. Nothing is logged unless the store is told to, see
 /// [`Store::set_logged`](crate::store::Store::set_logged); then the journal grows until it is taken.
 #[derive(Default)]
 pub(crate) struct Journal(Mutex<Log>);
@@ -14,35 +14,35 @@ pub(crate) struct Journal(Mutex<Log>);
 #[derive(Default)]
 struct Log {
     commands: Output,
-    /// The database that the last command was about; `None` where the reader cannot know it.
+    /// The database selected by the last command; `None` when a reader does not know it.
     db: Option<usize>,
-    /// How many bytes were taken so far.
+    /// The number of bytes taken so far.
     taken: u64,
 }
 
 impl Log {
     fn append(&mut self, effects: &mut Effects) -> u64 {
         effects.move_to(&mut self.commands, &mut self.db);
-        self.commands.shrink(); // closes a long tail, which would be copied again and again while it grows
+        self.commands.shrink(); // ends a long tail, which would be copied repeatedly while it grows
         self.taken + self.commands.len() as u64
     }
 }
 
 impl Journal {
-    /// Appends the effects of a call, and leaves none; returns the position in the log behind them, in bytes. To be called
-    /// while the shards are locked that were changed.
+    /// Appends the effects of a call, and clears them; returns the position in the log after them, in bytes. Must be
+    /// called while the changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
         self.0.lock().append(effects)
     }
 
-    /// Appends one command about a database.
+    /// Appends one command in a database.
     pub(crate) fn append_command(&self, db: usize, args: &[&[u8]]) {
         let mut effects = Effects::default();
         effects.push(db, args.iter().copied());
         self.append(&mut effects);
     }
 
-    /// Takes what was logged since the last time.
+    /// Takes what was logged since the last call.
     pub(crate) fn take(&self) -> Output {
         let mut log = self.0.lock();
         let taken = std::mem::take(&mut log.commands);
@@ -50,7 +50,7 @@ impl Journal {
         taken
     }
 
-    /// Begins a log for a new reader: what was not taken is dropped, and the first command selects its database.
+    /// Begins a log for a new reader: pending commands are dropped, and the first command selects its database.
     pub(crate) fn begin(&self) {
         self.take();
         self.0.lock().db = None;

@@ -1,26 +1,26 @@
-//! The context of a call: what time it is, who causes its changes, and how it looks keys up.
+//! The context of a call: the time, the origin of its changes, and the effects of its look-ups.
 
 use crate::time::clock::{Deadline, Now};
 
-/// What every function of the store is told about the call that it works for.
+/// The context passed to every function of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cx {
     /// The time of the call.
     pub now: Now,
-    /// Who causes what the call changes.
+    /// The origin of the call's changes.
     pub origin: Origin,
-    /// What look-ups of this caller may do; see [`Lookup::ALL`] and [`Lookup::NO_TOUCH`].
+    /// The allowed effects of this caller's look-ups; see [`Lookup::ALL`] and [`Lookup::NO_TOUCH`].
     pub lookup: Lookup,
 }
 
 impl Cx {
-    /// Creates the context of a call whose look-ups may do everything.
+    /// Creates the context of a call whose look-ups have all effects.
     #[inline]
     pub fn new(now: Now, origin: Origin) -> Self {
         Cx { now, origin, lookup: Lookup::ALL }
     }
 
-    /// Returns whether keys expire. While the log is replayed they do not: where a key had expired, the log removes it.
+    /// Returns whether keys expire. In the replay of a log they do not: it contains the deletions of expired keys.
     pub fn expires_keys(&self) -> bool {
         !matches!(self.origin, Origin::Primary | Origin::Replay)
     }
@@ -32,59 +32,59 @@ impl Cx {
     }
 }
 
-/// Says who causes a change.
+/// The origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The client with this number, or a script or transaction of its.
+    /// The client with this id, or its script or transaction.
     Client(u64),
-    /// The server that this one replicates.
+    /// The primary that this server replicates.
     Primary,
-    /// The log, which is replayed.
+    /// The replay of a log.
     Replay,
     /// The key's own deadline.
     Expiry,
-    /// The limit of the memory.
+    /// The memory limit.
     Eviction,
 }
 
 impl Origin {
-    /// The program around the server, which is no client: none has the number 0.
+    /// The embedding program, which is not a client: no client has the id 0.
     pub const HOST: Origin = Origin::Client(0);
 }
 
-/// Says what a look-up does beside finding the key: a set of flags.
+/// The effects of a look-up besides finding the key: a set of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup(u8);
 
-/// The look-up is a use of the key, unless the caller's are none.
+/// The look-up is a use of the key, unless disabled for the caller.
 const USE: u8 = 1;
 /// It is a use of the key in any case.
 const USE_ALWAYS: u8 = 1 << 1;
-/// It counts in INFO: as a hit or as a miss.
+/// It counts in INFO, as a hit or as a miss.
 const COUNT: u8 = 1 << 2;
-/// A miss is an event.
+/// A miss emits an event.
 const MISS: u8 = 1 << 3;
 
 impl Lookup {
-    /// The key is looked at to decide what to do; that has no other effect.
+    /// A look-up without other effects, to decide what to do.
     pub const PEEK: Lookup = Lookup(0);
-    /// The key is read.
+    /// A look-up to read the value.
     pub const READ: Lookup = Lookup(USE | COUNT | MISS);
-    /// The key is read to be changed.
+    /// A look-up to change the value.
     pub const WRITE: Lookup = Lookup(USE);
-    /// The key is touched on purpose.
+    /// A look-up by TOUCH.
     pub const TOUCH: Lookup = Lookup(USE_ALWAYS | COUNT | MISS);
-    /// Something about the key is read, but not its value.
+    /// A look-up of a property of the key other than its value.
     pub const ABOUT: Lookup = Lookup(COUNT | MISS);
-    /// The inside of the key is looked at.
+    /// A look-up of the key's internals.
     pub const INSPECT: Lookup = Lookup(COUNT);
 
-    /// What the look-ups of an ordinary caller may do.
+    /// The effects allowed for an ordinary caller.
     pub const ALL: Lookup = Lookup(u8::MAX);
-    /// What the look-ups of a caller may do after CLIENT NO-TOUCH.
+    /// The effects allowed for a caller after CLIENT NO-TOUCH.
     pub const NO_TOUCH: Lookup = Lookup(!USE);
 
-    /// Returns what the look-ups may do of a caller whose are uses of keys, or are not.
+    /// Returns the effects allowed for a caller whose look-ups are uses of keys, or are not.
     pub fn allowed(is_use: bool) -> Self {
         if is_use { Lookup::ALL } else { Lookup::NO_TOUCH }
     }
@@ -99,7 +99,7 @@ impl Lookup {
         Lookup(bits)
     }
 
-    /// Returns whether the look-up is a use of the key, of a caller who may do `allowed`.
+    /// Returns whether the look-up is a use of the key, for a caller with these allowed effects.
     #[inline]
     pub fn is_use(self, allowed: Lookup) -> bool {
         self.0 & (allowed.0 | USE_ALWAYS) & (USE | USE_ALWAYS) != 0
@@ -111,7 +111,7 @@ impl Lookup {
         self.0 & COUNT != 0
     }
 
-    /// Returns whether a miss is an event.
+    /// Returns whether a miss emits an event.
     #[inline]
     pub fn reports_miss(self) -> bool {
         self.0 & MISS != 0

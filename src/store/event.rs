@@ -1,24 +1,24 @@
-//! Keyspace events: what a change is called, and the sink that hands it on.
+//! Keyspace events: the names of changes, and the sink that passes them on.
 //!
-//! An event is data, declared beside the rows of the commands that cause it; the store knows by itself only those that no
-//! command causes: a key is new, was missed, has expired, was evicted. Every change of a key passes `Shard::changed`, which
-//! emits its event while the shard is locked, so that events come in the order of the changes.
+//! An event is data, declared beside the rows of the commands that cause it; the store itself defines only those that
+//! no command causes: new keys, key misses, expired and evicted keys. Every change of a key passes `Shard::changed`,
+//! which emits its event while the shard is locked, so that events come in the order of the changes.
 //!
-//! Invariant: without a subscriber, an event costs one look at a word of the [`EventSink`].
+//! Invariant: without a subscriber, an event costs one load of a word of the [`EventSink`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::store::cx::{Cx, Origin};
 
-/// A set of classes of events, and of the two kinds of channels that they are published to.
+/// A set of classes of events, and of the two kinds of channels they are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(u32);
 
 impl Classes {
     /// The letters of the classes, in the order of the bits and in that in which `notify-keyspace-events` is printed.
     pub const LETTERS: &'static [u8] = b"g$lshzxetdnKEm";
-    /// How many of the classes the letter `A` stands for: the first.
+    /// How many of the classes the letter `A` stands for: the first ones.
     pub const ALL_COUNT: usize = 10;
     /// Changes of keys of any type.
     pub const GENERIC: Classes = Classes(1);
@@ -28,16 +28,16 @@ impl Classes {
     pub const EXPIRED: Classes = Classes(1 << 6);
     /// Keys that were evicted.
     pub const EVICTED: Classes = Classes(1 << 7);
-    /// Keys that were not there before.
+    /// Keys that did not exist before.
     pub const NEW: Classes = Classes(1 << 10);
-    /// Not a class: events are published to channels named after the key.
+    /// Not a class: events are published to keyspace channels.
     pub const KEYSPACE: Classes = Classes(1 << 11);
-    /// Not a class: events are published to channels named after the event.
+    /// Not a class: events are published to keyevent channels.
     pub const KEYEVENT: Classes = Classes(1 << 12);
-    /// Keys that a client wanted to read and that do not exist.
+    /// Missing keys that a client tried to read.
     pub const MISSED: Classes = Classes(1 << 13);
 
-    /// Reads letters, all of which are known; `A` stands for the first ten classes.
+    /// Parses letters, all of which are known; `A` stands for the first ten classes.
     pub fn from_letters(text: &[u8]) -> Self {
         let bit = |letter: &u8| match Self::LETTERS.iter().position(|known| known == letter) {
             Some(at) => 1 << at,
@@ -46,7 +46,7 @@ impl Classes {
         Classes(text.iter().map(bit).fold(0, |bits, bit| bits | bit))
     }
 
-    /// Writes letters as Redis prints them. Where all that `A` stands for are in the set, `n` is not printed even if it is.
+    /// Formats the letters as Redis does. When all that `A` stands for are set, `n` is not printed even if it is set.
     pub fn to_letters(self) -> Vec<u8> {
         let all = (1 << Self::ALL_COUNT) - 1;
         let (abbreviated, rest): (&[u8], _) = match self.0 & all == all {
@@ -63,20 +63,20 @@ impl Classes {
     }
 }
 
-/// Names what a change is called: one event, two in a row, or none. Declared as a constant and passed by reference, so that
-/// it costs a change nothing where there is no subscriber.
+/// The names of a change: one event, two in a row, or none. Declared as a constant and passed by reference, so that it
+/// costs nothing without a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The names, each with its class; of no class where there are fewer.
+    /// The names, each with its class; unused ones have no class.
     names: [(Classes, &'static str); 2],
 }
 
-/// Stands where an event has no name.
+/// The place of an unused name.
 const UNNAMED: (Classes, &str) = (Classes(0), "");
 
-/// A key did not exist before; emitted ahead of what created it.
+/// A key did not exist before; emitted before the event of the command that creates it.
 pub(super) const NEW: &Event = &Event::one(Classes::NEW, "new");
-/// A client wanted to read a key that does not exist.
+/// A client tried to read a missing key.
 pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 /// A key has expired.
 pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired");
@@ -84,9 +84,9 @@ pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired");
 pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted");
 
 impl Event {
-    /// A change without a name: part of a larger one, or one that Redis does not publish.
+    /// A change without an event: part of a larger one, or one that Redis does not publish.
     pub const NONE: &'static Event = &Event { names: [UNNAMED; 2] };
-    /// A key was removed: by a command, or because its value has become empty.
+    /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
@@ -94,12 +94,12 @@ impl Event {
         Event { names: [(class, name), UNNAMED] }
     }
 
-    /// Adds a second name, which is published behind the first.
+    /// Adds a second name, which is published after the first.
     pub const fn then(self, class: Classes, name: &'static str) -> Self {
         Event { names: [self.names[0], (class, name)] }
     }
 
-    /// Returns what causes a change of this name in a call of `caller`: keys expire and are evicted by themselves.
+    /// Returns the origin of a change with this name in a call of `caller`: expiry and eviction are their own origin.
     fn origin(&self, caller: Origin) -> Origin {
         match self.names[0].0 {
             Classes::EXPIRED => Origin::Expiry,
@@ -109,31 +109,31 @@ impl Event {
     }
 }
 
-/// Follows what happens to keys. It is called while their shards are locked, so it reads no key and does not block.
+/// Observes changes of keys. It is called while their shards are locked, so it must not read keys or block.
 pub trait KeyspaceObserver: Send + Sync {
     /// Publishes an event of a class that has subscribers: the number of the database, the key, and the event's name.
     fn on_event(&self, db: usize, key: &[u8], event: &'static str);
 
-    /// Takes note of a change of a key, by its origin, during a call of `caller`.
+    /// Handles a change of a key, with its origin, during a call of `caller`.
     fn on_change(&self, key: &[u8], origin: Origin, caller: Origin);
 
-    /// Takes note that all keys of a database, or of all, have been removed.
+    /// Handles the deletion of all keys of a database, or of all.
     fn on_flush(&self);
 }
 
-/// Takes the removals that no command causes, to be repeated when the log is replayed.
+/// Receives the deletions that no command causes, so that a replay of the log repeats them.
 pub trait RemovalLog: Send + Sync {
-    /// Adds the removal of a key, whose shard is locked: it has expired or was evicted, or a command removes it that is not
-    /// logged itself.
+    /// Logs the deletion of a key, whose shard is locked: it has expired, was evicted, or was deleted by a command that
+    /// is not logged itself.
     fn append_removal(&self, db: usize, key: &[u8]);
 }
 
-/// Is not a class: the observer follows every change.
+/// Not a class: the observer gets every change.
 const CHANGES: u32 = 1 << 31;
-/// Is not a class: removals that no command causes are logged.
+/// Not a class: deletions that no command causes are logged.
 const LOG: u32 = 1 << 30;
 
-/// Hands the events of the subscribed classes on to the observer. Shared by a store and its shards.
+/// Passes the events of the subscribed classes on to the observer. Shared by a store and its shards.
 pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
@@ -141,24 +141,24 @@ pub struct EventSink {
 }
 
 impl EventSink {
-    /// Creates a sink whose observer has subscribed to nothing, and that logs nothing.
+    /// Creates a sink without subscribed classes and without a log.
     pub fn new(observer: impl KeyspaceObserver + 'static, log: Arc<dyn RemovalLog>) -> Self {
         EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer), log }
     }
 
     /// Subscribes to the events of these classes and no others.
     pub fn set_classes(&self, classes: Classes) {
-        // Never fails: the closure always gives a value.
+        // Never fails, because the closure always returns a value.
         let _ =
             self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG) | classes.0));
     }
 
-    /// Chooses whether the observer follows every change, whatever its event.
+    /// Sets whether the observer gets every change, whatever its event.
     pub fn set_tracked(&self, is_tracked: bool) {
         self.choose(CHANGES, is_tracked);
     }
 
-    /// Chooses whether removals that no command causes are logged.
+    /// Sets whether deletions that no command causes are logged.
     pub(super) fn set_logged(&self, is_logged: bool) {
         self.choose(LOG, is_logged);
     }
@@ -189,14 +189,14 @@ impl EventSink {
         self.emit_names(db, key, event);
     }
 
-    /// Logs that a key is removed, if there is a log.
+    /// Logs the deletion of a key, if there is a log.
     pub(super) fn log_removal(&self, db: usize, key: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_removal(db, key);
         }
     }
 
-    /// Emits an event that is no change by itself.
+    /// Emits an event that is not a change itself.
     #[inline]
     pub(super) fn emit(&self, db: usize, key: &[u8], event: &'static Event) {
         if self.is_observed() {
@@ -204,7 +204,7 @@ impl EventSink {
         }
     }
 
-    /// Emits the removal of all keys of a database, or of all.
+    /// Emits the deletion of all keys of a database, or of all.
     pub(super) fn emit_flush(&self) {
         if self.subscribed.load(Relaxed) & CHANGES != 0 {
             self.observer.on_flush();

@@ -1,6 +1,6 @@
-//! The data: databases, each cut into shards. Memory only: no wire, no sessions, no async, no clock.
+//! The store: databases, each divided into shards. Memory only: no wire, no sessions, no async, no clock.
 //!
-//! **Lock order, written once.** First the gate, then shards in ascending order, each once.
+//! **Lock order.** First the gate, then shards in ascending order, each once.
 //! - An ordinary call holds the gate *shared* ([`Store::hold`], for a whole pipelined batch) and locks
 //!   the shards of its declared keys ([`GateGuard::view`]).
 //! - EXEC and other calls whose keys are not known beforehand hold the gate *exclusively*
@@ -53,46 +53,46 @@ use interest::TailWork;
 use reclaim::Reclaimer;
 use table::Hasher;
 
-/// How many shards a database has; enough that two threads seldom meet, few enough that an idle server stays small.
+/// How many shards a database has: enough that two threads rarely contend, few enough that an idle server stays small.
 pub(crate) const SHARDS: usize = 64;
 
-/// From how many calls in a batch on a thread that executes alone takes the gate exclusively.
+/// The number of calls in a batch from which a thread that executes alone takes the gate exclusively.
 const EXCLUSIVE_CALLS_MIN: usize = 4;
 
 /// How many cursors a scan of a database has: one for every position of every shard's table.
 pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;
 
-/// How many expired keys one sweep removes, all shards together: half a millisecond's work. It goes round the shards, a
-/// few keys each, so that no client waits for the same one again and again.
+/// How many expired keys one sweep removes, all shards together: half a millisecond's work. It cycles through the
+/// shards, a few keys each, so that no client waits for the same one repeatedly.
 const SWEEP_KEYS: usize = 512;
 
-/// How long the sweeper waits when a script holds the gate for long, in milliseconds.
+/// How long the sweeper waits while a busy script holds the gate, in milliseconds.
 const SWEEP_RETRY_MS: u64 = 20;
 
-/// Holds all databases of one namespace.
+/// All databases of one namespace.
 pub struct Store {
     gate: Gate<Databases>,
     services: Services,
     evictor: Mutex<Evictor>,
-    /// Where the entries are that move next.
+    /// The position of the next entries to move.
     compacting: Mutex<compact::Cursor>,
     /// How many threads execute commands.
     threads: usize,
 }
 
-/// Holds the databases, numbered from 0.
+/// The databases, numbered from 0.
 pub(crate) struct Databases(Vec<Database>);
 
 type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 
-/// Holds one database; its shards are made when it is first used.
+/// One database; its shards are created on first use.
 struct Database {
     number: usize,
     shards: OnceLock<Shards>,
     services: Services,
 }
 
-/// Holds what all shards of a store share.
+/// What all shards of a store share.
 #[derive(Clone)]
 pub(crate) struct Services {
     hasher: Hasher,
@@ -115,8 +115,8 @@ impl Database {
             let shard = |index| Shard::new((self.number, index), &self.services);
             (0..SHARDS).map(|index| CachePadded::new(Mutex::new(shard(index)))).collect()
         });
-        // A sweep that runs right now may have passed this database by, and no shard's lock has made known to this
-        // thread that the sweep_timer was reset: the first deadline could be taken for one later than the sweeper expects.
+        // A concurrent sweep may have skipped this database, and no shard's lock has synchronised this thread with the
+        // reset of the sweep timer: the first deadline could be mistaken for one later than the sweeper expects.
         self.services.sweep_timer.wake();
         shards
     }
@@ -136,8 +136,8 @@ impl Database {
 }
 
 impl Store {
-    /// Creates `databases` empty databases, for `threads` that execute commands; `sweep_timer` is told when something falls
-    /// due earlier than expected, `memory_account` counts the memory, and `events` hands on what happens to keys.
+    /// Creates `databases` empty databases, for `threads` that execute commands; `sweep_timer` is moved earlier by new
+    /// deadlines, `memory_account` counts the memory, and `events` passes on changes of keys.
     pub fn new(
         databases: usize,
         threads: usize,
@@ -159,23 +159,23 @@ impl Store {
         Store { gate: Gate::new(databases), services, evictor, compacting: Mutex::default(), threads }
     }
 
-    /// Returns where events go.
+    /// Returns the event sink.
     pub fn events(&self) -> &EventSink {
         &self.services.events
     }
 
-    /// Returns what frees large values.
+    /// Returns the reclaimer, which frees large values.
     pub fn reclaimer(&self) -> &Reclaimer {
         &self.services.reclaimer
     }
 
-    /// Returns whether keys have changed that clients are blocked on, and nobody has looked yet whether they can be served.
+    /// Returns whether keys with blocked clients have changed and those clients were not served yet.
     #[inline]
     pub fn has_ready_keys(&self) -> bool {
         self.services.tail_work.has_ready_keys()
     }
 
-    /// Returns whether a call has anything to do in its tail: [`Store::has_ready_keys`] or [`Store::is_logged`].
+    /// Returns whether a call has work at its end: [`Store::has_ready_keys`] or [`Store::is_logged`].
     #[inline]
     pub fn has_tail_work(&self) -> bool {
         self.services.tail_work.is_any()
@@ -187,14 +187,14 @@ impl Store {
         self.services.tail_work.is_logged()
     }
 
-    /// Chooses whether changes are logged: by calls in their tail, removals that no command causes by the store itself.
-    /// To be called while the gate is held exclusively, so that no call has made half of its changes.
+    /// Sets whether changes are logged: by calls at their end, deletions that no command causes by the store itself.
+    /// Must be called with the gate held exclusively, so that no call is half done.
     pub fn set_logged(&self, is_logged: bool) {
         self.services.tail_work.set_logged(is_logged);
         self.services.events.set_logged(is_logged);
     }
 
-    /// Returns how much memory is used and may be.
+    /// Returns the memory usage and its limit.
     #[inline]
     pub fn memory_account(&self) -> &Arc<MemoryAccount> {
         &self.services.memory_account
@@ -212,8 +212,8 @@ impl Store {
         self.services.hasher.hash_one(bytes)
     }
 
-    /// Takes the gate for a batch of `calls`. Where one thread executes everything, a long batch takes it
-    /// exclusively: that costs as much as the locks of a few calls and spares those of all.
+    /// Acquires the gate for a batch of `calls`. Where one thread executes everything, a long batch takes it
+    /// exclusively: that costs as much as the locks of a few calls and saves those of all.
     pub fn hold(&self, calls: usize) -> GateGuard<'_> {
         match self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
             true => self.lock_exclusive(),
@@ -221,17 +221,17 @@ impl Store {
         }
     }
 
-    /// Returns whether one thread executes everything, and nobody waits at the gate.
+    /// Returns whether one thread executes everything, and no other waits at the gate.
     pub fn is_alone(&self) -> bool {
         self.threads == 1
     }
 
-    /// Takes the gate exclusively for calls that need the whole store.
+    /// Acquires the gate exclusively for calls that need the whole store.
     pub fn lock_exclusive(&self) -> GateGuard<'_> {
         self.gate.exclude().map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(Exclusive(databases)))
     }
 
-    /// Takes the gate exclusively: nobody else runs. Waits for as long as that takes, also for a script.
+    /// Acquires the gate exclusively: no other call runs. Waits without limit, also for a script.
     pub fn exclusive(&self) -> Exclusive<'_> {
         loop {
             match self.gate.exclude() {
@@ -241,26 +241,26 @@ impl Store {
         }
     }
 
-    /// Returns the busy_flag of who holds the gate exclusively, on which a script says that it takes long.
+    /// Returns the busy flag of the gate's exclusive holder, by which a script tells that it takes long.
     pub fn busy_flag(&self) -> &Arc<BusyFlag> {
         self.gate.busy_flag()
     }
 
-    /// Keeps keys that have expired from being removed, swept or met, until a monotonic time in milliseconds; they
-    /// are invisible all the same. A time that has passed ends that, and wakes the sweeper.
+    /// Keeps expired keys from being deleted, by sweep or look-up, until a monotonic time in milliseconds; they are
+    /// invisible all the same. A time that has passed ends that, and wakes the sweeper.
     pub fn freeze(&self, until_ms: u64) {
         self.services.sweep_timer.freeze(until_ms);
         self.services.sweep_timer.wake();
     }
 
-    /// Removes keys that have expired, a few in every shard, and returns the monotonic time, in milliseconds, of the next
-    /// sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
+    /// Deletes expired keys, a few in every shard, and returns the monotonic time, in milliseconds, of the next sweep
+    /// that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
     pub fn sweep(&self, cx: Cx) -> u64 {
         let now = cx.now;
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
-        // While a script holds the gate for long, nothing can be swept; a little later it may be possible.
+        // While a busy script holds the gate, nothing can be swept; retry a little later.
         let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
         self.services.sweep_timer.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
@@ -278,24 +278,24 @@ impl Store {
     }
 }
 
-/// Proves that the gate is held shared.
+/// A shared hold on the gate.
 pub struct Shared<'a>(gate::Shared<'a, Databases>);
 
-/// Proves that the gate is held exclusively.
+/// An exclusive hold on the gate.
 pub struct Exclusive<'a>(gate::Exclusive<'a, Databases>);
 
-/// Holds the gate, one way or the other, or not.
+/// A hold on the gate, if it could be acquired.
 pub enum GateGuard<'a> {
-    /// Ordinary calls of other threads run beside.
+    /// Ordinary calls of other threads run concurrently.
     Shared(Shared<'a>),
-    /// Nobody else runs.
+    /// No other call runs.
     Exclusive(Exclusive<'a>),
-    /// A script holds the gate for long.
+    /// Not acquired: a busy script holds the gate.
     Refused,
 }
 
 impl GateGuard<'_> {
-    /// Returns whether the gate was to be waited for, so that a time read before is out of date.
+    /// Returns whether the gate was contended, so that an earlier reading of the time is stale.
     #[inline]
     pub fn has_waited(&self) -> bool {
         match self {
@@ -315,9 +315,9 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Brings what the look-ups of many keys will touch into the processor's cache: first the buckets, then the
-    /// entries. Each pass starts all its loads before the next one needs them, so that the waits for memory overlap
-    /// instead of adding up. The shards themselves are few enough to be there.
+    /// Prefetches what the look-ups of many keys will access: first the buckets, then the entries. Each pass starts all
+    /// its loads before the next one needs them, so that the cache misses overlap. The shards themselves are few enough
+    /// to be cached.
     pub fn prefetch(&mut self, db: usize, hashes: &[u64]) {
         match self {
             GateGuard::Shared(shared) => {
@@ -337,7 +337,7 @@ impl GateGuard<'_> {
 }
 
 impl GateGuard<'_> {
-    /// Lends a shard, unless its database was never used.
+    /// Locks a shard, unless its database was never used.
     fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
         match self {
             GateGuard::Shared(shared) => Some(act(&mut shared.0.value.0[db].shards.get()?[index].lock())),
@@ -346,8 +346,8 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Takes the keys of all shards that have changed and that clients are blocked on, each with the number of its database:
-    /// those that no view has taken, because they were changed by themselves or by a call that had declared no keys.
+    /// Takes the changed keys with blocked clients of all shards, each with the number of its database: those that no
+    /// view has taken, because they changed without a call or in a call that had declared no keys.
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = Vec::new();
         for db in 0..self.databases() {
@@ -358,7 +358,7 @@ impl GateGuard<'_> {
         ready
     }
 
-    /// Has every shard report how much memory it takes.
+    /// Makes every shard report its memory.
     pub fn report(&mut self) {
         for db in 0..self.databases() {
             for index in 0..SHARDS {

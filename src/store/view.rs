@@ -17,7 +17,7 @@ use crate::store::value::{Kind, SHARED_MIN, StringHint, Value, WrongType};
 use crate::store::{Databases, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
-/// Grants access to the keys of one database for one call.
+/// Access to the keys of one database for one call.
 pub struct View<'a> {
     access: Access<'a>,
     cx: Cx,
@@ -26,7 +26,7 @@ pub struct View<'a> {
     changes: u32,
 }
 
-/// Counts the keys that were to be read: those that were there in the lower half, those that were not in the upper.
+/// Counts look-ups: hits in the lower half, misses in the upper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups(u64);
 
@@ -36,12 +36,12 @@ impl Lookups {
         self.0 += if is_hit { 1 } else { 1 << 32 };
     }
 
-    /// Returns how many keys were there.
+    /// Returns the number of hits.
     pub fn hits(self) -> u32 {
         self.0 as u32
     }
 
-    /// Returns how many keys were not there.
+    /// Returns the number of misses.
     pub fn misses(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -59,19 +59,19 @@ impl std::ops::Add for Lookups {
 enum Access<'a> {
     One(MutexGuard<'a, Shard>),
     Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
-    /// What another view has locked.
+    /// Shards locked by another view.
     Lent(SmallVec<[(usize, &'a mut Shard); 8]>),
     Gate(&'a Databases, usize),
     Whole(&'a mut Databases, usize),
     Closed,
 }
 
-/// Says what a write does to the time to live of its key.
+/// What a write does to the TTL of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// The key keeps the deadline it has.
+    /// The key keeps its deadline.
     Keep,
-    /// The key lives until it is removed.
+    /// The deadline is removed.
     Clear,
     /// The key gets this deadline.
     At(Deadline),
@@ -98,18 +98,18 @@ impl<'a> View<'a> {
         View { access: Access::Whole(databases, db), cx, lookups: Lookups::default(), changes: 0 }
     }
 
-    /// Creates a view of nothing, for calls that a client may make while a script holds the gate for long.
+    /// Creates a view of nothing, for calls that are allowed while a busy script holds the gate.
     #[cold]
     pub(super) fn closed(cx: Cx) -> Self {
         View { access: Access::Closed, cx, lookups: Lookups::default(), changes: 0 }
     }
 
-    /// Returns whether nothing can be seen through it.
+    /// Returns whether it is a view of nothing.
     pub fn is_closed(&self) -> bool {
         matches!(self.access, Access::Closed)
     }
 
-    /// Acts on database `db` through this view, which is one of the whole store; for calls that are declared EXCLUSIVE.
+    /// Runs a closure on database `db` of this view, which must cover the whole store; for calls declared EXCLUSIVE.
     pub fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.aim(db);
         let result = act(self);
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         result
     }
 
-    /// Aims at another database; returns which it was before.
+    /// Switches to another database; returns the previous one.
     fn aim(&mut self, db: usize) -> usize {
         match &mut self.access {
             Access::Whole(_, aimed) => std::mem::replace(aimed, db),
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reborrows a view of the whole store for another call; for calls that are declared EXCLUSIVE.
+    /// Reborrows a view of the whole store for another call; for calls declared EXCLUSIVE.
     pub fn nested(&mut self, db: usize, cx: Cx) -> View<'_> {
         match &mut self.access {
             Access::Whole(databases, _) => View::whole(databases, db, cx),
@@ -133,7 +133,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Lends all that this view has locked to another call, in database `db` where it has locked everything.
+    /// Lends all that this view has locked to another call, in database `db` if everything is locked.
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
         let access = match &mut self.access {
             Access::One(shard) => Access::Lent(std::iter::once((shard.index(), &mut **shard)).collect()),
@@ -150,7 +150,7 @@ impl<'a> View<'a> {
         View { access, cx, lookups: Lookups::default(), changes: 0 }
     }
 
-    /// Returns whether the keys with these hashes may be used through this view.
+    /// Returns whether the keys with these hashes are locked by this view.
     pub fn covers(&self, hashes: &[u64]) -> bool {
         let mut indexes = hashes.iter().map(|hash| shard_of(*hash));
         match &self.access {
@@ -181,19 +181,19 @@ impl<'a> View<'a> {
         self.cx.now = now;
     }
 
-    /// Returns how many keys that were to be read were there, and how many were not.
+    /// Returns the hits and misses so far.
     #[inline]
     pub fn lookups(&self) -> Lookups {
         self.lookups
     }
 
-    /// Returns whether keys were changed through this view; those that have expired do not count.
+    /// Returns whether keys were changed through this view, not counting expired ones.
     #[inline]
     pub fn is_changed(&self) -> bool {
         self.changes != 0
     }
 
-    /// Looks a key up; what else that does is said by `how`.
+    /// Looks a key up; `how` selects the other effects.
     #[inline(always)] // the flags are constants of the caller; see View::find
     pub fn lookup(&mut self, key: Key<'_>, how: Lookup) -> Option<&Entry> {
         match how {
@@ -206,7 +206,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks a key up. There is one such function for each set of flags, so that none of them is tested.
+    /// Looks a key up. It is compiled once per set of flags, so that no flag is tested at run time.
     #[inline]
     fn find<const HOW: u8>(&mut self, key: Key<'_>) -> Option<&Entry> {
         let how = Lookup::from_bits(HOW);
@@ -218,7 +218,7 @@ impl<'a> View<'a> {
         entry
     }
 
-    /// Looks a key up whose value is to be of one type.
+    /// Looks up a key that must hold a value of one type.
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
@@ -236,7 +236,7 @@ impl<'a> View<'a> {
         self.peek(key).is_some()
     }
 
-    /// Opens the value of a key that is to be changed in place, or created; the look-up is a use of the key.
+    /// Opens the value of a key to be changed in place, or created; the look-up is a use of the key.
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
@@ -246,27 +246,27 @@ impl<'a> View<'a> {
         access.shard(key).open(key, event, *cx, changes)
     }
 
-    /// Returns the entry of a key, even one that has expired and was not removed yet.
+    /// Returns the entry of a key, even one that has expired and is not deleted yet.
     pub fn leftover(&mut self, key: Key<'_>) -> Option<&Entry> {
         self.access.shard(key).leftover(key)
     }
 
-    /// Notes how a key was used.
+    /// Sets the usage of a key.
     pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         self.shard_mut(key, |shard, _| shard.set_usage(key, usage));
     }
 
-    /// Sets how the string of a key came to be; it is no change, because the value stays.
+    /// Sets how the string of a key was stored; it is not a change, because the value stays the same.
     pub fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
         self.shard_mut(key, |shard, _| shard.set_hint(key, hint));
     }
 
-    /// Returns the deadline of a key: `None` without key, `Some(None)` without time to live.
+    /// Returns the deadline of a key: `None` without a key, `Some(None)` without a TTL.
     pub fn deadline(&mut self, key: Key<'_>) -> Option<Option<Deadline>> {
         self.peek(key).map(Entry::deadline)
     }
 
-    /// Returns the bytes that a key takes, its share of the hash table included.
+    /// Returns the memory of a key, including its share of the hash table.
     pub fn memory(&mut self, key: Key<'_>) -> Option<usize> {
         self.shard_mut(key, |shard, cx| {
             let (entry_memory, key_count) = (shard.peek(key, cx)?.memory(), shard.totals().keys);
@@ -274,7 +274,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Sets a key to a string, whatever it held before; `event` is what that is called.
+    /// Sets a key to a string, whatever it held before; `event` names the change.
     pub fn set(&mut self, key: Key<'_>, value: &[u8], ttl: Ttl, event: &'static Event) {
         let deadline = match ttl {
             Ttl::Clear => None,
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
             self.set_without_use(key, value, deadline, event);
         }
         if deadline.is_some_and(|deadline| self.cx.has_expired(deadline)) {
-            self.exists(key); // looking at a key that has expired removes it, so that nothing counts it
+            self.exists(key); // deletes the key if the new deadline has passed
         }
     }
 
@@ -302,7 +302,8 @@ impl<'a> View<'a> {
         });
     }
 
-    /// Sets a key to a string that the caller has made; a long one is taken over as it is. Its hint is [`StringHint::Raw`].
+    /// Sets a key to a string that the caller has created; a long one is taken over without a copy. Its hint is
+    /// [`StringHint::Raw`].
     pub fn set_bytes(&mut self, key: Key<'_>, value: Bytes, ttl: Ttl, event: &'static Event) {
         if value.len() < SHARED_MIN {
             self.set(key, &value, ttl, event);
@@ -313,31 +314,31 @@ impl<'a> View<'a> {
             Ttl::At(deadline) => Some(deadline),
             Ttl::Keep => self.deadline(key).flatten(),
         };
-        let is_new = !self.exists(key); // looking at a key that has expired removes it, so that it counts as new
+        let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
         let entry = Entry::boxed(key.bytes, Box::new(Value::Text(value.into())), deadline);
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
-        self.exists(key); // and so it does when the new deadline has passed
+        self.exists(key); // deletes the key if the new deadline has passed
     }
 
-    /// Sets or removes the deadline of a key that exists.
+    /// Sets or removes the deadline of an existing key.
     pub fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event) {
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.set_deadline(key, deadline, event, cx));
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Deletes a key; returns whether it existed.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         self.exists(key) && self.discard(key)
     }
 
-    /// Removes a key, even one that has expired and was not removed yet; returns whether it was there.
+    /// Deletes a key, even one that has expired and is not deleted yet; returns whether it was there.
     pub fn discard(&mut self, key: Key<'_>) -> bool {
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.delete(key, Event::DEL, cx))
     }
 
-    /// Removes a key and returns its entry; `event` is what that is called.
+    /// Removes a key and returns its entry; `event` names the change.
     pub fn take(&mut self, key: Key<'_>, event: &'static Event) -> Option<Entry> {
         if !self.exists(key) {
             return None;
@@ -346,23 +347,23 @@ impl<'a> View<'a> {
         self.shard_mut(key, |shard, cx| shard.remove(key, event, cx))
     }
 
-    /// Adds an entry, over whatever its key held; `key` is the entry's key, and a new one even if it held something.
+    /// Sets the entry of a key, replacing an existing one; `key` is the entry's key, and counts as new in any case.
     pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, true, event, cx));
     }
 
-    /// Emits an event that goes beyond a change, or sums up several that have no name.
+    /// Emits an event in addition to a change, or that summarises several unnamed ones.
     #[inline]
     pub fn emit(&mut self, key: Key<'_>, event: &'static Event) {
         self.shard_mut(key, |shard, _| shard.emit(key, event));
     }
 
-    /// Moves a value, with its deadline, from one key to another, over whatever that held; returns whether there was one.
-    /// The events, of the old name and of the new, are emitted when both keys have changed.
+    /// Moves a value, with its deadline, from one key to another, overwriting it; returns whether there was one. The
+    /// events, of the old name and of the new, are emitted when both keys have changed.
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
         let Some(entry) = self.take(from, Event::NONE) else { return false };
-        self.exists(to); // looking at a key that has expired removes it, so that it counts as new
+        self.exists(to); // a look-up deletes an expired key, so that it counts as new
         self.put(to, entry.with_key(to.bytes), Event::NONE);
         self.emit(from, events[0]);
         self.emit(to, events[1]);
@@ -374,7 +375,7 @@ impl<'a> View<'a> {
         self.shard_mut(key, |shard, cx| shard.watch(key, flag, cx));
     }
 
-    /// Takes back [`View::watch`] of a key of any database; for calls that declare no keys.
+    /// Reverts [`View::watch`] of a key of any database; for calls that declare no keys.
     pub fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
         let index = shard_of(key.hash);
         match &mut self.access {
@@ -384,12 +385,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Lets a client queue up for a key, to be served from it when it has changed.
+    /// Appends a client to the queue of a key, to be served when it has changed.
     pub fn enqueue(&mut self, key: Key<'_>, client: u64) {
         self.shard_mut(key, |shard, _| shard.enqueue(key, client));
     }
 
-    /// Takes back [`View::enqueue`] of a key of any database; for calls that declare no keys.
+    /// Reverts [`View::enqueue`] of a key of any database; for calls that declare no keys.
     pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
         let index = shard_of(key.hash);
         match &mut self.access {
@@ -402,13 +403,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the clients that are blocked on a key, in the order in which they came.
+    /// Returns the clients that are blocked on a key, in order of arrival.
     pub fn waiters(&mut self, key: Key<'_>) -> Vec<u64> {
         self.shard_mut(key, |shard, _| shard.waiters(key))
     }
 
-    /// Takes the keys of the locked shards that have changed and that clients are blocked on, each with the number of its
-    /// database; see also [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
+    /// Takes the changed keys with blocked clients of the locked shards, each with the number of its database; see also
+    /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = Vec::new();
         match &mut self.access {
@@ -424,16 +425,16 @@ impl<'a> View<'a> {
         ready
     }
 
-    /// Takes back [`View::watch`] of a key; for calls that declare no keys.
+    /// Reverts [`View::watch`] of a key; for calls that declare no keys.
     pub fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.shard_at(shard_of(key.hash), |shard, _| shard.unwatch(key.bytes, flag));
     }
 
-    /// Removes a key that has not changed since [`View::watch`], and logs that; for the end of a call, which declares no keys
-    /// any more.
+    /// Deletes a key that has not changed since [`View::watch`], and logs that; for the end of a call, when its keys
+    /// are no longer locked.
     pub fn remove_unchanged(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.shard_at(shard_of(key.hash), |shard, cx| {
-            // Looking at a key that has expired removes it, so that it counts as such.
+            // A look-up deletes an expired key, which counts as a change.
             if shard.peek(key, cx).is_some() && !flag.is_raised() {
                 shard.delete(key, Event::DEL, cx);
                 shard.log_removal(key);
@@ -441,7 +442,7 @@ impl<'a> View<'a> {
         });
     }
 
-    /// Visits living keys from a cursor on, one bucket; returns the cursor to go on from, or 0 at the end.
+    /// Visits the keys of one bucket at a cursor that have not expired; returns the next cursor, or 0 at the end.
     ///
     /// Every key that exists from cursor 0 to the end is visited at least once.
     pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
@@ -466,12 +467,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns how many keys the database has, swept or not.
+    /// Returns the number of keys in the database, including expired ones that are not deleted yet.
     pub fn key_count(&mut self) -> usize {
         (0..SHARDS).map(|index| self.shard_at(index, |shard, _| shard.totals().keys)).sum()
     }
 
-    /// Estimates how many milliseconds the keys with a time to live have left in the mean, by a few of them.
+    /// Estimates the mean remaining TTL in milliseconds, from a sample of keys.
     pub fn mean_ttl_ms(&mut self) -> i64 {
         const SAMPLES: i64 = 64;
         let (now, mut cursor, mut count, mut sum) = (self.cx.now, 0, 0, 0i64);
@@ -489,7 +490,7 @@ impl<'a> View<'a> {
         sum / count.max(1)
     }
 
-    /// Removes every key of this database, or of all. Their memory is freed aside.
+    /// Deletes every key of this database, or of all. Their memory is freed in the background.
     pub fn clear(&mut self, all_databases: bool) {
         let Access::Whole(databases, db) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
         let mut old = Vec::new();
@@ -505,11 +506,11 @@ impl<'a> View<'a> {
         services.reclaimer.free_tables(old);
     }
 
-    /// Exchanges all keys of two databases.
+    /// Swaps all keys of two databases.
     pub fn swap(&mut self, one: usize, other: usize) {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
         self.changes += 1;
-        // The same database twice is not two, and needs no exchange.
+        // A database swapped with itself stays the same.
         if let Ok([one, other]) = databases.0.get_disjoint_mut([one, other]) {
             for index in 0..SHARDS {
                 one.shard_mut(index).swap(other.shard_mut(index), &self.cx);
@@ -517,12 +518,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the bytes of this database that are no entries.
+    /// Returns the memory of this database besides its entries.
     pub fn overhead(&mut self) -> usize {
         (0..SHARDS).map(|index| self.shard_at(index, |shard, _| shard.overhead())).sum()
     }
 
-    /// Sums up every shard of this database.
+    /// Returns the totals of this database.
     pub fn totals(&mut self) -> Totals {
         let mut totals = Totals::default();
         (0..SHARDS).for_each(|index| totals += self.shard_at(index, |shard, _| shard.totals()));
@@ -586,7 +587,7 @@ impl Access<'_> {
     }
 }
 
-/// How many buckets are looked at for keys with a time to live.
+/// How many buckets are sampled for keys with a TTL.
 const MEAN_TTL_STEPS: usize = 1000;
 
 const NO_KEYS: &str = "calls over a whole database declare no keys";
@@ -603,7 +604,7 @@ fn lent<'v>(shards: &'v mut SmallVec<[(usize, &mut Shard); 8]>, key: Key<'_>) ->
     shards[at].1
 }
 
-/// Numbers the shard of a key by hash bits that neither its bucket nor its tag uses.
+/// Returns the shard of a key, by hash bits that neither its bucket nor its tag uses.
 #[inline]
 pub(super) fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS

@@ -1,8 +1,8 @@
-//! Times to live: set them, ask for them, take them away.
+//! TTLs: EXPIRE, TTL, PERSIST and related commands.
 //!
-//! EXPIRE and PEXPIRE count from now on the monotonic clock, EXPIREAT and PEXPIREAT name a wall-clock
-//! time, and [`Deadline`] remembers which. Comparisons and limits are Redis', which knows only the
-//! wall clock: both kinds are compared as milliseconds since 1970.
+//! EXPIRE and PEXPIRE count from now on the monotonic clock, EXPIREAT and PEXPIREAT name a wall-clock time, and
+//! [`Deadline`] records which. Comparisons and limits are those of Redis, which uses only the wall clock: both kinds
+//! are compared as milliseconds since 1970.
 
 use crate::command::condition;
 use crate::command::condition::{IFDEQ, IFDNE, IFEQ, IFNE, is_conditional};
@@ -120,19 +120,19 @@ fn persist(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says from when a time to live counts.
+/// The origin from which a time counts.
 #[derive(Clone, Copy)]
 enum Since {
     Now,
     Epoch,
 }
 
-/// The EXPIRE family reads the key only where a condition on its string is among the words after the time.
+/// The EXPIRE family reads the key only with a condition on its string among the arguments after the time.
 fn limit_key_use(request: Request<'_>) -> KeyFlags {
     if is_conditional(request, 3) { RW | ACCESS | UPDATE } else { RW | UPDATE }
 }
 
-/// Carries out the EXPIRE family. Redis checks the options before the number, and both before the key.
+/// Executes the EXPIRE family. As in Redis, the options are checked before the number, and both before the key.
 fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
     let number = call.args.bytes()?;
@@ -165,13 +165,13 @@ fn limit_life(call: &mut Call<'_>, since: Since, unit_ms: i64) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a key that exists holds the string that it must hold.
+/// Returns whether an existing key meets the condition on its string.
 fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Condition<'_>>) -> Result<bool> {
     let Some(matching) = matching else { return Ok(true) };
     call.view.get::<Str>(key, Lookup::PEEK)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))
 }
 
-/// Returns the time asked for in milliseconds, as given and since 1970; `None` when either leaves 64 bits.
+/// Returns the given time in milliseconds, as given and since 1970; `None` when either overflows 64 bits.
 fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i64, i64)> {
     let span_ms = number.checked_mul(unit_ms)?;
     let end_ms = match since {
@@ -181,7 +181,7 @@ fn span_and_end(number: i64, unit_ms: i64, since: Since, now: Now) -> Option<(i6
     Some((span_ms, end_ms))
 }
 
-/// Replies with a time of a key: -2 without key, -1 without time to live, else what `read` makes of its deadline.
+/// Replies with a time of a key: -2 without a key, -1 without a TTL, otherwise the result of `read` for its deadline.
 fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64) -> Result<()> {
     let key = call.args.key()?;
     let deadline = call.view.lookup(key, Lookup::ABOUT).map(Entry::deadline);
@@ -196,11 +196,11 @@ fn reply_time(call: &mut Call<'_>, read: fn(Deadline, Now) -> i64, unit_ms: i64)
 
 /// Converts milliseconds to a unit, halves rounded up.
 fn rounded(ms: i64, unit_ms: i64) -> i64 {
-    // Written without adding to `ms`, which may be the largest number there is.
+    // Without adding to `ms`, which may be the maximum integer.
     ms / unit_ms + i64::from(ms % unit_ms * 2 >= unit_ms)
 }
 
-/// Holds the options of the EXPIRE family: when a deadline may be set.
+/// The options of the EXPIRE family: when a deadline may be set.
 #[derive(Default)]
 struct Condition<'a> {
     /// Only when the key has none.
@@ -211,13 +211,13 @@ struct Condition<'a> {
     gt: bool,
     /// Only when it is earlier than the key's.
     lt: bool,
-    /// Only when the key holds the right string.
+    /// Only when its string meets a condition.
     matching: Option<condition::Condition<'a>>,
 }
 
 impl<'a> Condition<'a> {
-    /// Reads options to the end of the request. NX, XX, GT and LT may be repeated, and XX goes with GT or LT; one
-    /// condition on the string goes with any of them.
+    /// Parses options to the end of the request. NX, XX, GT and LT may be repeated, and XX may be combined with GT or
+    /// LT; one condition on the string may be combined with any of them.
     fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut condition = Condition::default();
         while let Some(word) = args.next_word() {
@@ -242,7 +242,7 @@ impl<'a> Condition<'a> {
         Ok(condition)
     }
 
-    /// Returns whether a key that ends at `current_ms` may get `end_ms`; a key without deadline never ends.
+    /// Returns whether a key with the deadline `current_ms` may get `end_ms`; without a deadline, a key never expires.
     fn allows(&self, end_ms: i64, current_ms: Option<i64>) -> bool {
         let refused = match current_ms {
             None => self.xx || self.gt,

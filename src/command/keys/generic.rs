@@ -1,6 +1,6 @@
-//! Commands on keys of any type: does it exist, what is it, rename it, remove it.
+//! Generic commands: EXISTS, TYPE, RENAME, DEL and related commands.
 //!
-//! Not here: times to live (`expire.rs`) and walks over all keys (`scan.rs`).
+//! TTLs are in `expire.rs`, iteration over all keys in `scan.rs`.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::store::{Classes, Event, Key, Lookup};
 
 const REMOVED_KEYS: &[Arg] = &[key("key", RM | DELETE).multiple()];
 
-/// Tells a cluster proxy to ask every shard for its share of the keys and to add up the answers.
+/// Command tips: a cluster proxy must send the command to every shard and sum up the replies.
 const SUM_OF_SHARDS: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be removed. When a key to remove holds a \
@@ -48,7 +48,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("TYPE", kind, READ | FAST, Group::Generic)
         .args(&[key("key", RO)])
         .docs("1.0.0", "O(1)", "Names the data type of a key's value."),
-    // Strings are freed at once and cheaply, so this is DEL under another name.
+    // Strings are freed cheaply, so this is DEL under another name.
     Command::new("UNLINK", del, WRITE | FAST, Group::Generic)
         .args(REMOVED_KEYS)
         .tips(SUM_OF_SHARDS)
@@ -90,7 +90,7 @@ fn touch(call: &mut Call<'_>) -> Result<()> {
 
 fn rename(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = source_and_target(call)?;
-    // A key renamed to itself has not changed: a transaction that watches it goes on.
+    // A key renamed to itself has not changed: a transaction that watches it is not aborted.
     if from.bytes != to.bytes {
         call.view.rename((from, to), RENAMED);
     }
@@ -112,7 +112,7 @@ fn kind(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reads the two keys of a RENAME, of which the first must exist.
+/// Parses the two keys of a RENAME, of which the first must exist.
 fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
     let (from, to) = (call.args.key()?, call.args.key()?);
     if call.view.lookup(from, Lookup::WRITE).is_none() {

@@ -1,7 +1,6 @@
-//! INCREX: count up or down, within bounds and with a time to live, in one step, as rate limiters do.
+//! INCREX: increments a number within bounds and with a TTL, atomically, as rate limiters do.
 //!
-//! Invariant: a sum that leaves the bounds changes nothing, neither the number nor its time to live, unless SATURATE
-//! cuts it back.
+//! Invariant: a sum out of bounds changes neither the number nor its TTL, unless SATURATE clamps it.
 
 use rustc_apfloat::Float;
 
@@ -35,7 +34,7 @@ pub(crate) fn increx(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// Holds the options as the client gave them; numbers are judged when all words are known.
+/// The options as given by the client; numbers are parsed once all options are known.
 #[derive(Default)]
 struct Options<'a> {
     /// The increment of BYINT, if given.
@@ -46,12 +45,12 @@ struct Options<'a> {
     upper: Option<&'a [u8]>,
     saturates: bool,
     lifetime: Option<Lifetime<'a>>,
-    /// Whether a key keeps the time to live that it has.
+    /// Whether a key that has a TTL keeps it.
     only_without: bool,
 }
 
 impl<'a> Options<'a> {
-    /// Reads options to the end of the request; none may be repeated.
+    /// Parses options to the end of the request; none may be repeated.
     fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut options = Options::default();
         while let Some(word) = args.next_word() {
@@ -82,7 +81,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Returns what is to become of the time to live.
+    /// Returns the new TTL of the key.
     fn ttl(&self, call: &mut Call<'_>, key: Key<'_>) -> Result<Ttl> {
         Ok(match self.lifetime {
             Some(Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
@@ -94,7 +93,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Reads both bounds, and makes sure that something lies between them.
+    /// Parses both bounds, and checks that the range is not empty.
     fn bounds<N: PartialOrd>(&self, read: impl Fn(&str, &[u8]) -> Result<N>, least: N, most: N) -> Result<(N, N)> {
         let lower = self.lower.map_or(Ok(least), |text| read("LBOUND", text))?;
         let upper = self.upper.map_or(Ok(most), |text| read("UBOUND", text))?;
@@ -149,7 +148,7 @@ fn add_float(call: &mut Call<'_>, key: Key<'_>, increment: &[u8], options: &Opti
     Ok(())
 }
 
-/// Sets a key to its new number, and says what that does to its time to live. What is past removes the key.
+/// Sets a key to its new number and TTL. A deadline in the past deletes the key.
 fn store(call: &mut Call<'_>, key: Key<'_>, number: &[u8], ttl: Ttl, (hint, event): (StringHint, &'static Event)) {
     if let Ttl::At(deadline) = ttl
         && deadline.is_due(call.now())
@@ -177,7 +176,7 @@ fn read_float(what: &str, text: &[u8]) -> Result<LongDouble> {
     long_double::parse(text).ok_or_else(|| Error::other(format!("{what} is not a valid float")))
 }
 
-/// Returns the new number and what was added to the old one; `None` when the sum is out of bounds and is not cut back.
+/// Returns the new number and the increment that was applied; `None` when the sum is out of bounds and is not clamped.
 fn int_step(old: i64, increment: i64, (lower, upper): (i64, i64), saturates: bool) -> Result<Option<(i64, i64)>> {
     let sum = i128::from(old) + i128::from(increment);
     let bounded = sum.clamp(lower.into(), upper.into()) as i64;
@@ -191,7 +190,7 @@ fn int_step(old: i64, increment: i64, (lower, upper): (i64, i64), saturates: boo
     Ok(Some((bounded, applied)))
 }
 
-/// Does what [`int_step`] does, with numbers that are finite and bounds that need not be.
+/// Does the same as [`int_step`] for finite numbers and possibly infinite bounds.
 fn float_step(
     old: LongDouble,
     increment: LongDouble,

@@ -1,11 +1,11 @@
-//! LCS: the longest common subsequence of two strings, and where it lies in each.
+//! LCS: the longest common subsequence of two strings, and its positions.
 //!
-//! The textbook table has a number per pair of bytes. Only its last row and one bit per pair are needed
-//! (towards which neighbour the walk back goes), so this takes a thirty-second of the memory. The bound
-//! on what may be compared is still Redis', counted in Redis' table: a client must see the same refusals.
-//! The work is cut into slices on copies of the strings, so a long comparison holds nobody else up.
+//! The textbook table has a number per pair of bytes. Only its last row and one bit per pair (the direction of the walk
+//! back) are needed, so this takes a thirty-second of the memory. The size limit is still that of Redis' table, so that
+//! clients get the same errors. The work is done in slices on copies of the strings, so a long comparison does not
+//! block other clients.
 //!
-//! Invariant: where several subsequences are longest, the one found is the one Redis finds.
+//! Invariant: of several longest subsequences, the one found is the one that Redis finds.
 
 use bytes::Bytes;
 
@@ -16,30 +16,30 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::{Lookup, Str, View};
 
-/// What Redis' table takes per pair of bytes.
+/// The memory of Redis' table per pair of bytes.
 const CELL_BYTES: u64 = 4;
 
-/// How many cells are filled before other clients get their turn, about a millisecond's worth. A row is not cut.
+/// How many cells are filled before other clients are served, about a millisecond's work. A row is not divided.
 const SLICE_CELLS: usize = 1 << 20;
 
-/// Holds the options of LCS.
+/// The options of LCS.
 #[derive(Default)]
 struct Options {
     length_only: bool,
     ranges: bool,
     with_lengths: bool,
-    /// Shorter ranges are left out.
+    /// Shorter ranges are omitted.
     length_min: i64,
 }
 
-/// Holds a stretch that both strings share, by where it starts in each.
+/// A common substring, by its position in each string.
 struct Range {
     a: usize,
     b: usize,
     len: usize,
 }
 
-/// Carries out `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]`.
+/// Executes `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]`.
 pub(crate) fn lcs(call: &mut Call<'_>) -> Result<()> {
     let (key_a, key_b) = (call.args.key()?, call.args.key()?);
     let not_text = |_| Error::other("The specified keys must contain string values");
@@ -114,10 +114,10 @@ struct Comparison {
     a: Bytes,
     b: Bytes,
     options: Options,
-    /// The row filled last: how long a subsequence `a` up to there shares with each beginning of `b`.
+    /// The row filled last: the length of the subsequence that `a` up to there shares with each prefix of `b`.
     row: Vec<u32>,
     rows_filled: usize,
-    /// A bit per pair of bytes, set where the walk back goes on in `a` and stays in `b`; empty if there is no walk.
+    /// A bit per pair of bytes, set where the walk back moves in `a` and not in `b`; empty if there is no walk.
     shorten_a: Vec<u64>,
 }
 
@@ -143,7 +143,7 @@ impl Comparison {
     }
 
     fn fill_row(&mut self, i: usize) {
-        // `left` is the cell just filled, `diagonal` what the row above had in its place.
+        // `left` is the cell just filled, `diagonal` the one of the previous row before it.
         let (mut left, mut diagonal) = (0, 0);
         for (j, (cell, byte)) in self.row[1..].iter_mut().zip(&self.b).enumerate() {
             let above = *cell;
@@ -178,7 +178,7 @@ impl Comparison {
         reply.int(length);
     }
 
-    /// Returns the stretches that make up the subsequence, the last one first.
+    /// Returns the ranges of the subsequence, the last one first.
     fn walk_back(&self) -> Vec<Range> {
         let mut ranges: Vec<Range> = Vec::new();
         let (mut i, mut j) = (self.a.len(), self.b.len());

@@ -1,8 +1,8 @@
-//! The time to live as SET, GETEX, SETEX and PSETEX take it.
+//! The TTL options of SET, GETEX, SETEX and PSETEX.
 //!
-//! This is not EXPIRE and its sisters, which have other conditions and accept times in the past.
+//! EXPIRE and related commands have other conditions and accept times in the past; they are elsewhere.
 //!
-//! Invariant: reading an option never fails for its amount; the handler judges that when Redis would.
+//! Invariant: parsing an option never fails for its amount; the handler checks that when Redis would.
 
 use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
@@ -10,21 +10,21 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::time::clock::{Deadline, Now};
 
-/// Says what SET or GETEX is to do about the time to live.
+/// What SET or GETEX does with the TTL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifetime<'a> {
-    /// Whatever the command does by itself.
+    /// The default of the command.
     Unsaid,
-    /// KEEPTTL: the key ends when it would have.
+    /// KEEPTTL: the key keeps its deadline.
     Keep,
-    /// PERSIST: the key does not end.
+    /// PERSIST: the deadline is removed.
     Persist,
     /// EX, PX, EXAT or PXAT.
     Ends(Expiry<'a>),
 }
 
 impl<'a> Lifetime<'a> {
-    /// Reads one option, whose first word has been taken off `args`.
+    /// Parses one option, whose keyword was already taken from `args`.
     pub(crate) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Self> {
         if is_word(word, "KEEPTTL") {
             return Ok(Lifetime::Keep);
@@ -36,7 +36,7 @@ impl<'a> Lifetime<'a> {
         Ok(Lifetime::Ends(Expiry { unit, amount: args.bytes()? }))
     }
 
-    /// Takes one more option. Repeating a word is fine, the last one counts; two different words are not.
+    /// Adds one more option. The same option may be repeated, the last one counts; two different ones are an error.
     pub(crate) fn choose(&mut self, new: Self) -> Result<()> {
         let fits = match (*self, new) {
             (Lifetime::Unsaid, _) => true,
@@ -51,12 +51,12 @@ impl<'a> Lifetime<'a> {
     }
 }
 
-/// Says how an option counts time.
+/// How an option counts time.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Unit {
     word: &'static str,
     milliseconds: i64,
-    /// Whether it counts from 1970 and not from now.
+    /// Whether it counts from 1970 instead of from now.
     absolute: bool,
 }
 
@@ -66,7 +66,7 @@ static EXAT: Unit = Unit { word: "EXAT", milliseconds: 1000, absolute: true };
 static PXAT: Unit = Unit { word: "PXAT", milliseconds: 1, absolute: true };
 static UNITS: [&Unit; 4] = [&EX, &PX, &EXAT, &PXAT];
 
-/// Holds a time to live as the client gave it; it is judged later than the other options.
+/// A TTL as given by the client; it is validated after the other options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry<'a> {
     pub(crate) unit: &'static Unit,
@@ -74,7 +74,7 @@ pub(crate) struct Expiry<'a> {
 }
 
 impl Expiry<'_> {
-    /// Returns the deadline that `command` is to set.
+    /// Returns the deadline for `command` to set.
     pub(crate) fn deadline(self, command: &'static str, now: Now) -> Result<Deadline> {
         let amount = parse_int(self.amount).ok_or(Error::NotInteger)?;
         let time_ms = amount.checked_mul(self.unit.milliseconds).filter(|time_ms| *time_ms > 0);
@@ -82,7 +82,7 @@ impl Expiry<'_> {
         if self.unit.absolute {
             return Ok(Deadline::at_wall_ms(time_ms));
         }
-        // Redis counts from 1970 throughout, and refuses what that makes too large; here there would be room.
+        // Redis counts from 1970 throughout, and rejects what overflows then; here there would be no overflow.
         if time_ms > i64::MAX / 2 {
             now.wall_ms().checked_add(time_ms).ok_or(Error::InvalidExpire(command))?;
         }

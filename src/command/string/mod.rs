@@ -1,9 +1,9 @@
-//! Strings: GET, SET and everything around them.
+//! Strings: GET, SET and related commands.
 //!
-//! Events, expiry and locking happen elsewhere: a handler reads and changes keys through the call's view
-//! and nothing else. LCS has its row here and its handler in [`lcs`].
+//! Events, expiry and locking happen elsewhere: a handler reads and changes keys only through the call's view. LCS has
+//! its row here and its handler in [`lcs`].
 //!
-//! Invariant: checks come in Redis' order, so that a call with two faults is refused for the same one.
+//! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
 
 mod increx;
 mod lifetime;
@@ -205,7 +205,7 @@ const SET_EXPIRATION: Arg = one_of(
 )
 .optional();
 
-/// Replies with a string of the store: short ones are copied, long ones shared.
+/// Replies with a stored string: short ones are copied, long ones shared.
 pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
     match text {
         Str::Inline(slice) => reply.bulk(slice),
@@ -231,7 +231,7 @@ fn get(call: &mut Call<'_>) -> Result<()> {
     reply_value(call, key)
 }
 
-/// Removes a key of any type, or, where a condition is given, a string that fulfils it.
+/// Deletes a key of any type, or, with a condition, a string that meets it.
 fn delex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     if !matches!(call.args.left(), 0 | 2) {
@@ -239,7 +239,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     }
     let is_met = match (call.args.next_word(), call.view.get::<Str>(key, Lookup::WRITE)) {
         (None, _) => true,
-        // Of a missing key, not even the condition is read.
+        // For a missing key, not even the condition is parsed.
         (Some(_), Ok(None)) => false,
         (Some(_), Err(_)) => return Err(Error::other("Key should be of string type if conditions are specified")),
         (Some(word), Ok(Some(text))) => match Condition::read(word, &mut call.args)? {
@@ -252,7 +252,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without a condition, DELEX does not look at what it removes.
+/// Without a condition, DELEX does not read the key that it deletes.
 fn delex_key_use(request: Request<'_>) -> KeyFlags {
     if request.len() == 2 { RM | DELETE } else { RW | ACCESS | DELETE }
 }
@@ -266,7 +266,7 @@ fn digest_command(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Compares and removes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
+/// Compares and deletes in one step. The command is Valkey's; Redis 8.4 has `DELEX` for it.
 fn delifeq(call: &mut Call<'_>) -> Result<()> {
     let (key, expected) = (call.args.key()?, call.args.bytes()?);
     let is_equal = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| text.as_slice() == expected);
@@ -301,7 +301,7 @@ fn getex(call: &mut Call<'_>) -> Result<()> {
     reply_value(call, key)?;
     let now = call.now();
     match (call.view.deadline(key), lifetime) {
-        // Of a missing key, not even the time to live is looked at.
+        // For a missing key, not even the TTL is parsed.
         (None, _) => {}
         (Some(_), Lifetime::Ends(expiry)) => match expiry.deadline(call.name(), call.present())? {
             past if past.is_due(now) => drop(call.view.remove(key)),
@@ -319,7 +319,7 @@ fn mget(call: &mut Call<'_>) -> Result<()> {
         let key = call.args.key()?;
         match call.view.get::<Str>(key, Lookup::READ) {
             Ok(Some(text)) => reply_text(&mut call.reply, text),
-            // Of another type or missing: MGET makes no difference.
+            // MGET treats another type like a missing key.
             _ => call.reply.null(),
         }
     }
@@ -347,7 +347,7 @@ fn getrange(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Turns first and last index, negative ones counted from the end, into a range within `len` bytes.
+/// Resolves first and last index, negative ones counted from the end, to a range within `len` bytes.
 fn resolve_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     let len = len as i64;
     let resolve = |index: i64| if index < 0 { len + index } else { index };
@@ -364,7 +364,7 @@ fn reply_value(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without options SET does the same whenever it is executed.
+/// A SET without options does the same whenever it is executed.
 fn is_plain_set(request: Request<'_>) -> bool {
     request.len() == 3
 }
@@ -400,7 +400,8 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// SET reads the key only where GET or a condition is among the words after the value, whatever it stands for.
+/// SET reads the key only with GET or a condition among the arguments after the value, even if such an argument is a
+/// value.
 fn set_key_use(request: Request<'_>) -> KeyFlags {
     match request.args().skip(3).any(|word| is_word(word, "GET")) || is_conditional(request, 3) {
         true => RW | ACCESS | UPDATE,
@@ -491,7 +492,7 @@ fn setrange(call: &mut Call<'_>) -> Result<()> {
     let len_max = call.bulk_len_max();
     let mut text = call.view.edit::<Str>(key, SETRANGE)?;
     let mut len = text.value().len();
-    // Nothing to write is no change, wherever it is to go: the key is not even created.
+    // An empty patch is no change, whatever the offset: the key is not even created.
     if !patch.is_empty() {
         len = len.max(check_len(offset, patch.len(), len_max)?);
         text.change().write_range(offset, patch);
@@ -501,7 +502,7 @@ fn setrange(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the length of a string that grows from `len` bytes by `more`, unless that is too long.
+/// Returns the length of a string that grows from `len` bytes by `more`, unless that exceeds the limit.
 fn check_len(len: usize, more: usize, len_max: usize) -> Result<usize> {
     len.checked_add(more).filter(|total| *total <= len_max).ok_or(Error::StringTooLong)
 }
@@ -551,7 +552,7 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Holds the options of SET.
+/// The options of SET.
 struct SetOptions<'a> {
     when: When<'a>,
     /// Whether the reply is the old string.
@@ -559,14 +560,14 @@ struct SetOptions<'a> {
     lifetime: Lifetime<'a>,
 }
 
-/// Says when a key is set.
+/// When a key is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When<'a> {
-    /// In any case.
+    /// Always.
     Always,
     /// If it exists (XX), or if it does not (NX).
     Exists(bool),
-    /// If it holds the right string.
+    /// If its string meets a condition.
     Matches(Condition<'a>),
 }
 
@@ -589,7 +590,7 @@ impl<'a> SetOptions<'a> {
         if options.lifetime == Lifetime::Persist { Err(Error::Syntax) } else { Ok(options) }
     }
 
-    /// Takes one more condition. NX and XX may be repeated, but there is only one string to compare with.
+    /// Adds one more condition. NX and XX may be repeated; a condition on the string may not.
     fn choose(&mut self, when: When<'a>) -> Result<()> {
         let is_repeated = matches!(when, When::Exists(_)) && self.when == when;
         if self.when != When::Always && !is_repeated {

@@ -1,6 +1,6 @@
-//! MSETEX: several keys at once, under a condition on all of them and with one time to live.
+//! MSETEX: sets several keys at once, under a condition on all of them and with a common TTL.
 //!
-//! This is not MSET and MSETNX, which take nothing but pairs.
+//! MSET and MSETNX, which only take pairs, are elsewhere.
 //!
 //! Invariant: either all keys are set or none.
 
@@ -52,7 +52,7 @@ pub(crate) fn msetex(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reads how many pairs follow, and makes sure that they do.
+/// Parses the number of pairs, and checks that they follow.
 fn read_count(args: &mut Args<'_>) -> Result<usize> {
     let count = parse_int(args.bytes()?).and_then(|count| i32::try_from(count).ok()).filter(|count| *count > 0);
     let count = count.ok_or(Error::other("invalid numkeys value"))?.unsigned_abs() as usize;
@@ -62,8 +62,7 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
     }
 }
 
-/// Reads the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and how long
-/// they live.
+/// Parses the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and their TTL.
 fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, Lifetime<'a>)> {
     let (mut exists, mut lifetime) = (None, Lifetime::Unsaid);
     while let Some(word) = args.next_word() {

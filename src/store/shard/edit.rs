@@ -1,4 +1,4 @@
-//! The guard with which handlers change a value in place.
+//! The guard by which handlers change a value in place.
 
 use std::marker::PhantomData;
 
@@ -9,17 +9,17 @@ use crate::store::shard::{Key, Shard, is_expired};
 use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
-/// Lends the value of a key, or of a key that does not exist yet, to be read and changed. When it is dropped it settles
-/// what has changed: the memory that is counted, a key whose value has become empty, and the event. Where nothing was
-/// changed, nothing happens, and a missing key stays missing.
+/// Borrows the value of a key, existing or not, to be read and changed. When dropped, it accounts for the change:
+/// memory, deletion of a key whose value became empty, and the event. Without a change nothing happens, and a missing
+/// key stays missing.
 pub struct Edit<'v, K: Kind> {
     shard: &'v mut Shard,
     key: Key<'v>,
     event: &'static Event,
     cx: Cx,
-    /// Where the entry is, if the key exists. The shard is borrowed, so it stays there.
+    /// The position of the entry, if the key exists. The shard is borrowed, so it stays valid.
     place: Option<Place>,
-    /// What the entry took, as far as the shard has counted it.
+    /// The memory of the entry that the shard has counted.
     memory: usize,
     is_new: bool,
     changes: u64,
@@ -37,7 +37,7 @@ impl Shard {
         cx: Cx,
         view_changes: &'v mut u32,
     ) -> Result<Edit<'v, K>, WrongType> {
-        // What has expired and may not be removed yet counts as missing.
+        // A key that has expired and cannot be deleted yet counts as missing.
         let found = self.table.locate(key.hash, key.bytes).filter(|(_, entry)| !is_expired(entry, &cx));
         let (place, memory) = match found {
             Some((_, entry)) if !entry.is_of(K::TYPE) => return Err(WrongType),
@@ -70,7 +70,7 @@ impl<K: Kind> Edit<'_, K> {
         self.changes > 0
     }
 
-    /// Lends the value to be read; a key that does not exist has the empty one.
+    /// Borrows the value to be read; a missing key reads as the empty value.
     pub fn value(&self) -> K::Ref<'_> {
         match self.entry() {
             Some(entry) => K::read(entry),
@@ -78,7 +78,7 @@ impl<K: Kind> Edit<'_, K> {
         }
     }
 
-    /// Lends the value to be changed; the key is created where it does not exist.
+    /// Borrows the value to be changed; a missing key is created.
     pub fn change(&mut self) -> K::Mut<'_> {
         self.changes += 1;
         if self.place.is_none() {
@@ -87,7 +87,7 @@ impl<K: Kind> Edit<'_, K> {
         K::write(self.entry_mut().expect("it was created where it was missing"))
     }
 
-    /// Lends the value of a key that exists, for something that is no change of it.
+    /// Borrows the value of an existing key for something that does not count as a change.
     pub fn annotate(&mut self) -> Option<K::Mut<'_>> {
         self.entry_mut().map(K::write)
     }
@@ -121,7 +121,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
             self.shard.reclaimer.free(emptied);
         }
         if self.is_new && is_empty {
-            return; // it was never seen
+            return; // it was never visible
         }
         *self.view_changes += 1;
         if self.is_new {

@@ -1,14 +1,14 @@
-//! One shard: a table of keys, and the funnel through which alone they change.
+//! One shard: a table of keys, and the only functions that change them (the funnel).
 //!
 //! A key changes only in [`Shard::edit`], [`Shard::insert`], [`Shard::replace`] and [`Shard::remove`], in
 //! [`Shard::set_text`], which is the first two in one look-up, and by the guard [`Edit`], which is `edit` for handlers.
-//! Each of them settles what the shard counts (memory, deadlines) and ends in `Shard::changed`, the single choke point: it
-//! counts the change, raises the flags of those who watch the key, notes the key for the clients that are blocked on it, and
-//! emits the event; the log will hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin,
-//! [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
+//! Each of them updates the shard's counters (memory, deadlines) and ends in `Shard::changed`, the single choke point:
+//! it counts the change, raises the flags of the key's watchers, marks the key as ready for clients blocked on it, and
+//! emits the event; the log will hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go
+//! through the bulk twin, [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
 //!
-//! The compiler guards this: the table is private to this module, which lends it only to be read ([`Shard::table`]).
-//! Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
+//! The compiler ensures this: the table is private to this module, which only lends it out for reading
+//! ([`Shard::table`]). Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
 
 mod edit;
 
@@ -30,20 +30,20 @@ use crate::time::clock::{Deadline, Now};
 
 pub(crate) use edit::Edit;
 
-/// Borrows a key together with its hash, which is computed once per call.
+/// A borrowed key with its hash, which is computed once per call.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// The key's bytes.
     pub bytes: &'a [u8],
-    /// What the store's hasher makes of them.
+    /// Their hash by the store's hasher.
     pub hash: u64,
 }
 
-/// Holds part of a database's keys.
+/// A part of a database's keys.
 pub(crate) struct Shard {
     table: Table,
     pub(super) deadlines: DeadlineTree,
-    /// The wall clock's offset that `deadlines` was computed with, in milliseconds.
+    /// The offset of the wall clock that `deadlines` was computed with, in milliseconds.
     wall_offset_ms: i64,
     interests: Interests,
     sweep_timer: Arc<SweepTimer>,
@@ -60,37 +60,37 @@ pub(crate) struct Shard {
     pub(super) with_ttl: usize,
     /// Bytes of entries.
     memory: usize,
-    /// What `memory` was when it was last reported.
+    /// The value of `memory` at the last report.
     reported_memory: usize,
-    /// What was reported then: everything.
+    /// All memory at the last report.
     reported: usize,
     changes: u64,
     pub(super) expired: u64,
-    /// Those of `expired` that the sweeper found.
+    /// Of `expired`, those that the sweeper deleted.
     pub(super) swept: u64,
     pub(super) evicted: u64,
 }
 
-/// Sums up a shard, or several.
+/// Totals of one or more shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Keys, swept or not.
+    /// Keys, including expired ones that are not deleted yet.
     pub keys: usize,
-    /// Keys that have a time to live.
+    /// Keys with a TTL.
     pub with_ttl: usize,
     /// Bytes taken by entries and buckets.
     pub memory: usize,
-    /// Changes since the store was made.
+    /// Changes since the store was created.
     pub changes: u64,
-    /// Keys that have expired since the store was made.
+    /// Keys that have expired since the store was created.
     pub expired: u64,
-    /// Those of them that the sweeper removed, before anybody looked them up.
+    /// Of these, the keys that the sweeper deleted before they were looked up.
     pub swept: u64,
-    /// Keys evicted since the store was made.
+    /// Keys evicted since the store was created.
     pub evicted: u64,
-    /// Keys that are watched, there or not.
+    /// Watched keys, existing or not.
     pub watched: usize,
-    /// Keys that clients are blocked on, there or not.
+    /// Keys with blocked clients, existing or not.
     pub blocking: usize,
 }
 
@@ -109,7 +109,7 @@ impl std::ops::AddAssign for Totals {
 }
 
 impl Shard {
-    /// Creates an empty shard of a database, which allocates nothing until it is used.
+    /// Creates an empty shard of a database, which allocates on first use.
     pub(crate) fn new((db, index): (usize, usize), services: &Services) -> Self {
         let Services { hasher, sweep_timer, memory_account, events, reclaimer, tail_work } = services.clone();
         Shard {
@@ -141,7 +141,7 @@ impl Shard {
         self.index
     }
 
-    /// Lends the table, to be read.
+    /// Borrows the table for reading.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -151,7 +151,7 @@ impl Shard {
         Key { bytes, hash: self.hasher.hash_one(bytes) }
     }
 
-    /// Sums up this shard.
+    /// Returns the totals of this shard.
     pub(crate) fn totals(&self) -> Totals {
         Totals {
             keys: self.table.count(),
@@ -166,12 +166,12 @@ impl Shard {
         }
     }
 
-    /// Returns the bytes of everything but the entries.
+    /// Returns the memory of everything except the entries.
     pub(crate) fn overhead(&self) -> usize {
         self.table.memory() + self.deadlines.memory()
     }
 
-    /// Returns the entry of a key that has not expired; one that has is removed on the way.
+    /// Returns the entry of a key that has not expired; an expired one is deleted.
     #[inline(always)] // see View::lookup
     pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
@@ -181,7 +181,7 @@ impl Shard {
         self.table.at(place)
     }
 
-    /// Returns the entry of a key like [`Shard::peek`], and does what else belongs to a look-up, but for counting it.
+    /// Returns the entry of a key like [`Shard::peek`], with the other effects of a look-up except counting it.
     #[inline(always)] // see View::lookup
     pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
@@ -203,14 +203,14 @@ impl Shard {
         self.table.at(place)
     }
 
-    /// Returns how a key was used, where uses are counted and so outlive its value.
+    /// Returns the usage of a key with an LFU policy, where it outlives the value.
     #[cold]
     pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
         let counts = self.memory_account.rule().counts();
         self.peek(key, cx).filter(|_| counts).map(Entry::usage)
     }
 
-    /// Removes a key that has expired, unless all such are to stay for now; either way there is no entry to see.
+    /// Deletes an expired key, unless that is disabled for now; in either case there is no entry.
     #[cold]
     fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
         if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_none() {
@@ -219,26 +219,26 @@ impl Shard {
         None
     }
 
-    /// Returns the entry of a key, even one that has expired and was not removed yet.
+    /// Returns the entry of a key, even one that has expired and is not deleted yet.
     pub(crate) fn leftover(&self, key: Key<'_>) -> Option<&Entry> {
         self.table.find(key.hash, key.bytes)
     }
 
-    /// Notes of a key that exists how it was used.
+    /// Sets the usage of an existing key.
     pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         if let Some(entry) = self.table.find(key.hash, key.bytes) {
             entry.set_usage(usage);
         }
     }
 
-    /// Sets how the string of a key came to be. That is no change: the value stays as it is.
+    /// Sets how the string of a key was stored. This is not a change, because the value stays the same.
     pub(crate) fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
         if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
             entry.set_hint(hint);
         }
     }
 
-    /// Visits the living keys at a scan position; see [`Table::scan`].
+    /// Visits the keys at a scan position that have not expired; see [`Table::scan`].
     pub(crate) fn scan(&self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry)) -> Option<u64> {
         self.table.scan(position, |entry| {
             if !is_expired(entry, cx) {
@@ -270,12 +270,12 @@ impl Shard {
         }
     }
 
-    /// Sets or removes the deadline of a key that exists.
+    /// Sets or removes the deadline of an existing key.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, deadline: Option<Deadline>, event: &'static Event, cx: &Cx) {
         self.edit(key, event, cx, |entry| entry.set_deadline(deadline));
     }
 
-    /// The funnel: changes the entry of a key that exists.
+    /// The funnel: changes the entry of an existing key.
     fn edit(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.table.find_mut(key.hash, key.bytes) else { return };
         let (old_deadline, old_memory) = (entry.deadline(), entry.memory());
@@ -285,7 +285,7 @@ impl Shard {
         self.changed(key, event, cx);
     }
 
-    /// Counts what a changed entry takes, and its new deadline instead of the old.
+    /// Updates memory and deadlines after an entry has changed.
     #[inline(always)] // see Shard::set_text
     fn settle(&mut self, key: Key<'_>, (old, new): (Option<Deadline>, Option<Deadline>), growth: isize, cx: &Cx) {
         if growth != 0 {
@@ -302,15 +302,14 @@ impl Shard {
         }
     }
 
-    /// The funnel: adds the entry of a key that does not exist.
+    /// The funnel: adds the entry of a missing key.
     pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
         self.attach(key, entry, cx);
         self.emit(key, event::NEW);
         self.changed(key, event, cx);
     }
 
-    /// The funnel: adds the entry of a key in the place of the one that it may have, and says whether that counts as a new
-    /// key.
+    /// The funnel: sets the entry of a key, replacing an existing one; `is_new` tells whether that counts as a new key.
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: &'static Event, cx: &Cx) {
         self.displace(key, cx);
         self.attach(key, entry, cx);
@@ -327,13 +326,13 @@ impl Shard {
         Some(entry)
     }
 
-    /// Removes a key and frees its entry; returns whether it was there.
+    /// Deletes a key and frees its entry; returns whether it existed.
     pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> bool {
         let removed = self.remove(key, event, cx);
         removed.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
-    /// The bulk twin of the funnel: removes every key and returns the old table.
+    /// The bulk version of the funnel: removes every key and returns the old table.
     pub(crate) fn clear(&mut self, cx: &Cx) -> Table {
         let old = std::mem::replace(&mut self.table, Table::new(self.hasher.clone()));
         self.deadlines = DeadlineTree::default();
@@ -344,7 +343,7 @@ impl Shard {
         old
     }
 
-    /// The bulk twin of the funnel: exchanges all keys with those of another shard. Watchers stay with their databases.
+    /// The bulk version of the funnel: swaps all keys with those of another shard. Watchers stay with their databases.
     pub(crate) fn swap(&mut self, other: &mut Shard, cx: &Cx) {
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
@@ -359,7 +358,7 @@ impl Shard {
         other.delete_expired_watched(cx);
     }
 
-    /// Takes note of every change of a key, whatever caused it.
+    /// Handles every change of a key, whatever its cause.
     #[inline]
     fn changed(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.changes += 1;
@@ -369,14 +368,14 @@ impl Shard {
     }
 
     #[cold]
-    #[inline(never)] // keeps what every change takes short
+    #[inline(never)] // keeps the path of every change short
     fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.interests.key_changed(key.bytes);
         self.events.emit_change(self.db, key.bytes, event, cx);
     }
 
-    /// Takes note that all keys have changed: of those of `old`, and of those that are here now. A key that has expired
-    /// and comes from elsewhere is no change to those who watch it: for them there was none before and is none now.
+    /// Handles the change of all keys: those of `old`, and those that are here now. An expired key from elsewhere is no
+    /// change for its watchers: for them it was missing before and is missing now.
     fn all_changed(&mut self, old: &Table, cx: &Cx) {
         let Shard { table, interests, hasher, .. } = self;
         let has_changed = |key: &[u8]| {
@@ -388,7 +387,7 @@ impl Shard {
         changed.iter().for_each(|key| interests.key_changed(key));
     }
 
-    /// Removes the watched keys that have expired elsewhere, without raising the flags of those who watch them.
+    /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
         let interests = self.interests.lay_aside();
         for key in interests.keys() {
@@ -397,8 +396,8 @@ impl Shard {
         self.interests = interests;
     }
 
-    /// Takes a key out that is created again. One that has expired and could not be removed yet is missing for the call, so
-    /// it must be missing when the log is replayed, too.
+    /// Removes the leftover of a key that is created again. A key that has expired and cannot be deleted yet is missing
+    /// for the call, so it must be missing in the replay of the log, too.
     fn displace(&mut self, key: Key<'_>, cx: &Cx) {
         let Some(displaced) = self.detach(key) else { return };
         if is_expired(&displaced, cx) {
@@ -407,12 +406,12 @@ impl Shard {
         self.reclaimer.free(displaced);
     }
 
-    /// Logs that a key is removed by something that is not logged itself.
+    /// Logs the deletion of a key by something that is not logged itself.
     pub(crate) fn log_removal(&self, key: Key<'_>) {
         self.events.log_removal(self.db, key.bytes);
     }
 
-    /// Takes note that a key that had expired is set again before it was removed.
+    /// Handles that an expired key is set again before it was deleted.
     #[cold]
     fn note_revival(&mut self, key: Key<'_>) {
         self.expired += 1;
@@ -421,7 +420,7 @@ impl Shard {
         self.emit(key, event::NEW);
     }
 
-    /// Emits an event that is no change by itself, or sums up several.
+    /// Emits an event that is not a change itself, or that summarises several.
     #[inline]
     pub(crate) fn emit(&self, key: Key<'_>, event: &'static Event) {
         self.events.emit(self.db, key.bytes, event);
@@ -433,34 +432,34 @@ impl Shard {
         self.interests.watch(key.bytes, flag);
     }
 
-    /// Takes back [`Shard::watch`].
+    /// Reverts [`Shard::watch`].
     pub(crate) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
         self.interests.unwatch(key, flag);
     }
 
-    /// Lets a client queue up for a key, to be served from it.
+    /// Appends a client to the queue of a key, to be served from it.
     pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
         self.interests.enqueue(key.bytes, client);
     }
 
-    /// Takes back [`Shard::enqueue`].
+    /// Reverts [`Shard::enqueue`].
     pub(crate) fn dequeue(&mut self, key: &[u8], client: u64) {
         self.interests.dequeue(key, client);
     }
 
-    /// Returns the clients that are blocked on a key, in the order in which they came.
+    /// Returns the clients that are blocked on a key, in order of arrival.
     pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
         self.interests.waiters(key.bytes)
     }
 
-    /// Takes the keys that have changed and that clients are blocked on, each with the number of its database.
+    /// Takes the changed keys with blocked clients, each with the number of its database.
     pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
         let db = self.db;
         ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
     }
 
-    /// Moves entries from a bucket on until that is enough; see [`Store::compact`](crate::store::Store::compact). Returns the bucket
-    /// to go on with, unless that was the last. Nothing changes but the place of the entries.
+    /// Moves entries from a bucket on until enough were moved; see [`Store::compact`](crate::store::Store::compact).
+    /// Returns the bucket to continue with, unless that was the last. Only the addresses of entries change.
     pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
         for bucket in first..self.table.buckets() {
             if moved.is_enough() {
@@ -472,7 +471,7 @@ impl Shard {
         None
     }
 
-    /// Takes note that the entries take more bytes than before, or less.
+    /// Records that the entries' memory has grown or shrunk.
     #[inline]
     fn resized(&mut self, growth: isize) {
         self.memory = self.memory.wrapping_add_signed(growth);
@@ -481,7 +480,7 @@ impl Shard {
         }
     }
 
-    /// Reports how much memory this shard takes.
+    /// Reports the memory of this shard.
     #[inline(never)]
     pub(crate) fn report(&mut self) {
         let held = self.memory + self.overhead();
@@ -489,7 +488,7 @@ impl Shard {
         (self.reported, self.reported_memory) = (held, self.memory);
     }
 
-    /// Takes an entry out of the table; every caller ends in `changed`.
+    /// Removes an entry from the table; every caller ends in `changed`.
     fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
         let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
         self.with_ttl -= usize::from(entry.deadline().is_some());
@@ -501,7 +500,7 @@ impl Shard {
         Some(entry)
     }
 
-    /// Puts an entry into the table, where its key is absent; every caller ends in `changed`.
+    /// Inserts an entry of a missing key into the table; every caller ends in `changed`.
     fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &Cx) {
         let (memory, deadline) = (entry.memory(), entry.deadline());
         if entry.usage() == 0 {
@@ -513,18 +512,18 @@ impl Shard {
         if let Some(deadline) = deadline {
             self.note_deadline(key.hash, deadline, cx);
         }
-        // At last, because what is reported has the table and the deadlines in it, which may have grown.
+        // Last, because the report includes the table and the deadlines, which may have grown.
         self.resized(memory as isize);
     }
 
-    /// After entries moved between buckets, the receiving one is bounded by what the giving one was.
+    /// After entries moved between buckets, the receiving bucket gets the bound of the giving one.
     fn inherit_bound(&mut self, from: usize, to: usize) {
         if !self.deadlines.is_unused() && self.deadlines.bound(from) != NEVER {
             self.deadlines.lower(to, self.deadlines.bound(from));
         }
     }
 
-    /// Counts a key's deadline and has the sweeper come by then.
+    /// Counts a key's deadline and makes the sweeper wake up by then.
     #[inline]
     fn note_deadline(&mut self, hash: u64, deadline: Deadline, cx: &Cx) {
         self.with_ttl += 1;
@@ -546,8 +545,8 @@ impl Shard {
     }
 }
 
-/// Takes note that a key is used now. Where only the time counts, that is a comparison with the present tick: a key that
-/// is used all the time is written to once in a tick.
+/// Records a use of a key. Where only the time counts, this is a comparison with the present tick: a key that is used
+/// all the time is written to once per tick.
 #[inline]
 fn note_use(entry: &Entry, memory_account: &MemoryAccount, dice: &mut Dice, now: Now) {
     if entry.usage() != memory_account.stamp() {
