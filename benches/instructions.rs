@@ -175,7 +175,7 @@ fn run(workload: &Workload) {
     }
     counted(&runtime, &server, Tape::new(0..REQUESTS, workload.depth, workload.request));
     sent += (REQUESTS * workload.calls) as u64;
-    let (commands, errors) = (server.observed.meters.all_calls().count, server.observed.errors.total());
+    let (commands, errors) = (server.observed.command_stats.all_calls().count, server.observed.errors.total());
     assert_eq!((commands, errors), (sent, 0), "not all requests were carried out");
 }
 

@@ -4,11 +4,11 @@
 //! cargo bench --bench memory [-- MEGABYTES]
 //! ```
 //!
-//! Each policy gets a server of its own with `maxmemory 100mb`, and one load after the other, so that every load finds what
-//! the one before has left: values of about 10 bytes to 1 MB, four fifths of the commands `SET` with a TTL and one fifth
-//! `APPEND` of an eighth to the
-//! key just set, on random keys of which a quarter fits. So many megabytes are written for each size. Printed is the largest
-//! resident set seen during each load, as a multiple of `maxmemory`, as a Markdown table.
+//! Each policy gets a server of its own with `maxmemory 100mb`, and one load after the other, so that every load finds
+//! what the one before has left: values of about 10 bytes to 1 MB, four fifths of the commands `SET` with a TTL and one
+//! fifth `APPEND` of an eighth to the key just set, on random keys of which a quarter fits. So many megabytes are
+//! written for each size. Printed is the largest resident set seen during each load, as a multiple of `maxmemory`, as a
+//! Markdown table.
 
 #![allow(
     clippy::print_stdout,
@@ -100,7 +100,7 @@ impl Peer {
         Peer { child, stream, replies, dice: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Writes so many bytes in values of these sizes; returns the largest resident set, in bytes.
+    /// Writes `bytes` bytes in values of these sizes; returns the largest resident set, in bytes.
     fn load(&mut self, (least, most): (usize, usize), bytes: usize) -> usize {
         let mean = (least + most) / 2 + KEY_LEN;
         let keys = 4 * LIMIT / mean;

@@ -111,7 +111,7 @@ shard!(RefCell, borrow, borrow_mut); // behind a global mutex: a flag, not a loc
 shard!(Mutex, lock, lock);
 shard!(RwLock, read, write);
 
-/// What is held around a batch, and how an exclusive call (any key, nobody else's write in between) gets in.
+/// What is held around a batch, and how an exclusive call (any key, no other write in between) gets in.
 trait Design: Send + Sync + 'static {
     type Shard: Shard;
     fn batch(&self, worker: usize, body: impl FnOnce(&Shards<Self::Shard>));
@@ -170,7 +170,7 @@ gated!(ShardedLock<Shards<Mutex<Map>>>, unwrap_or_else);
 gated!(std::sync::RwLock<Shards<Mutex<Map>>>, unwrap_or_else);
 gated!(RwLock<Shards<Mutex<Map>>>);
 
-/// F: a lock per worker. An exclusive call takes them all, then (for want of `unsafe`) the mutexes of its keys.
+/// F: a lock per worker. An exclusive call takes them all, then (to avoid `unsafe`) the mutexes of its keys.
 struct PerWorker([CachePadded<RwLock<()>>; WORKERS], Shards<Mutex<Map>>);
 
 impl Design for PerWorker {
@@ -195,8 +195,8 @@ enum Op {
 
 type Request = (Op, Vec<Key>);
 
-/// The requests one worker replays; of a hundred, so many touch no key, are an MSET of ten, are exclusive, and the rest
-/// is half GET, half SET. With `distinct`, no two workers share a key.
+/// The requests one worker replays; of a hundred, `empty` access no key, `msets` are an MSET of ten, `exclusives` are
+/// exclusive, and the rest is half GET, half SET. With `distinct`, no two workers share a key.
 fn script(worker: usize, (empty, msets, exclusives): (u64, u64, u64), distinct: bool) -> Vec<Request> {
     let mut count = 0;
     let mut random = move |below: u64| {

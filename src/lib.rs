@@ -18,10 +18,10 @@
 //!
 //! - **Architecture Invariant:** `resp` is pure: the same bytes in any split give the same requests; no input panics
 //!   or allocates beyond its limits.
-//! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth of a
-//!   millisecond old when a call begins.
-//! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard (`edit`,
-//!   `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
+//! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth
+//!   of a millisecond old when a call begins.
+//! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard
+//!   (`edit`, `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the
 //!   log re-enter it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs follow the monotonic clock,

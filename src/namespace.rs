@@ -54,7 +54,7 @@ pub struct Namespace {
     /// Command statistics, slow log, latency monitor, MONITOR.
     pub observed: Observed,
     /// Wakes the sweeper when a key expires earlier than it expects.
-    pub sweep_wanted: Arc<Notify>,
+    pub sweep_notify: Arc<Notify>,
     /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
     /// Whether the settings ask for more replicas than there are.
@@ -89,13 +89,13 @@ impl Namespace {
 
     /// Stops: no new clients are accepted, and every connection closes after its replies.
     pub fn stop(&self) {
-        self.begin_to_stop();
+        self.begin_shutdown();
         self.instance.clients.end_all();
     }
 
     /// Stops like [`Namespace::stop`], but connections close only once the ports are closed: a client that sees its
     /// connection close cannot reconnect.
-    pub fn begin_to_stop(&self) {
+    pub fn begin_shutdown(&self) {
         self.instance.stop.cancel();
         #[cfg(feature = "lua")]
         self.scripts.control.end_all();
@@ -109,8 +109,8 @@ impl Namespace {
         clock: Clock,
         config_file: Option<PathBuf>,
     ) -> Self {
-        let sweep_wanted = Arc::new(Notify::new());
-        let wake = sweep_wanted.clone();
+        let sweep_notify = Arc::new(Notify::new());
+        let wake = sweep_notify.clone();
         let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
         let (memory_account, settings) = (Arc::<MemoryAccount>::default(), crate::config::Settings::new(config));
         let (hub, observed) =
@@ -144,7 +144,7 @@ impl Namespace {
             pause: Pause::default(),
             stats: Stats::default(),
             observed,
-            sweep_wanted,
+            sweep_notify,
             is_sweeping: AtomicBool::new(true),
             lacks_replicas: AtomicBool::new(false),
             resident: Resident::default(),
@@ -227,7 +227,7 @@ impl Namespace {
         self.note_latency(EVICTION_CYCLE, begun);
         self.stats.shortage.note(relief != Eviction::Enough, now);
         if relief == Eviction::Unfinished {
-            self.sweep_wanted.notify_one();
+            self.sweep_notify.notify_one();
         }
         self.broadcast(now);
         relief
@@ -235,7 +235,7 @@ impl Namespace {
 
     /// Broadcasts the keys that have changed without a command: expired and evicted ones.
     fn broadcast(&self, now: Now) {
-        if self.tracking.has_news() {
+        if self.tracking.has_invalidations() {
             self.tracking.broadcast((&self.instance.settings.current(), now));
         }
     }
@@ -243,7 +243,7 @@ impl Namespace {
     /// Enables or disables the deletion of expired keys.
     pub fn set_sweeping(&self, is_sweeping: bool) {
         self.is_sweeping.store(is_sweeping, Relaxed);
-        self.sweep_wanted.notify_one();
+        self.sweep_notify.notify_one();
     }
 
     /// Deletes some expired keys, see [`Store::sweep`], and records the latency if it is high.
@@ -254,7 +254,7 @@ impl Namespace {
         let begun = self.clock.ticks();
         let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry));
         self.broadcast(now);
-        self.observed.meters.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
+        self.observed.command_stats.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);
         due_ms
     }
@@ -273,20 +273,22 @@ impl Namespace {
 
     /// Records the time of housekeeping that began at this reading of the clock's counter.
     pub fn note_housekeeping(&self, begun: u64) {
-        self.observed.meters.note_house(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
+        self.observed
+            .command_stats
+            .record_housekeeping(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
     }
 
     /// Samples the counters, once a second, for the rates that INFO shows.
     pub fn sample(&self) {
-        let turns = self.observed.meters.turns();
+        let turns = self.observed.command_stats.turns();
         let counted = Counted {
-            commands: self.observed.meters.all_calls().count,
+            commands: self.observed.command_stats.all_calls().count,
             bytes_in: self.stats.bytes_in.load(Relaxed),
             bytes_out: self.stats.bytes_out.load(Relaxed),
             turns: turns.count,
             turns_us: turns.ns.div_ceil(1000),
         };
-        self.resident.look_again(self.store.memory_account(), self.instance.allocator);
+        self.resident.refresh(self.store.memory_account(), self.instance.allocator);
         let used = self.store.memory_account().used();
         self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
     }

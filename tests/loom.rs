@@ -106,7 +106,7 @@ impl Model {
     #[track_caller]
     fn assert_knows(&self, until_ms: u64, at_ms: u64) {
         let is_woken = self.wanted.swap(false, Ordering::AcqRel);
-        assert!(is_woken || until_ms <= at_ms, "asleep until {until_ms} with a key that falls due at {at_ms}");
+        assert!(is_woken || until_ms <= at_ms, "asleep until {until_ms} with a key that expires at {at_ms}");
     }
 }
 
@@ -161,7 +161,7 @@ fn the_first_deadline_of_a_database_is_known_or_wakes_the_sweeper() {
 }
 
 #[test]
-fn a_sweep_by_somebody_else_hides_no_deadline_from_the_sweeper() {
+fn a_sweep_by_another_thread_hides_no_deadline_from_the_sweeper() {
     explore(|| {
         let model = Model::new();
         let other = thread::spawn({

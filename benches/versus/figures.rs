@@ -1,5 +1,6 @@
-//! The figures of every benchmark: one table beside the plots, a row for each workload and unit. The goals are judged by
-//! it. A section that runs alone replaces its own rows; those of other sections and other benchmarks stay as they are.
+//! The figures of every benchmark: one table beside the plots, a row for each workload and unit. The goals are judged
+//! by it. A section that runs alone replaces its own rows; those of other sections and other benchmarks stay as they
+//! are.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -167,7 +167,7 @@ impl Load {
         if let Some(failure) = lock(&shared.failure).take() {
             return Err(failure.into());
         }
-        let latency = lock(&shared.latency).take().ok_or("nobody else takes the histogram")?;
+        let latency = lock(&shared.latency).take().ok_or("the histogram is taken once")?;
         Ok(Outcome { per_second: requests / seconds, cpu_us: cpu / requests, latency })
     }
 

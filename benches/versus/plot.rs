@@ -134,7 +134,8 @@ impl Panel {
             .draw()?;
         for line in &self.lines {
             let style = colour(line.server).stroke_width(2);
-            // The curve of percentiles has a point for every grain of the scale; elsewhere the points are what was measured.
+            // The curve of percentiles has a point for every grain of the scale; elsewhere the points are what was
+            // measured.
             let dot = if x.scale == Scale::Percentile { 0 } else { 3 };
             let shown = LineSeries::new(line.points.iter().copied(), style).point_size(dot);
             chart.draw_series(shown)?;

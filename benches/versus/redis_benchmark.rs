@@ -1,4 +1,4 @@
-//! The other load: redis-benchmark, which everybody has and which the goals were written with.
+//! The other load generator: redis-benchmark, which is widely available and for which the goals were defined.
 
 use std::process::Command;
 

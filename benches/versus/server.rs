@@ -97,7 +97,7 @@ impl Kind {
             Kind::Redis | Kind::Valkey => &["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
             Kind::Null => &[&port],
             Kind::Pogocache => &["-h", "127.0.0.1", "-p", &port],
-            // Without a user to change to it refuses to be started by root; for everybody else this does nothing.
+            // It does not start as root without a user to switch to; for other users this has no effect.
             Kind::Memcached => &["-l", "127.0.0.1", "-p", &port, "-u", "root"],
         };
         options.iter().map(|&option| option.to_owned()).collect()
@@ -257,8 +257,8 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// Asks a program for its version: the first word of its answer that begins with a digit. keylatch tells first which Redis it
-/// stands for.
+/// Asks a program for its version: the first word of its answer that begins with a digit. keylatch tells first which
+/// Redis it stands for.
 fn version(kind: Kind, program: &Path) -> String {
     let options: &[&OsStr] = if kind == Kind::Null { return String::new() } else { &[OsStr::new("--version")] };
     let Ok(output) = Command::new(program).args(options).output() else { return String::new() };

@@ -1,6 +1,6 @@
 //! The requests of the benchmarks, as data: one template serves our own generator, redis-benchmark and memcached.
 //!
-//! In a template `{key}` stands for a key drawn anew, `{same}` for the one drawn last, `{counter}` for a key drawn anew
+//! In a template `{key}` stands for a new random key, `{same}` for the previous one, `{counter}` for a new random key
 //! among those that hold numbers, `{value}` for a value and `{len}` for its length.
 
 use crate::server::Protocol;
@@ -116,7 +116,7 @@ impl Keys {
     }
 }
 
-/// What one connection sends: encoded once, afterwards only the digits of its keys are written anew.
+/// What one connection sends: encoded once, afterwards only the digits of its keys are rewritten.
 pub struct Script {
     batches: Vec<Batch>,
     next: usize,

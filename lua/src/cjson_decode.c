@@ -1,7 +1,7 @@
 /*
-** Reads JSON, and all that lua-cjson takes for it. See cjson.h.
+** Parses JSON, and everything else that lua-cjson accepts. See cjson.h.
 **
-** What may take long asks by `lua_work` whether to go on. The depth is bounded by the settings and JSON_DEPTH_MAX, the
+** Long operations call `lua_work`, so that they can be interrupted. The depth is bounded by the settings and JSON_DEPTH_MAX, the
 ** number of values by the text, which ends with a NUL as every string of Lua does.
 */
 
@@ -13,10 +13,10 @@
 #include "cjson.h"
 #include "scratch.h"
 
-/* After how many values it is asked whether to go on, and as how many instructions they count. */
+/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 16)
-/* How long tokens are after which it is asked too, and how many of their bytes count as an instruction. */
+/* The length of tokens after which it is called too, and how many of their bytes count as an instruction. */
 #define LONG_TOKEN 4096
 #define BYTES_PER_INSTRUCTION 8
 /* Integers of up to this many digits are exact. */
@@ -40,7 +40,7 @@ typedef struct Decoder {
   const char *at;
   int depth;
   unsigned values;
-  /* The last token: what it is, and where it has begun or gone wrong. */
+  /* The last token: its kind, and the position of its start or error. */
   Kind kind;
   const char *start;
   double number; /* of NUMBER, and 0 or 1 of BOOLEAN */
@@ -65,7 +65,7 @@ static int is_digit (char byte) {
   return byte >= '0' && byte <= '9';
 }
 
-/* Compares in any case with letters in lower case. */
+/* Compares case-insensitively with lower-case letters. */
 static int begins_with (const char *at, const char *word) {
   for (; *word != '\0'; at++, word++) {
     if ((*at | 0x20) != *word) return 0;
@@ -73,7 +73,7 @@ static int begins_with (const char *at, const char *word) {
   return 1;
 }
 
-/* Tells numbers that `strtod` takes and JSON does not. */
+/* Detects numbers that `strtod` accepts and JSON does not. */
 static int is_invalid_number (const char *at) {
   if (*at == '+') return 1;
   if (*at == '-') at++;

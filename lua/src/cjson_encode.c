@@ -1,7 +1,7 @@
 /*
 ** Writes values of Lua as JSON, table by table. See cjson.h.
 **
-** What may take long asks by `lua_work` whether to go on. The text is bounded by SCRATCH_MAX, the depth by the settings and
+** Long operations call `lua_work`, so that they can be interrupted. The text is bounded by SCRATCH_MAX, the depth by the settings and
 ** JSON_DEPTH_MAX.
 */
 
@@ -15,10 +15,10 @@
 #include "cjson.h"
 #include "scratch.h"
 
-/* After how many values it is asked whether to go on, and as how many instructions they count. */
+/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 8)
-/* After how many keys, which are but looked at. */
+/* The same for keys, which are only checked. */
 #define KEYS_PER_CHECK 65536
 /* How many bytes of a string are written at once, how many of them count as an instruction, and how long a byte becomes. */
 #define STRING_PART ((size_t)1 << 20)

@@ -1,7 +1,7 @@
 /*
-** The library `cmsgpack` of scripts: MessagePack as lua-cmsgpack writes and reads it.
+** The library `cmsgpack` of scripts: MessagePack in the format of lua-cmsgpack.
 **
-** What may take long asks by `lua_work` whether to go on. Everything that grows is bounded: the text that is written by
+** Long operations call `lua_work`, so that they can be interrupted. Everything that grows is bounded: the text that is written by
 ** SCRATCH_MAX, the depth of tables by the limits below, their number by the memory that a script may take.
 */
 
@@ -17,10 +17,10 @@
 #define PACK_DEPTH_MAX 16
 /* How deep tables are read. Redis stops where its stack ends. */
 #define UNPACK_DEPTH_MAX 1000
-/* After how many values it is asked whether to go on, and as how many instructions they count. */
+/* The number of values between two calls of `lua_work`, and how many instructions they count as. */
 #define VALUES_PER_CHECK 256
 #define CHECK_INSTRUCTIONS (VALUES_PER_CHECK * 8)
-/* After how many keys, which are but looked at. */
+/* The same for keys, which are only checked. */
 #define KEYS_PER_CHECK 65536
 
 /* 2 to the power of 63 */
@@ -199,7 +199,7 @@ typedef struct Reader {
   unsigned values;
 } Reader;
 
-/* Goes past some bytes and returns where they begin. */
+/* Skips some bytes and returns their start. */
 static const unsigned char *take (lua_State *L, Reader *r, size_t size) {
   const unsigned char *at = r->at;
   if (size > (size_t)(r->end - at)) luaL_error(L, "Missing bytes in input.");

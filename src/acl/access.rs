@@ -27,7 +27,7 @@ impl Access {
         // The version is read first, so that a concurrent change is followed later instead of missed.
         let version = acl.version();
         let user = acl.default_user();
-        let is_authenticated = user.admits_everybody();
+        let is_authenticated = user.accepts_any_password();
         Access { must_authenticate: !is_authenticated, is_free: false, user, is_authenticated, version }.weighed()
     }
 
@@ -82,7 +82,7 @@ impl Access {
         let access = Access {
             user: present.unwrap_or_else(|| acl.default_user()),
             is_authenticated: self.is_authenticated && still_exists,
-            must_authenticate: !acl.default_user().admits_everybody(),
+            must_authenticate: !acl.default_user().accepts_any_password(),
             is_free: false,
             version,
         };
@@ -94,7 +94,7 @@ impl Access {
     pub fn log_in(&mut self, acl: &Acl, name: &[u8], password: &[u8]) -> bool {
         let version = acl.version();
         let Some(user) = acl.user(name).filter(|user| user.admits(password)) else { return false };
-        let must_authenticate = !acl.default_user().admits_everybody();
+        let must_authenticate = !acl.default_user().accepts_any_password();
         *self = Access { user, is_authenticated: true, must_authenticate, is_free: false, version }.weighed();
         true
     }

@@ -106,7 +106,7 @@ impl Commands {
             Err(_) if known::is_known(name) && is_argument => return Ok(()),
             found => found?,
         };
-        if command.name_words > 1 {
+        if command.name_args > 1 {
             return Err(RuleError::FirstArgOfSubcommand);
         }
         if inside.is_empty() {

@@ -74,7 +74,7 @@ impl User {
     }
 
     /// Returns whether any password is accepted without authentication.
-    pub fn admits_everybody(&self) -> bool {
+    pub fn accepts_any_password(&self) -> bool {
         self.is_enabled && self.needs_no_password
     }
 

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_words_are_quoted_in_the_error() {
+    fn rejected_arguments_are_quoted_in_the_error() {
         let cases: &[(&[&str], &str)] = &[
             (
                 &["--port", "abc"],

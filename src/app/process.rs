@@ -63,7 +63,7 @@ impl From<io::Error> for Failure {
 /// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0` it prints the chosen
 /// port as a line of JSON once it is ready. Must be called before the process has a second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
-    if !config.daemonize || config.supervised.in_charge().is_some() {
+    if !config.daemonize || config.supervised.detected().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
         let served = serve_process(config, config_file, ready);
         return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);

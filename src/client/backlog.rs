@@ -19,7 +19,7 @@ const RETRY_STEP: usize = 1024 * 1024;
 #[derive(Default)]
 pub struct Backlog {
     waiting: AtomicUsize,
-    held_up: AtomicUsize,
+    throttled: AtomicUsize,
 }
 
 impl Backlog {
@@ -28,12 +28,12 @@ impl Backlog {
     pub fn report(&self, before: usize, bytes: usize) -> bool {
         let old = self.waiting.fetch_add(bytes.wrapping_sub(before), Relaxed);
         let new = old.wrapping_add(bytes.wrapping_sub(before));
-        new / RETRY_STEP < old / RETRY_STEP && self.held_up.load(Relaxed) > 0
+        new / RETRY_STEP < old / RETRY_STEP && self.throttled.load(Relaxed) > 0
     }
 
     /// Returns whether a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
     #[inline]
-    pub fn may_go_on(&self, waiting: usize, reported: usize) -> bool {
+    pub fn may_continue(&self, waiting: usize, reported: usize) -> bool {
         waiting < SHARE_MIN || waiting < self.most(reported)
     }
 
@@ -44,10 +44,10 @@ impl Backlog {
     }
 
     /// Records that a client is throttled, or not any more.
-    pub fn note_held_up(&self, is_held_up: bool) {
-        match is_held_up {
-            true => self.held_up.fetch_add(1, Relaxed),
-            false => self.held_up.fetch_sub(1, Relaxed),
+    pub fn note_throttled(&self, is_throttled: bool) {
+        match is_throttled {
+            true => self.throttled.fetch_add(1, Relaxed),
+            false => self.throttled.fetch_sub(1, Relaxed),
         };
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         loop {
             let before = waiting.clone();
             for own in &mut waiting {
-                if backlog.may_go_on(*own, *own) {
+                if backlog.may_continue(*own, *own) {
                     backlog.report(*own, *own + PIECE);
                     *own += PIECE;
                 }
@@ -88,12 +88,12 @@ mod tests {
     fn who_is_held_up_looks_again_when_the_sum_falls() {
         let backlog = Backlog::default();
         assert!(!backlog.report(0, 300 << 20));
-        assert!(!backlog.report(300 << 20, 200 << 20), "nobody is held up");
-        backlog.note_held_up(true);
+        assert!(!backlog.report(300 << 20, 200 << 20), "no client is throttled");
+        backlog.note_throttled(true);
         assert!(!backlog.report(200 << 20, 201 << 20));
         assert!(backlog.report(201 << 20, 199 << 20));
         assert!(!backlog.report(199 << 20, (199 << 20) - 1) || (199 << 20) % RETRY_STEP == 0);
-        backlog.note_held_up(false);
+        backlog.note_throttled(false);
         assert!(!backlog.report((199 << 20) - 1, 0));
     }
 }

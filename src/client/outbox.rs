@@ -93,12 +93,12 @@ impl Outbox {
 
     /// Queues a frame in the client's protocol. Returns false when more than `most` bytes would be queued: all frames
     /// are then dropped and the connection is told to close. A closing connection accepts no frames.
-    pub fn push(&self, letter: &mut PushFrame<'_>, most: u64) -> bool {
+    pub fn push(&self, push_frame: &mut PushFrame<'_>, most: u64) -> bool {
         let mut inner = self.inner.lock();
         if self.is_ending() {
             return false;
         }
-        let frame = letter.in_protocol(inner.protocol, &self.memory_account);
+        let frame = push_frame.in_protocol(inner.protocol, &self.memory_account);
         if (inner.len + frame.len()) as u64 > most {
             inner.clear();
             self.raise(&mut inner, OVERFLOW);
@@ -258,10 +258,10 @@ mod tests {
             written.set(written.get() + 1);
             reply.push(0);
         };
-        let mut letter = PushFrame::new(&write);
+        let mut push_frame = PushFrame::new(&write);
         let boxes = [Outbox::default(), Outbox::default(), Outbox::default(), Outbox::default()];
         boxes[2..].iter().for_each(|outbox| outbox.set_protocol(Protocol::Resp3, &mut Output::new()));
-        assert!(boxes.iter().all(|outbox| outbox.push(&mut letter, 100)));
+        assert!(boxes.iter().all(|outbox| outbox.push(&mut push_frame, 100)));
         let got: Vec<String> = boxes.iter().map(|outbox| take_all(outbox, 100)).collect();
         assert_eq!(got, ["*0\r\n", "*0\r\n", ">0\r\n", ">0\r\n"]);
         assert_eq!(written.get(), 2);

@@ -132,7 +132,7 @@ impl Client {
     /// Returns whether its calls need work besides the reply: pushes, suppressed replies, tracking, CLIENT NO-TOUCH.
     #[inline]
     pub fn needs_attention(&self) -> bool {
-        self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_silent()
+        self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_no_touch()
     }
 
     /// Writes the pushed frames so far, if the client is of a kind that expects pushes.

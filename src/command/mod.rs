@@ -85,7 +85,7 @@ mod tests {
             let name = &command.name;
             assert!(names.insert(name), "{name} is declared twice");
             assert!(table().find_full(name.as_bytes()).is_some_and(|found| found.number == command.number), "{name}");
-            assert_eq!(command.name_words, name.split('|').count(), "{name}");
+            assert_eq!(command.name_args, name.split('|').count(), "{name}");
         }
     }
 

@@ -187,7 +187,7 @@ choice_fields! {
 
 impl Supervisor {
     /// Returns the name of the supervisor by the environment variables: `systemd` or `upstart`.
-    pub fn in_charge(self) -> Option<&'static str> {
+    pub fn detected(self) -> Option<&'static str> {
         let find = |names: &[(&'static str, &str)]| {
             names.iter().find(|(_, variable)| std::env::var_os(variable).is_some()).map(|(name, _)| *name)
         };

@@ -44,7 +44,7 @@ mod tests {
     use crate::spec::sample::commands;
 
     #[test]
-    fn who_starts_where_data_was_saved_is_told_that_it_is_not_loaded() {
+    fn a_start_next_to_saved_data_warns_that_it_is_not_loaded() {
         let dir = tempfile::tempdir().expect("a directory");
         let config = |more: &str| {
             let text = format!("dir {}\n{more}", dir.path().display());

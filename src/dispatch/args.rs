@@ -31,7 +31,7 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the next argument, if there is one.
-    pub fn next_word(&mut self) -> Option<&'a [u8]> {
+    pub fn next_arg(&mut self) -> Option<&'a [u8]> {
         (self.at < self.request.len()).then(|| {
             self.at += 1;
             self.request.arg(self.at - 1)
@@ -44,7 +44,7 @@ impl<'a> Args<'a> {
     /// [`Error::Syntax`] when no argument remains, here and in the other getters.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         // Not `ok_or`, which would create and drop the error: this runs for every argument.
-        let Some(word) = self.next_word() else { return Err(Error::Syntax) };
+        let Some(word) = self.next_arg() else { return Err(Error::Syntax) };
         Ok(word)
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct BatchRun<'n> {
     /// The look-up flags of the client.
     lookup: Lookup,
     /// Whether the client's calls need extra work, such as writing pushed frames between replies.
-    is_attended: bool,
+    has_extra_work: bool,
     timer: CallTimer<'n>,
 }
 
@@ -61,17 +61,17 @@ impl<'n> BatchRun<'n> {
         config: &'n Config,
         client: &Client,
     ) -> Self {
-        let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, client.caller.info.id);
+        let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, client.caller.info.id);
         // Read after the counter: the time since then is overestimated rather than underestimated.
         let (read_at, now) = (timer.begin(), namespace.clock.now());
         namespace.store.memory_account().follow_clock(now);
-        timer.set_interest(namespace.observed.notable_ns(config), config.latency_tracking);
+        timer.set_recording(namespace.observed.record_from_ns(config), config.latency_tracking);
         let stale_at = timer.ticks_after(read_at, TIME_KEPT_NS);
         let has_limit = namespace.store.memory_account().has_limit();
         if has_limit {
             namespace.note_shortage(now);
         }
-        let is_attended = client.needs_attention();
+        let has_extra_work = client.needs_attention();
         // Built in place: the struct is large, and moving it costs as much as a look-up.
         BatchRun {
             namespace,
@@ -81,11 +81,11 @@ impl<'n> BatchRun<'n> {
             now,
             read_at,
             stale_at,
-            closed: closed(namespace, client, is_attended),
+            closed: closed(namespace, client, has_extra_work),
             has_limit,
             origin: Origin::Client(client.caller.info.id),
             lookup: Lookup::ALL,
-            is_attended,
+            has_extra_work,
             timer,
         }
     }
@@ -93,17 +93,17 @@ impl<'n> BatchRun<'n> {
     /// Sets up what few clients need: look-ups that are not uses of keys (CLIENT NO-TOUCH), and for tracking that every
     /// call is recorded.
     #[inline]
-    pub(crate) fn attend(&mut self, client: &Client) {
-        if self.is_attended {
+    pub(crate) fn set_up_extra_work(&mut self, client: &Client) {
+        if self.has_extra_work {
             self.attend_closely(client);
         }
     }
 
     #[cold]
     fn attend_closely(&mut self, client: &Client) {
-        self.lookup = Lookup::allowed(!client.caller.info.is_silent());
-        let notable_ns = post_call::notable_ns(self.namespace, &client.caller, self.config);
-        self.timer.set_interest(notable_ns, self.config.latency_tracking);
+        self.lookup = Lookup::allowed(!client.caller.info.is_no_touch());
+        let record_from_ns = post_call::record_from_ns(self.namespace, &client.caller, self.config);
+        self.timer.set_recording(record_from_ns, self.config.latency_tracking);
     }
 
     /// Returns the store's context of the calls of this batch.
@@ -148,7 +148,7 @@ impl<'n> BatchRun<'n> {
         }
         self.timer.note_requests(plan.len());
         if plan.len() > 1 {
-            self.timer.begin_anew();
+            self.timer.begin_now();
         }
     }
 
@@ -211,14 +211,14 @@ impl<'n> BatchRun<'n> {
         client.caller.is_short_of_memory = false;
         if !next.is_unfinished() {
             client.session.replies.end_request(out, before, answered);
-            self.follow_reply(client, command, out);
+            self.write_own_pushes(client, command, out);
         }
         next
     }
 
     /// Writes frames that the client's own call has pushed to it, which belong directly after the reply.
-    fn follow_reply(&mut self, client: &mut Client, command: Option<&'static CommandSpec>, out: &mut Output) {
-        if !self.is_attended {
+    fn write_own_pushes(&mut self, client: &mut Client, command: Option<&'static CommandSpec>, out: &mut Output) {
+        if !self.has_extra_work {
             return;
         }
         let is_about_client = command.is_some_and(|command| command.name.starts_with("client"));
@@ -233,7 +233,7 @@ impl<'n> BatchRun<'n> {
     fn make_room(&mut self, client: &mut Client, out: &mut Output) {
         if self.has_limit && self.namespace.store.memory_account().is_over() {
             client.caller.is_short_of_memory = self.evict_to_fit() == Eviction::None;
-            if self.is_attended {
+            if self.has_extra_work {
                 client.take_pushes(out); // invalidations of keys evicted before the command
             }
         }
@@ -289,7 +289,7 @@ impl<'n> BatchRun<'n> {
             return;
         }
         let namespace = self.namespace;
-        command.iter().for_each(|command| namespace.observed.meters.reject(command));
+        command.iter().for_each(|command| namespace.observed.command_stats.reject(command));
         session.fail_transaction();
         if command.is_none_or(|command| command.name != "exec") {
             return refuse(namespace, &mut Reply::new(out, caller.protocol), error);
@@ -302,7 +302,7 @@ impl<'n> BatchRun<'n> {
         let text = error.wire_text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         refuse(namespace, &mut Reply::new(out, caller.protocol), &Error::ExecRefused(reason.to_vec()));
-        self.closed = closed(self.namespace, client, self.is_attended);
+        self.closed = closed(self.namespace, client, self.has_extra_work);
     }
 
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
@@ -379,7 +379,7 @@ impl<'n> BatchRun<'n> {
         {
             // Built and dropped in place: a view is large, and moving it costs as much as a look-up.
             let mut call = Call {
-                args: Args::new(request, command.name_words, hashes),
+                args: Args::new(request, command.name_args, hashes),
                 view: guard.view(client.caller.db, hashes, cx),
                 reply: Reply::new(out, client.caller.protocol),
                 caller: &mut client.caller,
@@ -410,7 +410,7 @@ impl<'n> BatchRun<'n> {
             self.serve_postponed(*postponed);
         }
         if command.flags & CONTROL != 0 {
-            self.follow_up(client, command, &mut next);
+            self.after_control_call(client, command, &mut next);
         }
         next
     }
@@ -425,9 +425,9 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
-    fn follow_up(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
-        self.closed = closed(self.namespace, client, self.is_attended);
-        self.follow_limit(); // it may have been CONFIG SET
+    fn after_control_call(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
+        self.closed = closed(self.namespace, client, self.has_extra_work);
+        self.refresh_memory_limit(); // it may have been CONFIG SET
         if command.flags & EXCLUSIVE == 0 {
             return;
         }
@@ -440,12 +440,12 @@ impl<'n> BatchRun<'n> {
         }
     }
 
-    fn follow_limit(&mut self) {
+    fn refresh_memory_limit(&mut self) {
         let memory_account = self.namespace.store.memory_account();
         self.has_limit = memory_account.has_limit();
         if let Some(guard) = self.guard.as_mut().filter(|_| memory_account.take_coarse()) {
             guard.report();
-            self.namespace.sweep_wanted.notify_one(); // which evicts what is too much even if nobody asks for anything
+            self.namespace.sweep_notify.notify_one(); // which evicts the excess even without further commands
         }
     }
 }

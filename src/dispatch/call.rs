@@ -291,8 +291,8 @@ impl Call<'_> {
     }
 
     /// Determines again which calls are recorded, including this one.
-    pub fn note_interest(&self) {
-        self.timer.set_interest(0, self.config.latency_tracking);
+    pub fn update_recording(&self) {
+        self.timer.set_recording(0, self.config.latency_tracking);
     }
 }
 
@@ -383,9 +383,9 @@ pub(super) fn nested(
     let (db, protocol) = (caller.db, caller.protocol);
     let mut hashes = Hashes::new();
     command.hash_keys(request, &namespace.store, &mut hashes);
-    let cx = Cx { lookup: Lookup::allowed(!caller.info.is_silent()), ..view.cx() };
+    let cx = Cx { lookup: Lookup::allowed(!caller.info.is_no_touch()), ..view.cx() };
     let mut call = Call {
-        args: Args::new(request, command.name_words, &hashes),
+        args: Args::new(request, command.name_args, &hashes),
         view: view.nested(db, cx),
         reply: Reply::new(out, protocol),
         caller,

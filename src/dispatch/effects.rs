@@ -55,7 +55,7 @@ pub(super) fn append(namespace: &Namespace, caller: &mut Caller) {
 fn push_request(call: &mut Call<'_>) {
     let (command, request) = (call.command, call.args.request());
     let names = command.name.split('|').map(str::as_bytes);
-    let args: SmallVec<[&[u8]; 8]> = names.chain(request.args().skip(command.name_words)).collect();
+    let args: SmallVec<[&[u8]; 8]> = names.chain(request.args().skip(command.name_args)).collect();
     call.caller.push_effect(args.into_iter());
 }
 

@@ -57,7 +57,7 @@ impl Plan {
                 false => find(request, names),
             };
             // A container's name alone does not determine the command.
-            before = (name, command.filter(|command| command.name_words == 1 && command.subcommands.is_empty()));
+            before = (name, command.filter(|command| command.name_args == 1 && command.subcommands.is_empty()));
             if let Some(command) = command
                 && command.accepts(request.len())
             {

@@ -1,4 +1,5 @@
-//! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its keys.
+//! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its
+//! keys.
 //!
 //! It is called only when the [`CallTimer`](crate::observe::CallTimer) asks for it; a fast call that is not observed
 //! costs one comparison.
@@ -34,12 +35,12 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
     }
-    call.timer.set_interest(notable_ns(call.namespace, call.caller, &config), config.latency_tracking);
+    call.timer.set_recording(record_from_ns(call.namespace, call.caller, &config), config.latency_tracking);
 }
 
 /// Returns the duration in nanoseconds from which a client's calls are recorded: 0 if it tracks what it reads.
-pub(crate) fn notable_ns(namespace: &Namespace, caller: &Caller, config: &Config) -> u64 {
-    if caller.info.tracking.is_on() { 0 } else { namespace.observed.notable_ns(config) }
+pub(crate) fn record_from_ns(namespace: &Namespace, caller: &Caller, config: &Config) -> u64 {
+    if caller.info.tracking.is_on() { 0 } else { namespace.observed.record_from_ns(config) }
 }
 
 /// Records, for client-side caching, that a call has read its keys, whose shards are still locked.
@@ -56,13 +57,13 @@ fn note_read(call: &Call<'_>) {
 }
 
 fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
-    let words = visible(call.command, call.args.request());
+    let args = visible(call.command, call.args.request());
     let client = &call.caller.info;
     let entry = slow_log::Entry {
         id: 0,
         unix_s: call.namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,
-        words: slow_log::clip(words.iter().copied()),
+        args: slow_log::clip(args.iter().copied()),
         addr: client.addr.clone(),
         name: client.names().name,
     };
@@ -79,10 +80,10 @@ pub(crate) fn show_ahead(call: &mut Call<'_>) {
 
 /// Shows the call to all monitors; to the caller itself between its replies.
 fn show(call: &mut Call<'_>, config: &Config) {
-    let words = visible(call.command, call.args.request());
+    let args = visible(call.command, call.args.request());
     let client = call.caller.info.clone();
     let caller = if call.caller.is_in_script { "lua".into() } else { client.caller() };
-    let line = monitor::line(call.namespace.clock.wall_us(), call.caller.db, &caller, words.into_iter());
+    let line = monitor::line(call.namespace.clock.wall_us(), call.caller.db, &caller, args.into_iter());
     let monitors = &call.namespace.observed.monitors;
     monitors.show(&line, client.id, config, call.view.now());
     // The replies to a script's commands belong to the script; a client in MONITOR cannot run one.

@@ -46,7 +46,7 @@ pub(crate) fn replay(
 ) -> Result<Replayed, ReplayError> {
     let config = namespace.instance.settings.current();
     let info = namespace.instance.clients.unlisted(namespace.clock.now());
-    let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, info.id);
+    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, info.id);
     let (mut caller, renames) = (Caller::new(info, &namespace.instance.acl), Renames::default());
     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
     let mut codec = Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true });

@@ -90,7 +90,7 @@ pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handle
         return;
     }
     let config = namespace.instance.settings.current();
-    let timer = CallTimer::new(&namespace.observed.meters, &namespace.clock, 0);
+    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
     let means = Means { namespace, handlers, config: &config, timer: &timer };
     serve_leftover(&mut namespace.store.hold(1), cx, means);
@@ -132,11 +132,11 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
     let BlockedCall { command, request, caller, hashes } = blocked;
     let Means { namespace, handlers, config, timer } = means;
     let (db, protocol) = (caller.db, caller.protocol);
-    let lookup = Lookup::allowed(!caller.info.is_silent());
+    let lookup = Lookup::allowed(!caller.info.is_no_touch());
     let cx = Cx { now: view.now(), origin: Origin::Client(caller.info.id), lookup };
     let (mut out, mut next) = (Output::new(), Next::Done);
     let mut call = Call {
-        args: Args::new(request.as_request(), command.name_words, hashes),
+        args: Args::new(request.as_request(), command.name_args, hashes),
         view: view.lend(db, cx),
         reply: Reply::new(&mut out, protocol),
         caller,

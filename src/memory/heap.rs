@@ -9,8 +9,8 @@ pub(crate) const SHARED_BYTES_LEN: usize = 32;
 /// The two reference counters that [`std::sync::Arc`] puts before its value.
 pub(crate) const COUNTED_LEN: usize = 16;
 
-/// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a power of
-/// two and the next.
+/// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a
+/// power of two and the next.
 #[inline]
 pub(crate) const fn allocation_len(len: usize) -> usize {
     match len {
@@ -25,8 +25,8 @@ pub(crate) const fn list_len<T>(capacity: usize) -> usize {
     if capacity == 0 { 0 } else { allocation_len(capacity * size_of::<T>()) }
 }
 
-/// Returns the bytes of a hash map's table that has room for `capacity` entries: an eighth of the buckets stays free, and
-/// each has a byte of control data beside its entry.
+/// Returns the bytes of a hash map's table that has room for `capacity` entries: an eighth of the buckets stays free,
+/// and each has a byte of control data beside its entry.
 pub(crate) const fn hash_map_len<K, V>(capacity: usize) -> usize {
     const GROUP: usize = 16;
     let buckets = match capacity {

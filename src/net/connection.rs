@@ -60,7 +60,7 @@ pub struct Connection<S> {
     /// The pending bytes of replies that were last reported.
     reported: usize,
     /// Whether nothing is read or executed because too many replies are pending.
-    is_held_up: bool,
+    is_throttled: bool,
     /// Taken from the pool while there is anything to read, execute or write.
     buffers: Option<Box<ConnBuffers>>,
 }
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             pool,
             counted: 0,
             reported: 0,
-            is_held_up: false,
+            is_throttled: false,
             buffers: None,
         }
     }
@@ -165,10 +165,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if waiting > 0 {
             self.note_waiting();
         }
-        let was_held_up = self.is_held_up;
-        let may_go_on = self.may_go_on(self.waiting());
+        let was_held_up = self.is_throttled;
+        let may_continue = self.may_continue(self.waiting());
         let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-        if may_go_on {
+        if may_continue {
             if was_held_up {
                 return Poll::Ready(Ok(Exchange::Read(0)));
             }
@@ -278,18 +278,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Returns whether requests are read and executed while `waiting` bytes of replies are pending.
     #[inline]
-    fn may_go_on(&mut self, waiting: usize) -> bool {
-        !self.is_held_up && self.namespace.instance.clients.backlog.may_go_on(waiting, self.reported)
-            || self.look_again(waiting)
+    fn may_continue(&mut self, waiting: usize) -> bool {
+        !self.is_throttled && self.namespace.instance.clients.backlog.may_continue(waiting, self.reported)
+            || self.check_backlog(waiting)
     }
 
     /// Does the same for a client that is throttled or becomes so, and records its state.
     #[cold]
-    fn look_again(&mut self, waiting: usize) -> bool {
+    fn check_backlog(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.instance.clients;
-        self.is_held_up = !clients.backlog.may_go_on(waiting, self.reported);
-        clients.set_held_up(&self.client.caller.info, self.is_held_up);
-        !self.is_held_up
+        self.is_throttled = !clients.backlog.may_continue(waiting, self.reported);
+        clients.set_throttled(&self.client.caller.info, self.is_throttled);
+        !self.is_throttled
     }
 
     /// Returns how many bytes of replies are pending.
@@ -304,7 +304,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut left = Next::Done;
         while !left.is_unfinished() && !self.client.caller.closing {
             if buffers.next < buffers.batch.len() {
-                if !self.may_go_on(buffers.output.len()) {
+                if !self.may_continue(buffers.output.len()) {
                     break;
                 }
                 left = self.execute_batch(&mut buffers);
@@ -348,7 +348,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
         let mut run = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
-        run.attend(&self.client);
+        run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let (mut executed, mut left) = (0, Next::Done);
@@ -361,7 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     clients.report_backlog(self.reported, waiting);
                     self.reported = waiting;
                 }
-                if !clients.backlog.may_go_on(waiting, self.reported) {
+                if !clients.backlog.may_continue(waiting, self.reported) {
                     break;
                 }
             }
@@ -375,7 +375,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let caller = &self.client.caller;
         caller.info.touch(run.now(), caller.called, input.len());
         caller.info.set_commands(caller.commands);
-        if self.namespace.tracking.has_news() {
+        if self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, run.now()));
         }
         left
@@ -421,9 +421,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
             let before = buffers.output.mark();
             let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
-            batch.attend(&self.client);
+            batch.set_up_extra_work(&self.client);
             if batch.resume(&mut *rest, &self.client.caller, woken, &mut buffers.output) {
-                if self.namespace.tracking.has_news() {
+                if self.namespace.tracking.has_invalidations() {
                     self.namespace.tracking.broadcast((&self.config, batch.now()));
                 }
                 self.client.session.replies.end_request(&mut buffers.output, before, None);
@@ -437,7 +437,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn abandon(&self, rest: &mut dyn Continuation) -> bool {
         let batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
         let is_done = batch.abandon(rest, &self.client.caller);
-        if is_done && self.namespace.tracking.has_news() {
+        if is_done && self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, batch.now()));
         }
         is_done
@@ -619,7 +619,7 @@ impl<S> Drop for Connection<S> {
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
         self.namespace.instance.clients.remove(self.client.caller.info.id);
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
-        self.namespace.instance.clients.set_held_up(&self.client.caller.info, false);
+        self.namespace.instance.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.instance.clients.report_backlog(self.reported, 0);
     }
 }

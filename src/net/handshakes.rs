@@ -17,7 +17,7 @@ const ALWAYS: usize = 16;
 #[derive(Default)]
 pub(crate) struct Handshakes {
     /// Oldest first; the key counts all handshakes begun before.
-    under_way: Mutex<(u64, BTreeMap<u64, CancellationToken>)>,
+    in_progress: Mutex<(u64, BTreeMap<u64, CancellationToken>)>,
 }
 
 /// One handshake in progress, until this is dropped.
@@ -32,11 +32,11 @@ impl Handshakes {
     /// connect. It also ends when `stop` is cancelled.
     pub(crate) fn begin(self: &Arc<Self>, places: usize, stop: &CancellationToken) -> Handshake {
         let is_dropped = stop.child_token();
-        let (begun, under_way) = &mut *self.under_way.lock();
+        let (begun, in_progress) = &mut *self.in_progress.lock();
         *begun += 1;
-        under_way.insert(*begun, is_dropped.clone());
-        if under_way.len() > places.max(ALWAYS)
-            && let Some((_, oldest)) = under_way.pop_first()
+        in_progress.insert(*begun, is_dropped.clone());
+        if in_progress.len() > places.max(ALWAYS)
+            && let Some((_, oldest)) = in_progress.pop_first()
         {
             oldest.cancel();
         }
@@ -59,6 +59,6 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.all.under_way.lock().1.remove(&self.number);
+        self.all.in_progress.lock().1.remove(&self.number);
     }
 }

@@ -302,7 +302,7 @@ impl Server {
 
     /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.
     pub async fn shutdown(self) {
-        self.namespace().begin_to_stop();
+        self.namespace().begin_shutdown();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         if let Some(path) = &self.namespace().instance.settings.current().unixsocket {
@@ -545,7 +545,7 @@ impl Shared {
             };
             tokio::select! {
                 () = self.namespace.instance.stop.cancelled() => return,
-                () = self.namespace.sweep_wanted.notified() => {}
+                () = self.namespace.sweep_notify.notified() => {}
                 () = timer.wait(wait) => {}
             }
         }

@@ -94,8 +94,8 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
     Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
-/// Pairs the certificates with the key. A certificate of X.509 version 1, which `openssl` still makes, cannot be compared
-/// with the key; the client decides whether it trusts one.
+/// Pairs the certificates with the key. A certificate of X.509 version 1, which `openssl` still makes, cannot be
+/// compared with the key; the client decides whether it trusts one.
 fn certified(certificates: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey, String> {
     let key = any_supported_type(&key).map_err(|cause| format!("tls-key-file: {cause}"))?;
     let certified = CertifiedKey::new(certificates, key);

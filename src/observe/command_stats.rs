@@ -103,12 +103,12 @@ impl CommandStats {
 }
 
 /// The command statistics of a server.
-pub struct AllStats {
+pub struct AllCommandStats {
     /// One per thread, and a last one that is shared when all others are leased.
     by_thread: Box<[CachePadded<CommandStats>]>,
     /// Rejected calls by command; rare enough for one counter for all threads.
     rejected: Box<[AtomicU64]>,
-    house: Chores,
+    housekeeping: Chores,
     sweeps: Chores,
 }
 
@@ -132,14 +132,14 @@ impl Chores {
     }
 }
 
-impl AllStats {
+impl AllCommandStats {
     /// Creates the statistics of `threads` threads for `commands` commands and subcommands.
     pub fn new(threads: usize, commands: usize) -> Self {
         let meter = || CachePadded::new(CommandStats::new(commands));
-        AllStats {
+        AllCommandStats {
             by_thread: std::iter::repeat_with(meter).take(threads.max(1) + 1).collect(),
             rejected: std::iter::repeat_with(AtomicU64::default).take(commands).collect(),
-            house: Chores::default(),
+            housekeeping: Chores::default(),
             sweeps: Chores::default(),
         }
     }
@@ -196,8 +196,8 @@ impl AllStats {
     }
 
     /// Records the time of housekeeping.
-    pub fn note_house(&self, ns: u64) {
-        self.house.note(ns);
+    pub fn record_housekeeping(&self, ns: u64) {
+        self.housekeeping.note(ns);
     }
 
     /// Records the time of an expiry sweep.
@@ -212,7 +212,7 @@ impl AllStats {
 
     /// Returns the total time of background work, in nanoseconds.
     pub fn chores_ns(&self) -> u64 {
-        self.sweeps_ns() + self.house.ns.load(Relaxed)
+        self.sweeps_ns() + self.housekeeping.ns.load(Relaxed)
     }
 
     /// Returns the totals of the batches of all threads, including background work.
@@ -226,7 +226,7 @@ impl AllStats {
             sum.hits += meter.hits.load(Relaxed);
             sum.misses += meter.misses.load(Relaxed);
         }
-        for chores in [&self.house, &self.sweeps] {
+        for chores in [&self.housekeeping, &self.sweeps] {
             sum.count += chores.count.load(Relaxed);
             sum.ns += chores.ns.load(Relaxed);
             sum.max_ns = sum.max_ns.max(chores.max_ns.load(Relaxed));
@@ -237,7 +237,7 @@ impl AllStats {
     /// Resets everything; the caller holds the store exclusively, so no thread counts meanwhile.
     pub fn clear(&self) {
         self.by_thread.iter().for_each(|meter| meter.clear());
-        [&self.house, &self.sweeps].into_iter().for_each(|chores| chores.clear());
+        [&self.housekeeping, &self.sweeps].into_iter().for_each(|chores| chores.clear());
         self.rejected.iter().for_each(|count| count.store(0, Relaxed));
     }
 }
@@ -253,15 +253,15 @@ pub struct CallTimer<'n> {
     last: Cell<u64>,
     lookups: Cell<Lookups>,
     /// The duration in nanoseconds from which a call must be reported to the caller.
-    notable_ns: Cell<u64>,
+    record_from_ns: Cell<u64>,
     tracks: Cell<bool>,
 }
 
 impl<'n> CallTimer<'n> {
     /// Starts to measure a batch of the client with this id.
     #[inline]
-    pub fn new(meters: &'n AllStats, clock: &'n Clock, client: u64) -> Self {
-        let (meter, begun) = (meters.lease(client), clock.ticks());
+    pub fn new(command_stats: &'n AllCommandStats, clock: &'n Clock, client: u64) -> Self {
+        let (meter, begun) = (command_stats.lease(client), clock.ticks());
         CallTimer {
             meter,
             rows: &meter.rows,
@@ -270,14 +270,14 @@ impl<'n> CallTimer<'n> {
             begun,
             last: Cell::new(begun),
             lookups: Cell::new(Lookups::default()),
-            notable_ns: Cell::new(u64::MAX),
+            record_from_ns: Cell::new(u64::MAX),
             tracks: Cell::new(true),
         }
     }
 
     /// Sets the duration in nanoseconds from which a call is reported, and whether latency is recorded.
-    pub fn set_interest(&self, notable_ns: u64, tracks: bool) {
-        self.notable_ns.set(notable_ns);
+    pub fn set_recording(&self, record_from_ns: u64, tracks: bool) {
+        self.record_from_ns.set(record_from_ns);
         self.tracks.set(tracks);
     }
 
@@ -307,7 +307,7 @@ impl<'n> CallTimer<'n> {
     }
 
     /// Begins the next call now instead of at the end of the last one.
-    pub fn begin_anew(&self) {
+    pub fn begin_now(&self) {
         self.last.set(self.clock.ticks());
     }
 
@@ -324,7 +324,7 @@ impl<'n> CallTimer<'n> {
             row.durations.record(ns);
         }
         self.lookups.set(self.lookups.get() + lookups);
-        (ns >= self.notable_ns.get()).then_some(ns)
+        (ns >= self.record_from_ns.get()).then_some(ns)
     }
 
     /// Adds the time since the last call or slice to a command that runs in slices.

@@ -13,7 +13,7 @@ pub(crate) mod slow_log;
 pub(crate) mod stats;
 pub(crate) mod unknown;
 
-pub(crate) use command_stats::{AllStats, CallTimer};
+pub(crate) use command_stats::{AllCommandStats, CallTimer};
 pub(crate) use errors::ErrorCounts;
 pub(crate) use latency::LatencyEvents;
 pub(crate) use monitor::Monitors;
@@ -29,7 +29,7 @@ use crate::store::MemoryAccount;
 /// The statistics of one namespace.
 pub struct Observed {
     /// Command statistics.
-    pub meters: AllStats,
+    pub command_stats: AllCommandStats,
     /// Error statistics.
     pub errors: ErrorCounts,
     /// The slow log.
@@ -45,11 +45,11 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Creates the statistics of an instance whose `commands` commands and subcommands are executed by `threads` threads; the slow
-    /// log counts as used memory.
+    /// Creates the statistics of an instance whose `commands` commands and subcommands are executed by `threads`
+    /// threads; the slow log counts as used memory.
     pub fn new(threads: usize, commands: usize, memory_account: &Arc<MemoryAccount>) -> Self {
         Observed {
-            meters: AllStats::new(threads, commands),
+            command_stats: AllCommandStats::new(threads, commands),
             errors: ErrorCounts::default(),
             slow_log: SlowLog::new(memory_account),
             latency: LatencyEvents::default(),
@@ -61,13 +61,13 @@ impl Observed {
 
     /// Resets what CONFIG RESETSTAT resets; the caller holds the store exclusively.
     pub fn clear(&self, now_ms: u64) {
-        self.meters.clear();
+        self.command_stats.clear();
         self.errors.clear();
         self.sampler.clear(now_ms);
     }
 
     /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors.
-    pub fn notable_ns(&self, config: &Config) -> u64 {
+    pub fn record_from_ns(&self, config: &Config) -> u64 {
         if !self.monitors.is_empty() {
             return 0;
         }

@@ -55,18 +55,18 @@ impl Monitors {
     /// Sends a line to all monitors but one. The lock keeps the lines in the same order for all.
     pub fn show(&self, line: &[u8], but: u64, config: &Config, now: Now) {
         let write = |reply: &mut crate::resp::Reply<'_>| reply.raw(line);
-        let mut letter = PushFrame::new(&write);
+        let mut push_frame = PushFrame::new(&write);
         for client in self.clients.lock().iter().filter(|client| client.id != but) {
-            client.push(&mut letter, config, now);
+            client.push(&mut push_frame, config, now);
         }
     }
 }
 
 /// Formats a call as a line: time, database, caller and arguments.
-pub(crate) fn line<'a>(unix_us: i64, db: usize, caller: &str, words: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+pub(crate) fn line<'a>(unix_us: i64, db: usize, caller: &str, args: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (seconds, micros) = (unix_us.div_euclid(1_000_000), unix_us.rem_euclid(1_000_000));
     let mut line = format!("+{seconds}.{micros:06} [{db} {caller}]").into_bytes();
-    for word in words {
+    for word in args {
         line.push(b' ');
         line.extend_from_slice(quote(word).as_bytes());
     }

@@ -9,9 +9,9 @@ use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{MemoryAccount, Share};
 
 /// How many arguments of a call are kept; the last one then states how many more there were.
-const WORDS_MAX: usize = 32;
+const ARGS_MAX: usize = 32;
 /// How many bytes of an argument are kept.
-const WORD_LEN_MAX: usize = 128;
+const ARG_LEN_MAX: usize = 128;
 
 /// The slow calls, latest first.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub struct Entry {
     /// How long it took, in microseconds.
     pub duration_us: u64,
     /// The arguments of the call, truncated.
-    pub words: Vec<Vec<u8>>,
+    pub args: Vec<Vec<u8>>,
     /// The client's address.
     pub addr: String,
     /// The client's name.
@@ -60,9 +60,8 @@ pub struct Entry {
 impl Entry {
     /// Returns the heap memory of the entry.
     fn memory(&self) -> usize {
-        let words: usize = self.words.iter().map(|word| allocation_len(word.capacity())).sum();
-        words
-            + list_len::<Vec<u8>>(self.words.capacity())
+        let args: usize = self.args.iter().map(|word| allocation_len(word.capacity())).sum();
+        args + list_len::<Vec<u8>>(self.args.capacity())
             + allocation_len(self.addr.capacity())
             + allocation_len(self.name.capacity())
     }
@@ -112,18 +111,18 @@ impl SlowLog {
 }
 
 /// Truncates the arguments of a call for the log.
-pub(crate) fn clip<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
-    let count = words.len();
-    let kept = if count > WORDS_MAX { WORDS_MAX - 1 } else { count };
-    let mut clipped: Vec<Vec<u8>> = words.take(kept).map(clip_word).collect();
+pub(crate) fn clip<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    let count = args.len();
+    let kept = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
+    let mut clipped: Vec<Vec<u8>> = args.take(kept).map(clip_arg).collect();
     if kept < count {
         clipped.push(format!("... ({} more arguments)", count - kept).into_bytes());
     }
     clipped
 }
 
-fn clip_word(word: &[u8]) -> Vec<u8> {
-    match word.split_at_checked(WORD_LEN_MAX) {
+fn clip_arg(word: &[u8]) -> Vec<u8> {
+    match word.split_at_checked(ARG_LEN_MAX) {
         Some((start, rest)) if !rest.is_empty() => {
             [start, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
         }

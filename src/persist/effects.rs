@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_effect_stands_alone_and_several_stand_in_a_transaction() {
+    fn a_single_effect_is_logged_alone_and_several_in_a_transaction() {
         let mut db = None;
         assert_eq!(logged(&[], &mut db), "");
         assert_eq!(logged(&[(0, "DEL k")], &mut db), "*2 $6 SELECT $1 0 *2 $3 DEL $1 k ");

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_reader_is_told_the_database() {
+    fn a_new_reader_gets_a_select_of_the_database() {
         let journal = Journal::default();
         journal.append_removal(2, b"k");
         journal.begin();

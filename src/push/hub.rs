@@ -79,28 +79,32 @@ impl Hub {
 
     /// Returns whether there are subscribers of channels, by name or by pattern: a cheap check before a message is
     /// built.
-    pub fn has_listeners(&self) -> bool {
+    pub fn has_channel_subscribers(&self) -> bool {
         self.count(ChannelKind::Channel) > 0 || self.count(ChannelKind::Pattern) > 0
     }
 
     /// Returns whether there are any subscribers.
     pub fn has_subscribers(&self) -> bool {
-        self.has_listeners() || self.count(ChannelKind::ShardChannel) > 0
+        self.has_channel_subscribers() || self.count(ChannelKind::ShardChannel) > 0
     }
 
     /// Returns how many channels or patterns have subscribers.
-    pub fn count(&self, topic: ChannelKind) -> usize {
-        self.topics[topic as usize].count.load(Relaxed)
+    pub fn count(&self, channel_kind: ChannelKind) -> usize {
+        self.topics[channel_kind as usize].count.load(Relaxed)
     }
 
     /// Returns how many clients are subscribed to a channel by name.
-    pub fn subscriber_count(&self, topic: ChannelKind, name: &[u8]) -> usize {
-        self.topics[topic as usize].by_name.read().get(name).map_or(0, |subscriber_count| subscriber_count.lock().len())
+    pub fn subscriber_count(&self, channel_kind: ChannelKind, name: &[u8]) -> usize {
+        self.topics[channel_kind as usize]
+            .by_name
+            .read()
+            .get(name)
+            .map_or(0, |subscriber_count| subscriber_count.lock().len())
     }
 
     /// Returns the names that have subscribers and match a pattern, or all.
-    pub fn names(&self, topic: ChannelKind, pattern: Option<&[u8]>) -> Vec<Bytes> {
-        let by_name = self.topics[topic as usize].by_name.read();
+    pub fn names(&self, channel_kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Bytes> {
+        let by_name = self.topics[channel_kind as usize].by_name.read();
         let matches = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
         by_name.keys().filter(matches).cloned().collect()
     }
@@ -126,8 +130,8 @@ impl Hub {
         self.deliver(ChannelKind::ShardChannel, "smessage", message, config, now)
     }
 
-    fn deliver(&self, topic: ChannelKind, kind: &str, message: Message<'_>, config: &Config, now: Now) -> usize {
-        let topics = &self.topics[topic as usize];
+    fn deliver(&self, channel_kind: ChannelKind, kind: &str, message: Message<'_>, config: &Config, now: Now) -> usize {
+        let topics = &self.topics[channel_kind as usize];
         if topics.count.load(Relaxed) == 0 {
             return 0;
         }
@@ -138,13 +142,13 @@ impl Hub {
     }
 
     /// Subscribes a client; no effect if it is subscribed already.
-    pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
-        let own = own.of_mut(topic);
+    pub fn subscribe(&self, client: &Arc<ClientInfo>, own: &mut Subscriptions, channel_kind: ChannelKind, name: &[u8]) {
+        let own = own.of_mut(channel_kind);
         if own.contains_key(name) {
             return;
         }
         let number = self.last_subscription.fetch_add(1, Relaxed);
-        let topics = &self.topics[topic as usize];
+        let topics = &self.topics[channel_kind as usize];
         let mut by_name = topics.by_name.write();
         let before = held_for(&by_name, own, name);
         // The name is stored once, by the first subscriber.
@@ -157,13 +161,13 @@ impl Hub {
         own.insert(shared, number);
         client.add_names_len(name.len() as isize);
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
-        client.set_subscriptions(topic, own.len());
+        client.set_subscriptions(channel_kind, own.len());
     }
 
     /// Unsubscribes a client; no further message of the channel reaches its outbox.
-    pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, topic: ChannelKind, name: &[u8]) {
-        let Some(own) = own.get_mut(topic) else { return };
-        let topics = &self.topics[topic as usize];
+    pub fn unsubscribe(&self, client: &ClientInfo, own: &mut Subscriptions, channel_kind: ChannelKind, name: &[u8]) {
+        let Some(own) = own.get_mut(channel_kind) else { return };
+        let topics = &self.topics[channel_kind as usize];
         let mut by_name = topics.by_name.write();
         let before = held_for(&by_name, own, name);
         let Some(number) = own.remove(name) else { return };
@@ -182,16 +186,21 @@ impl Hub {
         topics.count.store(by_name.len(), Relaxed);
         client.add_names_len(-(name.len() as isize));
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
-        client.set_subscriptions(topic, own.len());
+        client.set_subscriptions(channel_kind, own.len());
     }
 
     /// Returns the clients with a subscription that `is_meant` accepts; some more than once.
-    pub fn listeners(&self, is_meant: impl Fn(ChannelKind, &[u8], &ClientInfo) -> bool) -> Vec<Arc<ClientInfo>> {
+    pub fn subscribers_where(
+        &self,
+        is_meant: impl Fn(ChannelKind, &[u8], &ClientInfo) -> bool,
+    ) -> Vec<Arc<ClientInfo>> {
         let mut found = Vec::new();
-        for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
-            let by_name = self.topics[topic as usize].by_name.read();
+        for channel_kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
+            let by_name = self.topics[channel_kind as usize].by_name.read();
             for (name, subscriber_count) in by_name.iter() {
-                found.extend(subscriber_count.lock().values().filter(|client| is_meant(topic, name, client)).cloned());
+                found.extend(
+                    subscriber_count.lock().values().filter(|client| is_meant(channel_kind, name, client)).cloned(),
+                );
             }
         }
         found
@@ -199,9 +208,9 @@ impl Hub {
 
     /// Removes all subscriptions of a client.
     pub fn leave(&self, client: &ClientInfo, own: &mut Subscriptions) {
-        for topic in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
-            for name in own.names(topic) {
-                self.unsubscribe(client, own, topic, &name);
+        for channel_kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
+            for name in own.names(channel_kind) {
+                self.unsubscribe(client, own, channel_kind, &name);
             }
         }
         *own = Subscriptions::default();
@@ -212,8 +221,8 @@ impl Hub {
 /// client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
     let entry = |subscriber_count: &Audience| {
-        let listeners = tree_map_len::<u64, Arc<ClientInfo>>(subscriber_count.lock().len());
-        allocation_len(name.len()) + SHARED_BYTES_LEN + listeners
+        let subscribers_where = tree_map_len::<u64, Arc<ClientInfo>>(subscriber_count.lock().len());
+        allocation_len(name.len()) + SHARED_BYTES_LEN + subscribers_where
     };
     by_name.get(name).map_or(0, entry)
         + hash_map_len::<Bytes, Audience>(by_name.capacity())
@@ -221,7 +230,7 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
 }
 
 /// Queues a message for all subscribers; returns how many they are.
-fn send(subscriber_count: &Audience, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
+fn send(subscriber_count: &Audience, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
     let subscriber_count = subscriber_count.lock();
-    subscriber_count.values().filter(|client| client.push(letter, config, now)).count()
+    subscriber_count.values().filter(|client| client.push(push_frame, config, now)).count()
 }

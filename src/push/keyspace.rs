@@ -44,7 +44,7 @@ impl Notifier {
 
 impl KeyspaceObserver for Arc<Notifier> {
     fn on_event(&self, db: usize, key: &[u8], event: &'static str) {
-        if !self.hub.has_listeners() {
+        if !self.hub.has_channel_subscribers() {
             return;
         }
         let (config, now) = (self.config.read().clone(), self.clock.now());

@@ -137,8 +137,8 @@ impl<'a> Request<'a> {
     /// # Panics
     ///
     /// Panics when there are fewer.
-    pub fn skip(self, words: usize) -> Request<'a> {
-        Request { bytes: self.bytes, spans: &self.spans[words..] }
+    pub fn skip(self, count: usize) -> Request<'a> {
+        Request { bytes: self.bytes, spans: &self.spans[count..] }
     }
 
     /// Returns the bytes of all arguments together, without protocol headers.

@@ -142,7 +142,7 @@ fn lines_of_exactly_the_limit_pass() {
 }
 
 #[test]
-fn strangers_may_send_little() {
+fn unauthenticated_clients_may_send_little() {
     let ten = multibulk(&vec![vec![b'x'; 16384]; 10]);
     let (accepted, error) = decode_pieces(STRANGER, [[&ten[..], b"PING\r\n"].concat().as_slice()]);
     assert_eq!((accepted.len(), error), (2, None));

@@ -1,9 +1,10 @@
 //! Runs the connections of one worker in the order in which they became ready.
 //!
-//! tokio's scheduler for several threads runs the task that was woken last first. Requests of several clients that arrive
-//! while a worker is busy would be served from the last to the first, and a lock would go to the client that asked last.
-//! So the connections of a worker are no tasks of tokio's: one task, the *pump*, polls them from a queue, first in, first
-//! out. The kernel reports sockets in the order in which they became readable, so this is the order of arrival.
+//! tokio's scheduler for several threads runs the task that was woken last first. Requests of several clients that
+//! arrive while a worker is busy would be served from the last to the first, and a lock would go to the client that
+//! asked last. So the connections of a worker are no tasks of tokio's: one task, the *pump*, polls them from a queue,
+//! first in, first out. The kernel reports sockets in the order in which they became readable, so this is the order of
+//! arrival.
 //!
 //! A long-running script keeps its connection's poll from returning, which blocks the pump. [`hand_over`] then starts
 //! another pump on another thread; the first one stops when its current poll returns.
@@ -319,10 +320,10 @@ mod tests {
                 waker.recv_timeout(PATIENCE).expect("it is polled")
             })
             .collect();
-        let ((busy, is_busy), (go_on, may_go_on)) = (channel(), channel::<()>());
+        let ((busy, is_busy), (go_on, may_continue)) = (channel(), channel::<()>());
         executor.spawn(async move {
             busy.send(()).expect("the test waits for it");
-            let _ = may_go_on.recv_timeout(PATIENCE);
+            let _ = may_continue.recv_timeout(PATIENCE);
         });
         is_busy.recv_timeout(PATIENCE).expect("it is polled");
         let expected: Vec<usize> = (0..40).map(|number| number * 7 % 40).collect();
@@ -337,11 +338,11 @@ mod tests {
     fn another_thread_polls_the_others_once_a_task_has_handed_over() {
         let runtime = worker::runtime(0).expect("a thread");
         let executor = Executor::new(runtime.handle().clone(), Arc::default());
-        let ((done, is_done), (go_on, may_go_on)) = (channel(), channel::<()>());
+        let ((done, is_done), (go_on, may_continue)) = (channel(), channel::<()>());
         let last = done.clone();
         executor.spawn(async move {
             hand_over();
-            let _ = may_go_on.recv_timeout(PATIENCE);
+            let _ = may_continue.recv_timeout(PATIENCE);
             last.send("the one that handed over").expect("the test waits for it");
         });
         executor.spawn(async move { done.send("another").expect("the test waits for it") });

@@ -28,9 +28,9 @@ pub(super) fn table(lua: &Lua, control: &Arc<Control>) -> Result<Table> {
     let table = lua.create_table()?;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let control = control.clone();
-        let function = lua.create_function(move |lua, words| {
+        let function = lua.create_function(move |lua, args| {
             control.spend(lua, CALL_INSTRUCTIONS)?;
-            call(lua, words, raises, &control)
+            call(lua, args, raises, &control)
         })?;
         table.set(name, function)?;
     }
@@ -81,7 +81,7 @@ fn outside(what: &str) -> mlua::Error {
     raise::reply(format!("{what} can only be called inside a script invocation"))
 }
 
-fn call(lua: &Lua, words: MultiValue, raises: bool, control: &Arc<Control>) -> Result<Value> {
+fn call(lua: &Lua, args: MultiValue, raises: bool, control: &Arc<Control>) -> Result<Value> {
     if !HOST.is_set() {
         return Err(outside("redis.call/pcall"));
     }
@@ -90,7 +90,7 @@ fn call(lua: &Lua, words: MultiValue, raises: bool, control: &Arc<Control>) -> R
         false => convert::error_table(lua, message.as_bytes()),
     };
     HOST.with(|host| {
-        if let Err(complaint) = fill(lua, host.words(), &words) {
+        if let Err(complaint) = fill(lua, host.args(), &args) {
             return refuse(complaint);
         }
         let answer = AssertUnwindSafe(|| {
@@ -108,15 +108,15 @@ fn call(lua: &Lua, words: MultiValue, raises: bool, control: &Arc<Control>) -> R
 }
 
 /// Converts the arguments of a call to a request.
-fn fill(lua: &Lua, request: &mut RequestBuffer, words: &MultiValue) -> std::result::Result<(), &'static str> {
+fn fill(lua: &Lua, request: &mut RequestBuffer, args: &MultiValue) -> std::result::Result<(), &'static str> {
     request.clear();
-    if words.is_empty() {
+    if args.is_empty() {
         return Err(raise::dialect(lua).choose(
             "Please specify at least one argument for this redis lib call",
             "Please specify at least one argument for this call",
         ));
     }
-    for word in words {
+    for word in args {
         match word {
             Value::String(word) => request.push(&word.as_bytes()),
             Value::Integer(number) => request.push(itoa::Buffer::new().format(*number).as_bytes()),
@@ -228,12 +228,12 @@ fn set_repl(lua: &Lua, args: MultiValue) -> Result<()> {
     }
 }
 
-fn acl_check_cmd(lua: &Lua, words: MultiValue) -> Result<bool> {
+fn acl_check_cmd(lua: &Lua, args: MultiValue) -> Result<bool> {
     if !HOST.is_set() {
         return Err(outside("redis.acl_check_cmd"));
     }
     HOST.with(|host| {
-        fill(lua, host.words(), &words).map_err(raise::reply)?;
+        fill(lua, host.args(), &args).map_err(raise::reply)?;
         host.may_call().ok_or_else(|| raise::reply_on_api(lua, "Invalid command passed to redis.acl_check_cmd()"))
     })
 }

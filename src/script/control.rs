@@ -75,7 +75,7 @@ pub struct Running {
     /// The SHA1 of a script, or the name of a function.
     pub name: String,
     /// The command that runs it, with its arguments.
-    pub words: Vec<Vec<u8>>,
+    pub args: Vec<Vec<u8>>,
     /// For how many milliseconds it has been running.
     pub duration_ms: u64,
 }
@@ -266,7 +266,7 @@ impl Control {
         }
         let running = HOST.with(|host| {
             let (name, request) = host.running();
-            Running { name, words: request.args().map(<[u8]>::to_vec).collect(), duration_ms: 0 }
+            Running { name, args: request.args().map(<[u8]>::to_vec).collect(), duration_ms: 0 }
         });
         let kind = if self.state.load(Relaxed) & FUNCTION != 0 { "FUNCTION KILL" } else { "SCRIPT KILL" };
         warn!(

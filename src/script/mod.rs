@@ -54,7 +54,7 @@ use std::sync::Arc;
 /// What a running script can do outside of its interpreter: call commands on behalf of its caller.
 pub trait Host {
     /// Borrows the buffer for the arguments of the next call.
-    fn words(&mut self) -> &mut RequestBuffer;
+    fn args(&mut self) -> &mut RequestBuffer;
 
     /// Executes the command whose arguments were filled in, and returns the bytes of its reply.
     ///
@@ -85,7 +85,7 @@ scoped_tls_hkt::scoped_thread_local! {
 /// How long to wait for the interpreters before checking whether a busy script holds them.
 const SOON: Duration = Duration::from_millis(5);
 /// The size in bytes from which an interpreter is freed on a thread of its own.
-const FREE_ASIDE_MIN: usize = 4 << 20;
+const FREE_IN_BACKGROUND_MIN: usize = 4 << 20;
 
 /// The scripts of one namespace.
 pub struct Scripts {
@@ -93,7 +93,7 @@ pub struct Scripts {
     pub control: Arc<Control>,
     engines: Mutex<Engines>,
     /// The statistics as of the last change, readable while a script runs.
-    figures: Figures,
+    counters: Counters,
     /// The account that the memory of interpreters and scripts is reported to.
     memory_account: Arc<MemoryAccount>,
 }
@@ -114,7 +114,7 @@ pub struct Engines {
 }
 
 /// A lock on the interpreters. When it is released, their memory is counted.
-pub struct Lent<'s> {
+pub struct EnginesGuard<'s> {
     scripts: &'s Scripts,
     engines: MutexGuard<'s, Engines>,
 }
@@ -123,13 +123,13 @@ pub struct Lent<'s> {
 #[derive(Default)]
 pub struct CallBuffers {
     /// The arguments of a call.
-    pub words: RequestBuffer,
+    pub args: RequestBuffer,
     /// Its reply.
     pub output: crate::resp::Output,
 }
 
 #[derive(Default)]
-struct Figures {
+struct Counters {
     eval_bytes: AtomicUsize,
     functions_bytes: AtomicUsize,
     scripts: AtomicUsize,
@@ -143,12 +143,12 @@ impl Scripts {
     /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's.
     pub fn new(clock: Clock, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
         let control = Arc::new(Control::new(clock, busy_flag));
-        Scripts { control, engines: Mutex::default(), figures: Figures::default(), memory_account }
+        Scripts { control, engines: Mutex::default(), counters: Counters::default(), memory_account }
     }
 
     /// Locks the interpreters. A running script holds the lock.
-    pub fn engines(&self) -> Lent<'_> {
-        Lent { scripts: self, engines: self.engines.lock() }
+    pub fn engines(&self) -> EnginesGuard<'_> {
+        EnginesGuard { scripts: self, engines: self.engines.lock() }
     }
 
     /// Locks the interpreters for a look-up, unless a busy script holds them: the busy flag of the store's gate tells.
@@ -180,10 +180,10 @@ impl Scripts {
     fn refresh_stats(&self, engines: &Engines) {
         let memory = |vm: &Option<Vm>| vm.as_ref().map_or(0, Vm::memory);
         let now = [
-            (&self.figures.eval_bytes, memory(&engines.eval)),
-            (&self.figures.functions_bytes, memory(&engines.functions)),
-            (&self.figures.scripts_bytes, engines.cache.bytes()),
-            (&self.figures.libraries_bytes, engines.libraries.bytes()),
+            (&self.counters.eval_bytes, memory(&engines.eval)),
+            (&self.counters.functions_bytes, memory(&engines.functions)),
+            (&self.counters.scripts_bytes, engines.cache.bytes()),
+            (&self.counters.libraries_bytes, engines.libraries.bytes()),
         ];
         let (mut before, mut bytes) = (0, 0);
         for (figure, now) in now {
@@ -194,27 +194,27 @@ impl Scripts {
         if bytes != before {
             self.memory_account.report_outside(before, bytes);
         }
-        self.figures.scripts.store(engines.cache.len(), Relaxed);
-        self.figures.functions.store(engines.libraries.function_count(), Relaxed);
-        self.figures.libraries.store(engines.libraries.all().len(), Relaxed);
+        self.counters.scripts.store(engines.cache.len(), Relaxed);
+        self.counters.functions.store(engines.libraries.function_count(), Relaxed);
+        self.counters.libraries.store(engines.libraries.all().len(), Relaxed);
     }
 
     /// Returns the statistics of scripts and functions, as of the start of the running script, if there is one.
     pub fn usage(&self) -> ScriptUsage {
-        let figures = &self.figures;
+        let counters = &self.counters;
         ScriptUsage {
-            eval_bytes: figures.eval_bytes.load(Relaxed),
-            functions_bytes: figures.functions_bytes.load(Relaxed),
-            scripts_bytes: figures.scripts_bytes.load(Relaxed),
-            scripts: figures.scripts.load(Relaxed),
-            functions: figures.functions.load(Relaxed),
-            libraries: figures.libraries.load(Relaxed),
-            libraries_bytes: figures.libraries_bytes.load(Relaxed),
+            eval_bytes: counters.eval_bytes.load(Relaxed),
+            functions_bytes: counters.functions_bytes.load(Relaxed),
+            scripts_bytes: counters.scripts_bytes.load(Relaxed),
+            scripts: counters.scripts.load(Relaxed),
+            functions: counters.functions.load(Relaxed),
+            libraries: counters.libraries.load(Relaxed),
+            libraries_bytes: counters.libraries_bytes.load(Relaxed),
         }
     }
 }
 
-impl Deref for Lent<'_> {
+impl Deref for EnginesGuard<'_> {
     type Target = Engines;
 
     fn deref(&self) -> &Engines {
@@ -222,13 +222,13 @@ impl Deref for Lent<'_> {
     }
 }
 
-impl DerefMut for Lent<'_> {
+impl DerefMut for EnginesGuard<'_> {
     fn deref_mut(&mut self) -> &mut Engines {
         &mut self.engines
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for EnginesGuard<'_> {
     fn drop(&mut self) {
         self.scripts.refresh_stats(&self.engines);
     }
@@ -257,18 +257,18 @@ impl Engines {
 
     /// Drops all scripts together with their interpreter.
     pub fn flush_scripts(&mut self) {
-        free_aside(std::mem::take(&mut self.cache), self.eval.take());
+        free_in_background(std::mem::take(&mut self.cache), self.eval.take());
     }
 
     /// Drops all libraries together with their interpreter.
     pub fn flush_functions(&mut self) {
-        free_aside(std::mem::take(&mut self.libraries), self.functions.take());
+        free_in_background(std::mem::take(&mut self.libraries), self.functions.take());
     }
 }
 
 /// Frees compiled scripts and their interpreter without blocking clients: a large one on a thread of its own.
-fn free_aside<T: Send + 'static>(compiled: T, vm: Option<Vm>) {
-    if vm.as_ref().map_or(0, Vm::memory) < FREE_ASIDE_MIN {
+fn free_in_background<T: Send + 'static>(compiled: T, vm: Option<Vm>) {
+    if vm.as_ref().map_or(0, Vm::memory) < FREE_IN_BACKGROUND_MIN {
         return;
     }
     // When no thread can be started, the closure, and with it the interpreter, is dropped right here.

@@ -1,8 +1,8 @@
 -- The sandbox: what a script sees instead of Lua's own globals, and what runs it.
 --
--- Lua 5.1 has no read-only tables. So a script never gets hold of the real ones: it sees empty tables that read from them
--- through their metatables and refuse to be written. Functions that would go past a metatable know these tables.
--- What raises errors here is native, so that messages bear the place in the script and not one in this file.
+-- Lua 5.1 has no read-only tables. So a script never has access to the real ones: it sees empty tables that read from them
+-- through their metatables and reject writes. Functions that would bypass a metatable handle these tables specially.
+-- Errors are raised by native functions, so that messages have the position in the script and not one in this file.
 
 local native, real, is_eval = ...
 
@@ -15,7 +15,7 @@ local type, select, error, byte, gsub, concat = type, select, error, string.byte
 local unwrap, refuse, refuse_here, argument_error = native.unwrap, native.refuse, native.refuse_here, native.argument_error
 local is_killed, spend = native.is_killed, native.spend
 
--- The real table behind each table that a script sees, and the metatables that it may look at.
+-- The real table behind each table that a script sees, and the metatables that it may read.
 local behind, globals_metatable, string_metatable = {}, nil, nil
 
 local function protect(table)
@@ -24,7 +24,7 @@ local function protect(table)
   return front
 end
 
--- Errors of native functions are objects; a script sees what they stand for.
+-- Errors of native functions are objects; a script sees their content.
 local function settle(ok, ...)
   if ok then
     return true, ...
@@ -45,7 +45,7 @@ end
 
 function xpcall(f, handler)
   return raw_xpcall(f, function(err)
-    -- The handler of a script that is to end would be called for its own end again and again.
+    -- The error handler of a killed script would be called for the kill again and again.
     if is_killed() then
       return unwrap(err)
     end
@@ -53,7 +53,7 @@ function xpcall(f, handler)
   end)
 end
 
--- Coroutines inside coroutines take the thread's own stack, which Lua 5.1 does not watch over.
+-- Nested coroutines use the thread's own stack, which Lua 5.1 does not check.
 local depth, DEPTH_MAX = 0, 150
 
 local function resume(co, ...)
@@ -101,7 +101,7 @@ function coroutine.wrap(f)
   end
 end
 
--- The longer a pattern is, the deeper Lua's matcher calls itself.
+-- The longer a pattern is, the deeper Lua's matcher recurses.
 local PATTERN_MAX = 1000
 
 local function check_pattern(pattern)
@@ -209,7 +209,7 @@ function table.insert(object, ...)
   end
 end
 
--- Compiled code is refused as the parser refuses a text that begins with its first byte.
+-- Bytecode is rejected with the parser's error for a text that begins with its first byte.
 function loadstring(text, name)
   if type(text) == "number" then
     text = "" .. text
@@ -220,7 +220,7 @@ function loadstring(text, name)
     local _, message = raw_loadstring("\26", name or text)
     return nil, (gsub(message, "char%(26%)", "char(27)"))
   end
-  spend(#text) -- the compiler does not ask in between
+  spend(#text) -- the compiler is not interrupted
   return raw_loadstring(text, name or text)
 end
 
@@ -243,7 +243,7 @@ function load(reader, name)
   return loadstring(concat(parts), name or "=(load)")
 end
 
--- Stopping or tuning the collector is not for scripts: the next one has the same.
+-- Scripts must not stop or tune the collector, which later scripts use as well.
 function collectgarbage(option, argument)
   if option == nil or option == "collect" or option == "count" or option == "step" then
     return raw_collectgarbage(option or "collect", argument)
@@ -310,7 +310,7 @@ local on_error = native.on_error
 raw_setfenv(0, globals)
 
 return {
-  -- Keeps a function under a number.
+  -- Stores a function under a number.
   define = function(number, f)
     functions[number] = f
   end,

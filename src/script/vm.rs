@@ -189,17 +189,17 @@ impl Vm {
     }
 
     /// Creates the tables KEYS and ARGV from the arguments of a request.
-    fn tables(&self, words: Request<'_>, keys: usize) -> mlua::Result<(Table, Table)> {
+    fn tables(&self, args: Request<'_>, keys: usize) -> mlua::Result<(Table, Table)> {
         let strings = |first: usize, end: usize| {
-            let words = (first..end).map(|at| words.arg(at));
+            let args = (first..end).map(|at| args.arg(at));
             let table = self.lua.create_table_with_capacity(end - first, 0)?;
-            for word in words {
+            for word in args {
                 table.raw_push(self.lua.create_string(word)?)?;
             }
             Ok::<_, mlua::Error>(table)
         };
         let keys_end = FIRST_KEY + keys;
-        Ok((strings(FIRST_KEY, keys_end)?, strings(keys_end, words.len())?))
+        Ok((strings(FIRST_KEY, keys_end)?, strings(keys_end, args.len())?))
     }
 
     /// Writes the error that a script ended with.

@@ -24,7 +24,7 @@ pub struct CommandSpec {
     /// The number of arguments including the name, or its negative if that is only the minimum.
     pub arity: i32,
     /// How many arguments name it: two for a subcommand.
-    pub name_words: usize,
+    pub name_args: usize,
     /// The unique number of a command or subcommand; counts from 0 without gaps.
     pub number: usize,
     /// The positions of its keys.
@@ -71,13 +71,13 @@ impl KeySpec {
         KeySpec { first: 0, last: 0, step: 1, flags, counted: false, keyword: None, unplaced: false, notes: None }
     }
 
-    /// Returns the positions of the keys in a request of `words` arguments.
-    pub(crate) fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+    /// Returns the positions of the keys in a request of `args_len` arguments.
+    pub(crate) fn positions(&self, args_len: usize) -> impl Iterator<Item = usize> + use<> {
         let last = match usize::try_from(self.last) {
             Ok(after_first) => self.first + after_first,
-            Err(_) => words.saturating_sub(self.last.unsigned_abs() as usize),
+            Err(_) => args_len.saturating_sub(self.last.unsigned_abs() as usize),
         };
-        (self.first..=last.min(words - 1)).step_by(self.step)
+        (self.first..=last.min(args_len - 1)).step_by(self.step)
     }
 
     /// Returns the positions of the keys in a request, which may contain their number.
@@ -113,11 +113,11 @@ pub(crate) type Hashes = SmallVec<[u64; 4]>;
 impl CommandSpec {
     pub(super) fn new<H: Copy>(row: &'static Row<H>, container: Option<&'static str>, number: usize) -> Self {
         let command = &row.declaration;
-        let (name, name_words) = match container {
+        let (name, name_args) = match container {
             Some(container) => (format!("{container}|{}", command.name).to_lowercase(), 2),
             None => (command.name.to_lowercase(), 1),
         };
-        let keys = key_specs(command.args, name_words);
+        let keys = key_specs(command.args, name_args);
         let only_key = match keys[..] {
             [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
             _ => None,
@@ -126,11 +126,11 @@ impl CommandSpec {
             name,
             flags: derived_flags(command.flags),
             is_container: row.handler.is_none(),
-            arity: command.arity.unwrap_or_else(|| arity(command.args, name_words as i32)),
-            name_words,
+            arity: command.arity.unwrap_or_else(|| arity(command.args, name_args as i32)),
+            name_args,
             number,
             keys,
-            channels: channel_specs(command.args, name_words),
+            channels: channel_specs(command.args, name_args),
             category_bits: category_bits(row),
             only_key,
             subcommands: Vec::new(),
@@ -140,10 +140,10 @@ impl CommandSpec {
 
     /// Returns whether the command accepts a number of arguments.
     #[inline]
-    pub fn accepts(&self, words: usize) -> bool {
+    pub fn accepts(&self, args_len: usize) -> bool {
         match usize::try_from(self.arity) {
-            Ok(exact) => words == exact,
-            Err(_) => words >= self.arity.unsigned_abs() as usize,
+            Ok(exact) => args_len == exact,
+            Err(_) => args_len >= self.arity.unsigned_abs() as usize,
         }
     }
 
@@ -276,19 +276,19 @@ pub const CATEGORIES: &[&str] = &[
 ];
 
 /// Returns the minimum number of arguments; negative when there may be more.
-fn arity(args: &[Arg], name_words: i32) -> i32 {
-    let least = name_words + args.iter().map(least_words).sum::<i32>();
+fn arity(args: &[Arg], name_args: i32) -> i32 {
+    let least = name_args + args.iter().map(least_args).sum::<i32>();
     if args.iter().any(|arg| arg.optional || arg.multiple || is_variable(arg)) { -least } else { least }
 }
 
-fn least_words(arg: &Arg) -> i32 {
+fn least_args(arg: &Arg) -> i32 {
     if arg.optional {
         return 0;
     }
     match arg.kind {
         Kind::Token => 1,
-        Kind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_words).sum::<i32>(),
-        Kind::OneOf(choices) => choices.iter().map(least_words).min().unwrap_or(0),
+        Kind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_args).sum::<i32>(),
+        Kind::OneOf(choices) => choices.iter().map(least_args).min().unwrap_or(0),
         _ => 1 + i32::from(arg.token.is_some()),
     }
 }
@@ -297,7 +297,7 @@ fn is_variable(arg: &Arg) -> bool {
     match arg.kind {
         Kind::Block(parts) => parts.iter().any(|part| part.optional || part.multiple || is_variable(part)),
         Kind::OneOf(choices) => {
-            let mut lengths = choices.iter().map(least_words);
+            let mut lengths = choices.iter().map(least_args);
             let first = lengths.next();
             lengths.any(|length| Some(length) != first) || choices.iter().any(is_variable)
         }
@@ -306,9 +306,9 @@ fn is_variable(arg: &Arg) -> bool {
 }
 
 /// Returns the specs of the keys at fixed positions. Adjacent keys with the same flags share one spec.
-fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
+fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
     let mut specs: Vec<KeySpec> = Vec::new();
-    let mut position = name_words;
+    let mut position = name_args;
     if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
         && let Some((flags, step, notes)) = args.get(at + 1).and_then(|counted| match counted.kind {
             Kind::Key(flags) => Some((flags, 1, counted.key_notes)),
@@ -324,7 +324,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
             Kind::ShardChannel => (Some(NOT_KEY), 1),
             Kind::Key(flags) => (Some(flags), 1),
             Kind::OneOf([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), 1),
-            Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_words(arg) as usize),
+            Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_args(arg) as usize),
             _ => (None, 1),
         };
         if let Some(flags) = flags {
@@ -339,7 +339,7 @@ fn key_specs(args: &[Arg], name_words: usize) -> Vec<KeySpec> {
         if arg.multiple {
             break; // later arguments have no fixed position
         }
-        position += least_words(arg) as usize;
+        position += least_args(arg) as usize;
     }
     specs.extend(args.iter().filter_map(keyword_spec));
     for arg in args {
@@ -363,9 +363,9 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
 }
 
 /// Returns the specs of the channels at fixed positions.
-fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
+fn channel_specs(args: &[Arg], name_args: usize) -> Vec<ChannelSpec> {
     let mut specs = Vec::new();
-    let mut position = name_words;
+    let mut position = name_args;
     for arg in args.iter().take_while(|arg| !arg.optional) {
         let channel = match arg.kind {
             Kind::Block([only]) => only.kind,
@@ -378,7 +378,7 @@ fn channel_specs(args: &[Arg], name_words: usize) -> Vec<ChannelSpec> {
         if arg.multiple {
             break;
         }
-        position += least_words(arg) as usize;
+        position += least_args(arg) as usize;
     }
     specs
 }

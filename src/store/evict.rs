@@ -169,7 +169,7 @@ impl Evictor {
         for _ in 0..ATTEMPTS_MAX {
             let mut looked_at = 0;
             for db in 0..hold.databases() {
-                looked_at += self.look_around(hold, db, rule, cx.now);
+                looked_at += self.sample_candidates(hold, db, rule, cx.now);
             }
             if looked_at == 0 {
                 self.pool.clear();
@@ -189,23 +189,23 @@ impl Evictor {
     }
 
     /// Samples a few keys of a database and keeps the good candidates; returns how many it sampled.
-    fn look_around(&mut self, hold: &mut GateGuard<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
+    fn sample_candidates(&mut self, hold: &mut GateGuard<'_>, db: usize, rule: UsageRule, now: Now) -> usize {
         let Evictor { samples, pool, dice, hasher, policy } = self;
         let (first, mut found) = (dice.below(SHARDS), 0);
         for index in (first..SHARDS).chain(0..first) {
             let rest = *samples - found.min(*samples);
             let look = |entry: &crate::store::entry::Entry| {
-                let weakest = weakest(pool, rule, now);
+                let best_candidate = best_candidate(pool, rule, now);
                 let is_better = |(_, least)| rule.eviction_score(entry.usage(), now) > least;
-                if pool.len() >= POOL_MAX && !weakest.is_some_and(is_better) {
+                if pool.len() >= POOL_MAX && !best_candidate.is_some_and(is_better) {
                     return;
                 }
                 let hash = hasher.hash_one(entry.key());
                 if pool.iter().any(|other| other.hash == hash && other.db == db) {
                     return;
                 }
-                if let Some((weakest, _)) = weakest.filter(|_| pool.len() >= POOL_MAX) {
-                    pool.swap_remove(weakest);
+                if let Some((best_candidate, _)) = best_candidate.filter(|_| pool.len() >= POOL_MAX) {
+                    pool.swap_remove(best_candidate);
                 }
                 pool.push(Candidate { db, hash, key: entry.key().into(), usage: entry.usage() });
             };
@@ -279,7 +279,7 @@ impl Evictor {
 }
 
 /// Finds the best candidate for eviction, with its score.
-fn weakest(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
+fn best_candidate(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
     let judged = pool.iter().map(|candidate| rule.eviction_score(candidate.usage, now));
     judged.enumerate().min_by_key(|(_, score)| *score)
 }

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn who_waits_learns_that_someone_stays() {
         let gate = Gate::new(0);
-        let holder = gate.exclude().expect("nobody else is there");
+        let holder = gate.exclude().expect("no other holder");
         std::thread::scope(|scope| {
             let (sharing, excluding) =
                 (scope.spawn(|| gate.share().is_none()), scope.spawn(|| gate.exclude().is_none()));
@@ -188,17 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_lost_while_many_come_and_go() {
+    fn no_message_is_lost_while_many_clients_come_and_go() {
         const ROUNDS: usize = 2_000;
         let gate = Gate::new(0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| (0..ROUNDS).for_each(|_| *gate.exclude().expect("nobody stays").value += 1));
+                scope.spawn(|| (0..ROUNDS).for_each(|_| *gate.exclude().expect("no holder stays").value += 1));
                 scope.spawn(|| {
-                    (0..ROUNDS).for_each(|_| assert!(*gate.share().expect("nobody stays").value <= 3 * ROUNDS))
+                    (0..ROUNDS).for_each(|_| assert!(*gate.share().expect("no holder stays").value <= 3 * ROUNDS))
                 });
             }
         });
-        assert_eq!(*gate.share().expect("nobody stays").value, 3 * ROUNDS);
+        assert_eq!(*gate.share().expect("no holder stays").value, 3 * ROUNDS);
     }
 }

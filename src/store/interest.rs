@@ -28,8 +28,8 @@ impl WatchFlag {
 #[derive(Default)]
 pub(crate) struct TailWork(AtomicUsize);
 
-/// Set while changes are logged. The bits below count the changed keys on which clients are blocked, until those clients
-/// are served.
+/// Set while changes are logged. The bits below count the changed keys on which clients are blocked, until those
+/// clients are served.
 const LOGGED: usize = 1 << (usize::BITS - 1);
 
 impl TailWork {
@@ -97,7 +97,7 @@ impl Interests {
     }
 
     /// Takes out all interests, to be put back later: changes in between notify no client.
-    pub(super) fn lay_aside(&mut self) -> Interests {
+    pub(super) fn take_all(&mut self) -> Interests {
         let empty = Interests {
             by_key: HashMap::new(),
             watched: 0,

@@ -52,7 +52,7 @@ pub(crate) struct Resident {
     /// How many bytes were moved since moving began.
     moved: AtomicUsize,
     /// The loss that moving entries has failed to reduce.
-    hopeless: AtomicUsize,
+    unrecoverable: AtomicUsize,
     /// The allocator's function, once its statistics were read.
     without_cache: OnceLock<fn(&mut dyn FnMut())>,
 }
@@ -99,7 +99,7 @@ impl Resident {
     }
 
     /// Reads the allocator's statistics, if keys are being evicted or a loss is being compensated.
-    pub(crate) fn look_again(&self, memory_account: &MemoryAccount, allocator: Option<fn() -> AllocatorStats>) {
+    pub(crate) fn refresh(&self, memory_account: &MemoryAccount, allocator: Option<fn() -> AllocatorStats>) {
         if let (Some(allocator), Some(limit)) = (allocator, memory_account.limit())
             && (memory_account.loss() > 0 || self.evicted.swap(0, Relaxed) > 0)
         {
@@ -111,7 +111,7 @@ impl Resident {
         let lost = stats.active.saturating_sub(stats.allocated);
         memory_account.set_loss(lost.saturating_sub(LOSS_MIN.max(limit / LOSS_SHARE)));
         self.without_cache.get_or_init(|| stats.without_cache);
-        self.judge(lost, limit);
+        self.decide(lost, limit);
         let unused = stats.resident.saturating_sub(stats.active);
         let most = UNUSED_MIN.max(limit / UNUSED_SHARE);
         if unused > 2 * most {
@@ -131,14 +131,14 @@ impl Resident {
 
     /// Decides whether to move entries: when much is lost, unless moving all of them several times has not reduced the
     /// loss.
-    fn judge(&self, lost: usize, limit: usize) {
+    fn decide(&self, lost: usize, limit: usize) {
         let most = (LOSS_MIN / 2).max(limit / SCATTER_SHARE);
         if self.moved.load(Relaxed) > limit.saturating_mul(MOVES_MAX) {
-            self.hopeless.store(lost, Relaxed);
+            self.unrecoverable.store(lost, Relaxed);
             self.moved.store(0, Relaxed);
         }
-        let hopeless = self.hopeless.fetch_min(lost, Relaxed).min(lost);
-        let is_scattered = lost > most && (hopeless < most || lost > hopeless + most / 4);
+        let unrecoverable = self.unrecoverable.fetch_min(lost, Relaxed).min(lost);
+        let is_scattered = lost > most && (unrecoverable < most || lost > unrecoverable + most / 4);
         if is_scattered != self.is_scattered.swap(is_scattered, Relaxed) {
             self.due.store(0, Relaxed);
         }

@@ -60,7 +60,7 @@ enum Access<'a> {
     One(MutexGuard<'a, Shard>),
     Few(SmallVec<[(usize, MutexGuard<'a, Shard>); 8]>),
     /// Shards locked by another view.
-    Lent(SmallVec<[(usize, &'a mut Shard); 8]>),
+    Borrowed(SmallVec<[(usize, &'a mut Shard); 8]>),
     Gate(&'a Databases, usize),
     Whole(&'a mut Databases, usize),
     Closed,
@@ -136,12 +136,12 @@ impl<'a> View<'a> {
     /// Lends all that this view has locked to another call, in database `db` if everything is locked.
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
         let access = match &mut self.access {
-            Access::One(shard) => Access::Lent(std::iter::once((shard.index(), &mut **shard)).collect()),
+            Access::One(shard) => Access::Borrowed(std::iter::once((shard.index(), &mut **shard)).collect()),
             Access::Few(shards) => {
-                Access::Lent(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
+                Access::Borrowed(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
             }
-            Access::Lent(shards) => {
-                Access::Lent(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
+            Access::Borrowed(shards) => {
+                Access::Borrowed(shards.iter_mut().map(|(index, shard)| (*index, &mut **shard)).collect())
             }
             Access::Gate(databases, _) => Access::Gate(databases, db),
             Access::Whole(databases, _) => Access::Whole(databases, db),
@@ -158,7 +158,7 @@ impl<'a> View<'a> {
             Access::Few(shards) => {
                 indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
             }
-            Access::Lent(shards) => {
+            Access::Borrowed(shards) => {
                 indexes.all(|index| shards.binary_search_by_key(&index, |(other, _)| *other).is_ok())
             }
             Access::Whole(..) => true,
@@ -381,7 +381,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key.bytes, flag),
             Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key.bytes, flag),
-            Access::One(_) | Access::Few(_) | Access::Lent(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 
@@ -396,7 +396,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key.bytes, client),
             Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key.bytes, client),
-            Access::One(_) | Access::Few(_) | Access::Lent(_) => {
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => {
                 self.shard_mut(key, |shard, _| shard.dequeue(key.bytes, client));
             }
             Access::Closed => {}
@@ -415,7 +415,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::One(shard) => shard.take_ready(&mut ready),
             Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
-            Access::Lent(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
+            Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
             Access::Whole(databases, _) => {
                 let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
                 used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
@@ -536,7 +536,7 @@ impl<'a> View<'a> {
         match access {
             Access::One(shard) => shard.peek(key, cx),
             Access::Few(shards) => few(shards, key).peek(key, cx),
-            Access::Lent(shards) => lent(shards, key).peek(key, cx),
+            Access::Borrowed(shards) => lent(shards, key).peek(key, cx),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).peek(key, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -548,7 +548,7 @@ impl<'a> View<'a> {
         match access {
             Access::One(shard) => act(shard, cx),
             Access::Few(shards) => act(few(shards, key), cx),
-            Access::Lent(shards) => act(lent(shards, key), cx),
+            Access::Borrowed(shards) => act(lent(shards, key), cx),
             Access::Whole(databases, db) => act(databases.0[*db].shard_of(key.hash), cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -558,7 +558,7 @@ impl<'a> View<'a> {
         match &mut self.access {
             Access::Gate(databases, db) => act(&mut databases.0[*db].shards()[index].lock(), &self.cx),
             Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index), &self.cx),
-            Access::One(_) | Access::Few(_) | Access::Lent(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 }
@@ -569,7 +569,7 @@ impl Access<'_> {
         match self {
             Access::One(shard) => shard,
             Access::Few(shards) => few(shards, key),
-            Access::Lent(shards) => lent(shards, key),
+            Access::Borrowed(shards) => lent(shards, key),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
@@ -580,7 +580,7 @@ impl Access<'_> {
         match self {
             Access::One(shard) => shard.lookup(key, how, cx),
             Access::Few(shards) => few(shards, key).lookup(key, how, cx),
-            Access::Lent(shards) => lent(shards, key).lookup(key, how, cx),
+            Access::Borrowed(shards) => lent(shards, key).lookup(key, how, cx),
             Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).lookup(key, how, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }

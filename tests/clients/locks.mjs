@@ -81,16 +81,16 @@ const LIBRARIES = {
   'redis-semaphore RedlockMutex': semaphore((clients, key, options) => new RedlockMutex(clients, key, options)),
 };
 
-/** Tries until it holds; the clock is real, but nobody waits for ever. */
+/** Retries until the condition holds; the clock is real, and the wait is bounded. */
 async function wait(condition, what) {
   const deadline = performance.now() + PATIENCE_MS;
   while (!await condition()) {
     assert.ok(performance.now() < deadline, `waited in vain for ${what}`);
-    await sleep(1 + Math.random() * 20); // out of step with the others: a quorum is found by whoever comes alone
+    await sleep(1 + Math.random() * 20); // randomised: simultaneous attempts would prevent a quorum
   }
 }
 
-/** The plain clients that look at the servers from outside; the first is that of a server that nobody kills. */
+/** The plain clients that look at the servers from outside; the first is that of a server that is never killed. */
 const plain = await Promise.all(places.map(ioredis));
 const alive = () => plain.filter((client) => !client.ended);
 

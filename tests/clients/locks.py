@@ -195,7 +195,7 @@ class Servers:
 
     @property
     def alive(self):
-        """The client of a server that nobody kills."""
+        """The client of a server that is never killed."""
         return self.clients[0]
 
     def kill_two(self):
@@ -224,12 +224,12 @@ def answers(client):
 
 
 def wait(condition, what):
-    """Tries until it holds; the clock is real, but nobody waits for ever."""
+    """Retries until the condition holds; the clock is real, and the wait is bounded."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
             sys.exit(f'FAILED: waited in vain for {what}')
-        # Out of step with the others: a quorum is found by whoever comes alone.
+        # Randomised: simultaneous attempts would prevent a quorum.
         time.sleep(PAUSE_S * (1 + time.monotonic_ns() // 1000 % 7))
 
 

@@ -39,7 +39,7 @@ done
 for each in "${running[@]}"; do wait "$each"; done
 export PYTHONDONTWRITEBYTECODE=1
 
-# Starts so many servers afresh and runs a program beside them: beside COUNT PROGRAM [ARGUMENT...]
+# Starts a number of new servers and runs a program with them: beside COUNT PROGRAM [ARGUMENT...]
 beside() { "$work/venv/bin/python" "$here/servers.py" "$binary" "$@"; }
 py() { beside "$1" "$work/venv/bin/python" "$here/$2" "${@:3}"; }
 js() { beside "$1" node "$work/node/$2" "${@:3}"; }

@@ -37,7 +37,7 @@ def says(got, *patterns):
 
 
 def until(condition, what):
-    """Waits for what another process does; the clock is real, but nobody waits for ever."""
+    """Waits for another process; the clock is real, and the wait is bounded."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         assert time.monotonic() < deadline, f'waited in vain for {what}'

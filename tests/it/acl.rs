@@ -219,7 +219,7 @@ fn without_a_file_there_is_nothing_to_load_or_save() {
 }
 
 #[test]
-fn settings_declare_users_and_the_default_one_anew() {
+fn settings_declare_users_and_redeclare_the_default_one() {
     let server = TestServer::start_with(&[
         ("requirepass", "secret"),
         ("acl-pubsub-default", "allchannels"),
@@ -377,7 +377,7 @@ fn the_age_of_a_refusal_follows_the_clock() {
 }
 
 #[test]
-fn passwords_are_made_up_in_the_length_asked_for() {
+fn passwords_are_generated_with_the_requested_length() {
     let server = TestServer::start();
     let mut client = server.client();
     for (command, digits) in

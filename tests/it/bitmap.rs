@@ -27,7 +27,7 @@ fn a_bit_set_behind_a_get_in_the_same_pipeline_does_not_reach_back_into_its_repl
 }
 
 #[test]
-fn bits_of_a_key_that_has_ended_begin_anew_without_its_time_to_live() {
+fn bits_of_an_expired_key_start_empty_and_without_its_ttl() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[

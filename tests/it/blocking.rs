@@ -108,7 +108,7 @@ fn a_client_whose_connection_breaks_leaves_every_queue() {
 }
 
 #[test]
-fn nobody_is_served_inside_a_transaction_but_after_the_whole_of_it() {
+fn blocked_clients_are_served_after_a_transaction_and_not_inside_it() {
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
     for (request, reply) in [
@@ -125,7 +125,7 @@ fn nobody_is_served_inside_a_transaction_but_after_the_whole_of_it() {
 }
 
 #[test]
-fn a_key_that_is_gone_again_when_the_transaction_ends_serves_nobody() {
+fn a_key_that_is_gone_again_when_the_transaction_ends_serves_no_client() {
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
     for (request, reply) in
@@ -138,7 +138,7 @@ fn a_key_that_is_gone_again_when_the_transaction_ends_serves_nobody() {
 
 #[cfg(feature = "lua")]
 #[test]
-fn a_script_serves_when_it_has_ended_and_blocks_nobody_itself() {
+fn a_script_serves_clients_when_it_has_ended_and_cannot_block_itself() {
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
     let script = "redis.call('set', KEYS[1], 'v') return redis.call('exists', KEYS[1])";
@@ -149,7 +149,7 @@ fn a_script_serves_when_it_has_ended_and_blocks_nobody_itself() {
 }
 
 #[test]
-fn inside_a_transaction_nobody_blocks() {
+fn inside_a_transaction_no_command_blocks() {
     let server = start();
     let mut client = server.client();
     for (request, reply) in [("MULTI", "+OK"), ("TEST.BGETDEL k 0", "+QUEUED"), ("EXEC", "*1 *-1")] {

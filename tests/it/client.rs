@@ -10,7 +10,7 @@ fn client_of(server: &TestServer, user: &str) -> Client {
 }
 
 #[test]
-fn killing_by_user_closes_the_clients_of_that_user_and_of_nobody_else() {
+fn killing_by_user_closes_the_clients_of_that_user_only() {
     let server = TestServer::start();
     let mut admin = server.client();
     admin.expect(&[("ACL SETUSER bob on nopass +@all ~*", "+OK"), ("ACL SETUSER eve on nopass +@all ~*", "+OK")]);

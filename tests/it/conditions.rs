@@ -187,7 +187,7 @@ fn delex_removes_what_fulfils_its_condition() {
 }
 
 #[test]
-fn delex_refuses_its_words_before_the_look_up_but_an_unknown_condition_after_it() {
+fn delex_rejects_its_arguments_before_the_look_up_but_an_unknown_condition_after_it() {
     const ARITY: &str = "-ERR wrong number of arguments for 'delex' command";
     const UNKNOWN: &str = "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
     let server = TestServer::start();

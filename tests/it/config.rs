@@ -127,7 +127,7 @@ fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_
 }
 
 #[test]
-fn a_password_set_at_run_time_holds_for_new_clients_and_leaves_the_others_in() {
+fn a_password_set_at_run_time_applies_to_new_clients_only() {
     let server = TestServer::start();
     let mut first = server.client();
     first.expect(&[
@@ -192,7 +192,7 @@ fn the_example_file_in_the_repository_is_the_one_the_table_gives() {
         std::fs::write(path, &expected).expect("a writable repository");
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 writes it anew");
+    assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 regenerates it");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn hello_sets_name_and_password_in_one_step() {
 }
 
 #[test]
-fn every_command_but_the_few_for_strangers_is_refused_before_the_password() {
+fn every_command_but_a_few_is_rejected_before_authentication() {
     let server = locked_server();
     let mut client = server.client();
     let mut strangers = Vec::new();
@@ -122,7 +122,7 @@ fn unknown_commands_and_wrong_counts_are_told_to_strangers_as_well() {
 }
 
 #[test]
-fn auth_lets_in_who_knows_the_password() {
+fn auth_accepts_the_right_password_only() {
     let server = locked_server();
     let mut client = server.client();
     client.expect(&[
@@ -144,7 +144,7 @@ fn auth_lets_in_who_knows_the_password() {
 }
 
 #[test]
-fn auth_without_a_password_set_is_told_so() {
+fn auth_without_a_password_set_is_an_error() {
     let server = TestServer::start();
     server.client().expect(&[
         (
@@ -290,7 +290,7 @@ fn client_info_shows_what_the_client_does() {
 }
 
 #[test]
-fn client_list_shows_everybody_or_those_asked_for() {
+fn client_list_shows_all_clients_or_those_requested() {
     let server = TestServer::start();
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
     for (n, client) in clients.iter_mut().enumerate() {

@@ -118,7 +118,7 @@ fn settings_from_standard_input_reach_the_background() {
 }
 
 #[test]
-fn a_start_that_fails_in_the_background_is_told_to_the_process_that_was_started() {
+fn a_start_that_fails_in_the_background_is_reported_to_the_parent_process() {
     let mut other = Process::start(&[]);
     let taken = other.addr();
     let dir = tempfile::tempdir().expect("a directory");
@@ -149,7 +149,7 @@ fn a_server_that_a_supervisor_has_started_stays_in_the_foreground() {
     let mut command = Command::new(binary());
     command.env_remove("NOTIFY_SOCKET").args(["--supervised", "systemd", "--port", "0", "--bind", "127.0.0.1"]);
     let mut process = Process::run(&mut command);
-    assert_eq!(process.client().info("process_supervised"), "no", "nobody named a socket");
+    assert_eq!(process.client().info("process_supervised"), "no", "no socket was named");
 }
 
 #[test]

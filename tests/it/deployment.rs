@@ -49,7 +49,7 @@ fn a_bad_value_in_the_environment_is_named_and_stops_the_start() {
 }
 
 #[test]
-fn the_health_check_finds_a_server_that_asks_for_a_password() {
+fn the_health_check_finds_a_server_that_requires_a_password() {
     let mut process = Process::start(&["--requirepass", "secret"]);
     let port = process.addr().port().to_string();
     assert!(finds_life(&["--port", &port]));
@@ -66,7 +66,7 @@ fn the_health_check_finds_a_server_on_a_unix_socket() {
 }
 
 #[test]
-fn the_health_check_fails_where_nobody_listens_or_somebody_else_does() {
+fn the_health_check_fails_without_a_listener_or_with_another_one() {
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = stranger.local_addr().expect("bound").port().to_string();
     let speaks_http = std::thread::spawn(move || {
@@ -110,7 +110,7 @@ fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
         let output = Command::new(&copy).args(["--healthcheck", "--running"]).output().expect("the binary starts");
         output.status.success()
     };
-    assert!(!is_healthy(), "nobody listens yet");
+    assert!(!is_healthy(), "no server listens yet");
     let on = |options: &[&str]| {
         let mut process = Process::run(Command::new(&copy).args(["--bind", "127.0.0.1"]).args(options));
         process.read_until("Ready to accept connections");
@@ -126,11 +126,11 @@ fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
     drop(on_a_port);
     wait_until(is_healthy);
     drop(on_a_socket);
-    assert!(!is_healthy(), "nobody listens any more");
+    assert!(!is_healthy(), "no server listens any more");
 }
 
 #[test]
-fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
+fn systemd_is_notified_when_the_server_is_ready_and_when_it_stops() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");

@@ -132,7 +132,7 @@ fn a_bad_port_of_a_primary_is_named_as_each_names_primaries() {
 
 #[cfg(feature = "lua")]
 #[test]
-fn scripts_are_told_of_errors_in_each_ones_words() {
+fn scripts_get_errors_in_the_selected_dialect() {
     let pcall = |call: &str| format!("return {{pcall(function() {call} end)}}");
     let (log, repl) = (pcall("redis.log(1)"), pcall("server.set_repl()"));
     tell(&[
@@ -188,7 +188,7 @@ fn scripts_are_told_of_errors_in_each_ones_words() {
 
 #[cfg(feature = "lua")]
 #[test]
-fn libraries_are_told_of_errors_in_each_ones_words() {
+fn libraries_get_errors_in_the_selected_dialect() {
     let load = |text: &str| format!("#!lua name=l\n{text}");
     for (text, complaint) in [
         ("redis.register_function()", "wrong number of arguments to redis.register_function"),

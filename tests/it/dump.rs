@@ -33,7 +33,7 @@ fn every_length_of_string_is_restored_as_it_was() {
 }
 
 #[test]
-fn a_restored_key_ends_when_it_was_told_to() {
+fn a_restored_key_expires_at_its_deadline() {
     let server = TestServer::start();
     let mut client = server.client();
     client.call("SET k v");

@@ -134,7 +134,7 @@ fn advance_counts_fractions_of_a_millisecond() {
 }
 
 #[test]
-fn a_manual_clock_stands_still() {
+fn a_manual_clock_does_not_advance_by_itself() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 1", "+OK")]);

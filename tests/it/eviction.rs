@@ -179,7 +179,7 @@ fn what_is_used_stays() {
 }
 
 #[test]
-fn a_step_removes_few_keys_and_the_next_command_goes_on() {
+fn a_step_evicts_few_keys_and_the_next_command_continues() {
     let server =
         TestServer::start_with(&[("maxmemory-policy", "allkeys-random"), ("maxmemory-eviction-tenacity", "0")]);
     let mut client = server.client();

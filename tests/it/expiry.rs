@@ -28,7 +28,7 @@ fn a_key_with_a_time_to_live_is_gone_when_its_time_has_come() {
 }
 
 #[test]
-fn an_ended_key_is_removed_without_being_touched() {
+fn an_expired_key_is_deleted_without_being_accessed() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", "+OK"), ("SET stays v", "+OK")]);
@@ -362,7 +362,7 @@ fn a_shortened_life_ends_early() {
 }
 
 #[test]
-fn a_key_that_has_ended_is_missing_for_every_writer() {
+fn an_expired_key_is_missing_for_every_writer() {
     let server = TestServer::start();
     let mut client = server.client();
     let fresh: &[(&str, &str)] = &[

@@ -54,8 +54,8 @@ fn place_of(path: &str) -> (String, usize) {
     (parts[0].to_owned(), parts.len())
 }
 
-/// Returns what is imported from the root of the library by `crate::name`, `crate::{name, ...}`, or enough `super::`; unit
-/// tests are no exception.
+/// Returns what is imported from the root of the library by `crate::name`, `crate::{name, ...}`, or enough `super::`;
+/// unit tests are no exception.
 fn imports(file: &File) -> BTreeSet<String> {
     let code: Vec<String> = file.text.lines().map(without_comments_and_strings).collect();
     let code = code.join("\n");
@@ -135,7 +135,7 @@ fn complaints(arrows: &BTreeSet<Arrow>, floors: &[(&str, &[&str])], to_be_cut: &
     }
     for (from, to) in to_be_cut {
         if !arrows.iter().any(|(a, b, _)| a == from && b == to) {
-            complaints.push(format!("{from} does not import {to} any more: strike it from what is to be cut"));
+            complaints.push(format!("{from} does not import {to} any more: remove the exception"));
         }
     }
     complaints
@@ -186,7 +186,7 @@ fn an_arrow_up_an_unknown_module_a_circle_and_a_stale_exception_are_refused() {
     assert_eq!(complaints(&arrow("low", "top"), floors, &[("low", "top")]), [""; 0]);
     assert_eq!(complaints(&arrow("new", "low"), floors, &[]), ["f.rs: the table does not know the module new"]);
     assert_eq!(complaints(&arrow("top", "new"), floors, &[]), ["f.rs: the table does not know the module new"]);
-    let stale = "low does not import top any more: strike it from what is to be cut";
+    let stale = "low does not import top any more: remove the exception";
     assert_eq!(complaints(&arrow("top", "low"), floors, &[("low", "top")]), [stale]);
     let circle: &[(&str, &[&str])] = &[("top", &["low"]), ("low", &["top"])];
     let refused = "the table lets low import top, which does not lie below it";

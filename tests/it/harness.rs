@@ -63,8 +63,8 @@ impl TestServer {
         Self::start_with_workers(Server::builder().clock(Clock::manual()), 0)
     }
 
-    /// Starts a server whose connections are served by this many worker threads, as the binary's are; with none, it runs on
-    /// a thread of its own.
+    /// Starts a server whose connections are served by this many worker threads, as the binary's are; with none, it
+    /// runs on a thread of its own.
     pub fn start_with_workers(builder: keylatch::Builder, count: usize) -> Self {
         let workers: Vec<Runtime> =
             (0..count).map(|number| keylatch::internals::worker::runtime(number).expect("a worker thread")).collect();

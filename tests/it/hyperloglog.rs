@@ -73,7 +73,7 @@ fn many_elements_make_the_same_sketch_however_they_are_added_and_whatever_the_li
 }
 
 #[test]
-fn bytes_that_only_look_like_a_sketch_harm_nobody() {
+fn bytes_that_only_look_like_a_sketch_are_harmless() {
     let server = TestServer::start();
     let mut client = server.client();
     let mut dice = Dice::new(4_711);

@@ -308,7 +308,7 @@ fn command_describes_the_table_it_is_computed_from() {
 }
 
 #[test]
-fn every_command_refuses_too_few_and_too_many_words_before_it_does_anything() {
+fn every_command_rejects_too_few_and_too_many_arguments_before_it_does_anything() {
     let server = TestServer::start();
     let mut client = server.client();
     for row in keylatch::internals::table().all() {

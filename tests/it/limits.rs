@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use crate::harness::{Client, Dice, TestServer, encode, wait_until};
 
 #[test]
-fn clients_beyond_the_limit_are_told_and_closed() {
+fn clients_beyond_the_limit_get_an_error_and_are_closed() {
     let server = TestServer::start_with(&[("maxclients", "3")]);
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.call("PING"), "+PONG"));
@@ -100,7 +100,7 @@ fn no_output_limit_is_lower_than_16_kib() {
 }
 
 #[test]
-fn nobody_is_evicted_for_output_that_its_own_client_may_not_have() {
+fn no_client_is_evicted_for_output_beyond_another_clients_limit() {
     let limits = [("client-output-buffer-limit", "normal 1mb 0 0"), ("maxmemory-clients", "3mb")];
     let server = TestServer::start_with(&limits);
     let (mut other, mut waiting, mut greedy) = (server.client(), server.client(), server.client());
@@ -218,7 +218,7 @@ fn mutated_requests_get_a_reply_or_an_error_and_never_hang_the_connection() {
 }
 
 #[test]
-fn connections_that_come_and_go_without_a_word_leave_nothing_behind() {
+fn connections_that_send_nothing_leave_nothing_behind() {
     let server = TestServer::start();
     let mut witness = server.client();
     for _ in 0..500 {

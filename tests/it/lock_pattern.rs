@@ -103,7 +103,7 @@ fn setnx_wins_exactly_once_among_64_clients() {
             let key = format!("lock.{round}");
             start.wait();
             let won = set_if_absent(client, &key, number as i64);
-            let holder = get(client, &key).expect("somebody has won by now");
+            let holder = get(client, &key).expect("a client has won by now");
             assert_eq!(won, holder == number as i64, "the value is the winner's");
             winners.fetch_add(usize::from(won), SeqCst);
         }

@@ -39,7 +39,7 @@ impl Stranger {
     }
 
     fn accept(&self) -> TcpStream {
-        let (stream, _) = self.listener.accept().expect("somebody connects");
+        let (stream, _) = self.listener.accept().expect("the migration connects");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a read timeout");
         stream
     }
@@ -121,7 +121,7 @@ fn of_several_keys_those_go_that_the_target_has_accepted() {
 }
 
 #[test]
-fn a_key_that_moves_is_told_to_be_deleted() {
+fn a_migrated_key_emits_del() {
     let (source, target) = (TestServer::start(), TestServer::start());
     let (mut from, mut watcher, mut listener) = (source.client(), source.client(), source.client());
     let mut tracker = source.client3();

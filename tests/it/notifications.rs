@@ -33,7 +33,7 @@ fn heard(listener: &mut Client, talker: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn a_key_that_ends_is_told_at_its_deadline_and_not_before() {
+fn the_expired_event_is_published_at_the_deadline_and_not_before() {
     let (server, mut listener) = start_with_listener(&[]);
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", "+OK"), ("SELECT 3", "+OK"), ("SET l v PX 101", "+OK")]);
@@ -47,7 +47,7 @@ fn a_key_that_ends_is_told_at_its_deadline_and_not_before() {
 }
 
 #[test]
-fn a_key_that_is_looked_at_before_it_is_swept_is_told_to_have_ended() {
+fn a_key_that_is_looked_up_before_it_is_swept_emits_expired() {
     let (server, mut listener) = start_with_listener(&[("enable-debug-command", "yes")]);
     let mut client = server.client();
     client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 100", "+OK")]);
@@ -59,7 +59,7 @@ fn a_key_that_is_looked_at_before_it_is_swept_is_told_to_have_ended() {
 }
 
 #[test]
-fn a_key_that_is_set_with_a_deadline_in_the_past_has_ended_at_once() {
+fn a_key_that_is_set_with_a_deadline_in_the_past_expires_at_once() {
     let (server, mut listener) = start_with_listener(&[]);
     let mut client = server.client();
     client.expect(&[("SET k v EXAT 1", "+OK")]);
@@ -67,7 +67,7 @@ fn a_key_that_is_set_with_a_deadline_in_the_past_has_ended_at_once() {
 }
 
 #[test]
-fn of_ten_thousand_keys_that_end_at_once_each_is_told_once() {
+fn of_ten_thousand_keys_that_expire_at_once_each_emits_one_event() {
     let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "Ex")]);
     let mut client = server.client();
     let sets: Vec<String> = (0..10_000).map(|number| format!("SET k:{number} v PX 100")).collect();
@@ -81,7 +81,7 @@ fn of_ten_thousand_keys_that_end_at_once_each_is_told_once() {
 }
 
 #[test]
-fn every_key_that_is_removed_for_want_of_memory_is_told() {
+fn every_evicted_key_emits_an_event() {
     for policy in ["allkeys-lru", "allkeys-random", "volatile-ttl"] {
         let settings = [("notify-keyspace-events", "Ee"), ("maxmemory-policy", policy)];
         let (server, mut listener) = start_with_listener(&settings);
@@ -101,7 +101,7 @@ fn every_key_that_is_removed_for_want_of_memory_is_told() {
 }
 
 #[test]
-fn keys_that_go_all_at_once_are_not_told() {
+fn keys_that_are_flushed_emit_no_events() {
     let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "KEA")]);
     let mut client = server.client();
     client.expect(&[("MSET a 1 b 2", "+OK"), ("FLUSHDB", "+OK"), ("MSET a 1 b 2", "+OK"), ("FLUSHALL", "+OK")]);

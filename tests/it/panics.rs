@@ -107,7 +107,7 @@ fn connections_are_accepted_although_a_task_that_accepts_them_has_panicked() {
 }
 
 #[test]
-fn the_housekeeping_goes_on_after_a_panic() {
+fn the_housekeeping_continues_after_a_panic() {
     let server = start();
     let mut client = server.client();
     for count in ["1", "2"] {

@@ -325,7 +325,7 @@ fn version_and_help_are_printed_and_end_it_with_status_0() {
 }
 
 #[test]
-fn a_start_that_fails_is_told_once_with_its_cause() {
+fn a_start_that_fails_is_reported_once_with_its_cause() {
     let mut first = Process::start(&[]);
     let addr = first.addr();
     let dir = tempfile::tempdir().expect("a directory");

@@ -84,7 +84,7 @@ fn any_split_of_the_bytes_gives_the_same_replies() {
 }
 
 #[test]
-fn a_hundred_thousand_commands_in_one_write_are_answered_though_nobody_reads_until_the_end() {
+fn a_hundred_thousand_commands_in_one_write_get_replies_although_none_is_read_until_the_end() {
     let server = TestServer::start();
     let mut client = server.client();
     let requests = encode(&["INCR", "n"]).repeat(100_000);
@@ -221,7 +221,7 @@ fn a_request_cut_short_by_the_end_is_not_carried_out() {
 }
 
 #[test]
-fn strangers_may_send_only_small_requests_before_the_password() {
+fn unauthenticated_clients_may_send_only_small_requests() {
     let server = TestServer::start_with(&[("requirepass", "secret")]);
     assert_eq!(last_words(&server, b"*11\r\n"), "-ERR Protocol error: unauthenticated multibulk length\\r\\n");
     assert_eq!(
@@ -239,7 +239,7 @@ fn strangers_may_send_only_small_requests_before_the_password() {
 }
 
 #[test]
-fn a_password_in_the_same_write_opens_the_gate_for_what_follows_it() {
+fn a_password_in_the_same_write_authenticates_the_requests_after_it() {
     let server = TestServer::start_with(&[("requirepass", "secret")]);
     let mut client = server.client();
     let big = "x".repeat(50_000);

@@ -3,7 +3,7 @@
 use crate::harness::{Client, TestServer, encode, wait_until};
 
 #[test]
-fn a_message_reaches_everybody_who_listens_and_nobody_else() {
+fn a_message_reaches_all_subscribers_and_no_other_client() {
     let server = TestServer::start();
     let mut listeners: Vec<Client> = (0..20).map(|_| server.client()).collect();
     listeners.iter_mut().for_each(|client| assert!(client.call("SUBSCRIBE news").ends_with(":1")));
@@ -159,7 +159,7 @@ fn the_soft_limit_of_listeners_needs_time_to_pass() {
 }
 
 #[test]
-fn the_last_messages_come_before_the_word_that_no_more_do() {
+fn the_last_messages_precede_the_confirmation_of_unsubscribe() {
     let server = TestServer::start_on_workers(2);
     let (mut listener, mut talker) = (server.client(), server.client());
     let talking = std::thread::spawn(move || {

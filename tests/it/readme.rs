@@ -16,7 +16,7 @@ fn the_readmes_command_table_is_the_one_the_declarations_give() {
     if std::env::var_os("KEYLATCH_BLESS").is_some() {
         fs::write(&path, [head, begin, &expected, end, tail].concat()).expect("a writable repository");
     } else {
-        assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 writes it anew");
+        assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 regenerates it");
     }
 }
 

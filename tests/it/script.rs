@@ -83,7 +83,7 @@ fn a_script_that_has_written_cannot_be_killed_and_ends_with_the_server() {
 }
 
 #[test]
-fn a_script_is_not_ended_half_way_by_a_shutdown_that_does_not_say_so() {
+fn a_script_is_not_aborted_by_a_shutdown_without_nosave() {
     let server = TestServer::start_on_workers(1);
     let mut busy = occupy(&server, &["EVAL", "redis.call('SET', 'k', 'v') while true do end", "0"]);
     let mut other = server.client();
@@ -230,7 +230,7 @@ fn nothing_of_a_script_is_left_for_the_next() {
 }
 
 #[test]
-fn info_tells_what_scripts_and_functions_there_are() {
+fn info_counts_scripts_and_functions() {
     let server = TestServer::start();
     let mut client = server.client();
     assert_eq!(client.info("number_of_cached_scripts"), "0");
@@ -267,7 +267,7 @@ fn server_is_another_name_of_redis() {
 }
 
 #[test]
-fn scripts_see_expired_keys_as_everybody_does_and_time_stands_still_for_them() {
+fn scripts_see_expired_keys_like_other_clients_and_time_does_not_advance_in_them() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", "+OK")]);
@@ -277,7 +277,7 @@ fn scripts_see_expired_keys_as_everybody_does_and_time_stands_still_for_them() {
 }
 
 #[test]
-fn time_tells_the_same_throughout_a_script_or_a_transaction() {
+fn time_replies_the_same_throughout_a_script_or_a_transaction() {
     let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
     let mut client = server.client();
     client.expect(&[("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK")]);
@@ -378,7 +378,7 @@ fn the_text_of_a_script_is_shown_by_its_name() {
 }
 
 #[test]
-fn debugging_is_refused_in_plain_words() {
+fn script_debug_is_rejected_with_a_plain_text() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SCRIPT DEBUG NO", "+OK"),

@@ -21,7 +21,7 @@ fn an_environment_variable_that_is_nearly_a_setting_is_refused_and_another_is_na
 }
 
 #[test]
-fn who_starts_it_where_redis_has_saved_data_is_told_that_it_is_not_loaded() {
+fn a_start_next_to_saved_redis_data_warns_that_it_is_not_loaded() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("dump.rdb"), b"REDIS0010").expect("writable");
     let mut process = Process::start(&["--dir", dir.path().to_str().expect("text"), "--appendonly", "yes"]);
@@ -31,7 +31,7 @@ fn who_starts_it_where_redis_has_saved_data_is_told_that_it_is_not_loaded() {
 }
 
 #[test]
-fn a_verbose_log_tells_of_connections_failed_logins_unknown_commands_and_changed_settings() {
+fn a_verbose_log_has_connections_failed_logins_unknown_commands_and_changed_settings() {
     let mut process = Process::start(&["--loglevel", "verbose"]);
     let mut client = process.client();
     let addr = client.local_addr();
@@ -60,7 +60,7 @@ fn a_verbose_log_tells_of_connections_failed_logins_unknown_commands_and_changed
 }
 
 #[test]
-fn a_log_of_notices_tells_of_no_connections() {
+fn a_log_at_level_notice_has_no_connections() {
     let mut process = Process::start(&[]);
     let mut client = process.client();
     client.call("HSET h f v");
@@ -72,7 +72,7 @@ fn a_log_of_notices_tells_of_no_connections() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_kernel_is_told_how_willingly_to_end_the_process() {
+fn the_oom_score_is_adjusted() {
     // More likely to be killed than before, which needs no privilege.
     let mut process = Process::start(&["--oom-score-adj", "yes", "--oom-score-adj-values", "10", "20", "30"]);
     let mut client = process.client();

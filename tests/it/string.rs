@@ -124,7 +124,7 @@ fn set_with_a_refused_option_leaves_the_old_value_and_its_time_to_live() {
 }
 
 #[test]
-fn set_clears_keeps_or_replaces_the_time_to_live_as_told() {
+fn set_clears_keeps_or_replaces_the_ttl_by_its_options() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SET k v EX 10", "+OK"),

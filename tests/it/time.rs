@@ -92,7 +92,7 @@ fn a_lock_that_a_script_takes_late_lives_for_its_time_from_then_on() {
 }
 
 #[test]
-fn nobody_sees_more_time_left_than_was_asked_for_nor_an_early_end() {
+fn no_client_sees_a_longer_ttl_than_was_set_nor_an_early_expiry() {
     let server = TestServer::start_in_real_time();
     let mut client = server.client();
     for round in 0..500 {

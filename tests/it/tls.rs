@@ -181,7 +181,7 @@ fn handshakes_that_do_not_end_take_no_places_of_clients() {
 }
 
 #[test]
-fn clients_beyond_the_limit_are_told_so_after_the_handshake() {
+fn clients_beyond_the_limit_get_an_error_after_the_handshake() {
     let authority = Authority::new();
     let server = authority.start("tls-auth-clients no\nmaxclients 2");
     let addr = server.server.addr();
@@ -311,7 +311,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     for trust in [&["--cacert", &ca][..], &["--insecure"]] {
         assert_eq!(cli(trust).stdout, b"PONG\n", "{trust:?}");
     }
-    assert_eq!(cli(&[]).status.code(), Some(1), "nobody else trusts this authority");
+    assert_eq!(cli(&[]).status.code(), Some(1), "no other client trusts this authority");
     // Certificates that were renewed in place are reloaded on SIGHUP.
     let stranger = Authority::new();
     for name in ["ca.crt", "server.crt", "server.key", "client.crt", "client.key"] {

@@ -56,7 +56,7 @@ fn of_the_keys_of_a_script_those_that_it_reads_are_remembered() {
 }
 
 #[test]
-fn a_client_is_told_of_a_key_that_ends_under_its_own_eyes_unless_it_wants_no_loops() {
+fn a_client_is_notified_of_a_key_that_expires_in_its_own_call_unless_noloop_is_set() {
     for (options, is_told) in [("", true), ("NOLOOP", false)] {
         let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
         let mut reader = tracker(&server, options);
@@ -178,7 +178,7 @@ impl Cache {
 }
 
 #[test]
-fn copies_that_nobody_was_told_to_give_up_are_up_to_date() {
+fn copies_that_were_not_invalidated_are_up_to_date() {
     for (options, prefix) in [("", "k"), ("NOLOOP", "k"), ("BCAST", "k"), ("BCAST PREFIX k:", "k:")] {
         let server = TestServer::start_on_workers(2);
         std::thread::scope(|scope| {

@@ -279,7 +279,7 @@ fn a_watched_key_that_ends_unswept_stops_exec_as_well() {
 }
 
 #[test]
-fn a_key_that_had_ended_when_it_was_watched_counts_as_missing() {
+fn a_key_that_had_expired_when_it_was_watched_counts_as_missing() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", OK)]);
@@ -414,7 +414,7 @@ fn every_kind_of_command_can_be_queued() {
 }
 
 #[test]
-fn time_stands_still_inside_a_transaction_but_for_the_times_to_live_that_are_set_there() {
+fn time_does_not_advance_inside_a_transaction_except_for_ttls_set_there() {
     let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
     let mut client = server.client();
     client.expect(&[("SET old v PX 100", OK), ("MULTI", OK)]);
@@ -428,7 +428,7 @@ fn time_stands_still_inside_a_transaction_but_for_the_times_to_live_that_are_set
 }
 
 #[test]
-fn nobody_sees_a_state_between_the_commands_of_a_transaction() {
+fn no_client_sees_a_state_between_the_commands_of_a_transaction() {
     let server = TestServer::start();
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -30,7 +30,7 @@ fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
     panic!("{what}: counted {} of {} bytes", last.0, last.1);
 }
 
-/// Waits until the server has read so many bytes more than it had.
+/// Waits until the server has read this many more bytes.
 fn wait_for_input(client: &mut Client, before: usize, more: usize) {
     wait_until(|| input_len(client) >= before + more);
 }

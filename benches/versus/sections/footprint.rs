@@ -62,7 +62,7 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     let how = format!(
         "start is the time from spawning the process to its first `+PONG`, median of {STARTS}; memory is Pss from \
          `/proc/PID/smaps_rollup` half a second later, and what {connections} connections add that asked once and are idle \
-         (less where only so many are accepted). Binaries are those that ran."
+         (fewer where fewer are accepted). Binaries are those that ran."
     );
     context.publish(section, &how, &table.markdown())
 }

@@ -25,7 +25,7 @@ const VALUES: &[(&str, &str)] = &[
     ("200,000 empty tables", "for i = 1, 200000 do t[i] = {} end"),
 ];
 
-/// The functions: what each does, and what is to be done before, with the value in `t`.
+/// The functions: what each does, and the preparation before it, with the value in `t`.
 const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("cjson.encode", "", "cjson.encode(t)"),
     ("cjson.decode", "t = cjson.encode(t)", "cjson.decode(t)"),

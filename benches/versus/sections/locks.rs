@@ -41,7 +41,7 @@ pub fn scripts(context: &mut Context, section: &str) -> Result<()> {
     let table = cycles(context, section, &servers, &[REFUSED_RELEASE, SCRIPTED_LOCK])?;
     let how = format!(
         "{CONNECTIONS} connections, {LOCKS} locks. `EVALSHA` runs the script that deletes a lock where it holds the caller's \
-         token: first on locks that somebody else holds, so that it reads and refuses, then in cycles of `SET` with `NX PX` \
+         token: first on locks that another client holds, so that it only reads, then in cycles of `SET` with `NX PX` \
          and release."
     );
     context.publish(section, &how, &table.markdown())

@@ -69,7 +69,7 @@ impl ClientInfo {
             (self.tracking.has(BROADCAST), 'B'),
             (self.is_unix, 'U'),
             (self.is_exempt.load(Relaxed), 'e'),
-            (self.is_silent.load(Relaxed), 'T'),
+            (self.is_no_touch.load(Relaxed), 'T'),
         ];
         let flags: String = letters.iter().filter_map(|(is_set, letter)| is_set.then_some(*letter)).collect();
         if flags.is_empty() { "N".into() } else { flags }

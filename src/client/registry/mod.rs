@@ -70,7 +70,7 @@ pub struct ClientInfo {
     bytes_out: AtomicU64,
     commands: AtomicU64,
     /// Whether it is not read from because too many replies are pending.
-    is_held_up: AtomicBool,
+    is_throttled: AtomicBool,
     /// Bytes of the names kept for it elsewhere: of channels, watched keys, and tracking prefixes.
     names_len: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
@@ -78,7 +78,7 @@ pub struct ClientInfo {
     /// Whether it is blocked, see [`Clients::block`].
     is_blocked: AtomicBool,
     is_exempt: AtomicBool,
-    is_silent: AtomicBool,
+    is_no_touch: AtomicBool,
     /// The memory counted for it by [`Clients::account`], in bytes.
     counted_memory: AtomicUsize,
     /// The memory counted for all clients, see [`Clients`].
@@ -214,14 +214,14 @@ impl ClientInfo {
     }
 
     /// Sets CLIENT NO-TOUCH: the client's commands do not update the usage of keys.
-    pub fn set_silent(&self, is_silent: bool) {
-        self.is_silent.store(is_silent, Relaxed);
+    pub fn set_no_touch(&self, is_no_touch: bool) {
+        self.is_no_touch.store(is_no_touch, Relaxed);
     }
 
     /// Returns whether CLIENT NO-TOUCH is set.
     #[inline]
-    pub fn is_silent(&self) -> bool {
-        self.is_silent.load(Relaxed)
+    pub fn is_no_touch(&self) -> bool {
+        self.is_no_touch.load(Relaxed)
     }
 
     /// Records the end of a batch: the time, the last command, and the input that remains.
@@ -258,13 +258,13 @@ impl ClientInfo {
     }
 
     /// Records how many subscriptions of a kind the client has.
-    pub fn set_subscriptions(&self, topic: ChannelKind, count: usize) {
-        self.subscriptions[topic as usize].store(count as u32, Relaxed);
+    pub fn set_subscriptions(&self, channel_kind: ChannelKind, count: usize) {
+        self.subscriptions[channel_kind as usize].store(count as u32, Relaxed);
     }
 
     /// Returns how many subscriptions of a kind the client has.
-    pub fn subscriptions(&self, topic: ChannelKind) -> u32 {
-        self.subscriptions[topic as usize].load(Relaxed)
+    pub fn subscriptions(&self, channel_kind: ChannelKind) -> u32 {
+        self.subscriptions[channel_kind as usize].load(Relaxed)
     }
 
     /// Returns the client's class.
@@ -282,10 +282,10 @@ impl ClientInfo {
 
     /// Queues a message in the client's outbox; returns whether it was accepted. A client that exceeds the output limit
     /// of its class is disconnected instead.
-    pub fn push(&self, letter: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
+    pub fn push(&self, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
         let most = limit.hard().unwrap_or(WAITING_MAX);
-        let is_delivered = self.outbox.push(letter, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
+        let is_delivered = self.outbox.push(push_frame, most.saturating_sub(self.output_buffer.load(Relaxed) as u64));
         if limit.soft_bytes != 0 && is_delivered {
             self.note_soft_limit(limit, now);
         }
@@ -443,7 +443,7 @@ impl Clients {
         Some(info)
     }
 
-    /// Returns a client that is in no list: the server itself, where it executes commands in nobody's name.
+    /// Returns a client that is not listed, for commands that the server executes itself.
     pub fn unlisted(&self, now: Now) -> Arc<ClientInfo> {
         self.describe(0, Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: true }, now)
     }
@@ -466,11 +466,11 @@ impl Clients {
             queued_bytes: AtomicUsize::new(0),
             query_room: AtomicUsize::new(0),
             arguments: AtomicUsize::new(0),
-            is_held_up: AtomicBool::new(false),
+            is_throttled: AtomicBool::new(false),
             names_len: AtomicUsize::new(0),
             is_blocked: AtomicBool::new(false),
             is_exempt: AtomicBool::new(false),
-            is_silent: AtomicBool::new(false),
+            is_no_touch: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),
             all_memory: self.memory.clone(),
             watched: AtomicUsize::new(0),
@@ -554,15 +554,17 @@ impl Clients {
     /// Reports the pending output of a client, see `Backlog::report`, and makes throttled clients check again.
     pub fn report_backlog(&self, before: usize, bytes: usize) {
         if self.backlog.report(before, bytes) {
-            let held_up = self.all().into_iter().filter(|client| client.is_held_up.load(Relaxed));
-            held_up.for_each(|client| client.outbox.signal(NUDGE));
+            let throttled = self.all().into_iter().filter(|client| client.is_throttled.load(Relaxed));
+            throttled.for_each(|client| client.outbox.signal(NUDGE));
         }
     }
 
     /// Records whether a client is throttled because too many replies are pending.
-    pub fn set_held_up(&self, client: &ClientInfo, is_held_up: bool) {
-        if client.is_held_up.load(Relaxed) != is_held_up && client.is_held_up.swap(is_held_up, Relaxed) != is_held_up {
-            self.backlog.note_held_up(is_held_up);
+    pub fn set_throttled(&self, client: &ClientInfo, is_throttled: bool) {
+        if client.is_throttled.load(Relaxed) != is_throttled
+            && client.is_throttled.swap(is_throttled, Relaxed) != is_throttled
+        {
+            self.backlog.note_throttled(is_throttled);
         }
     }
 

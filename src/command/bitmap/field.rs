@@ -129,7 +129,7 @@ impl Operation {
 fn read_operations(args: &mut Args<'_>, len_max: usize) -> Result<SmallVec<[Operation; 4]>> {
     let mut operations = SmallVec::new();
     let mut overflow = Overflow::Wrap;
-    while let Some(word) = args.next_word() {
+    while let Some(word) = args.next_arg() {
         let has = |name: &str, words: usize| is_word(word, name) && args.left() >= words;
         let (is_get, is_set, is_add) = (has("GET", 2), has("SET", 3), has("INCRBY", 3));
         if has("OVERFLOW", 1) {

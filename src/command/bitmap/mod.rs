@@ -142,7 +142,7 @@ fn bitcount(call: &mut Call<'_>) -> Result<()> {
         1 if call.config.dialect() == Dialect::Valkey => Stretch { start: call.args.int()?, ..Stretch::WHOLE },
         2 | 3 => {
             let (start, end) = (call.args.int()?, call.args.int()?);
-            Stretch { start, end: Some(end), unit: Unit::read(call.args.next_word())? }
+            Stretch { start, end: Some(end), unit: Unit::read(call.args.next_arg())? }
         }
         _ => return Err(Error::Syntax),
     };
@@ -195,7 +195,7 @@ impl Stretch {
             2 | 3 => {
                 // The unit, which comes last, is checked before the end.
                 let (start, end) = (args.int()?, args.bytes()?);
-                let unit = Unit::read(args.next_word())?;
+                let unit = Unit::read(args.next_arg())?;
                 let end = parse_int(end).ok_or(Error::NotInteger)?;
                 Ok(Stretch { start, end: Some(end), unit })
             }

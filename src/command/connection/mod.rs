@@ -69,13 +69,13 @@ const HELLO_ARGS: &[Arg] = &[block(
 
 fn ping(call: &mut Call<'_>) -> Result<()> {
     if call.caller.is_subscribed_in_resp2() && call.args.left() <= 1 {
-        let message = call.args.next_word().unwrap_or_default();
+        let message = call.args.next_arg().unwrap_or_default();
         call.reply.array(2);
         call.reply.bulk(b"pong");
         call.reply.bulk(message);
         return Ok(());
     }
-    match (call.args.next_word(), call.args.left()) {
+    match (call.args.next_arg(), call.args.left()) {
         (None, _) => call.reply.simple("PONG"),
         (Some(message), 0) => call.reply.bulk(message),
         _ => return Err(Error::WrongArity(call.name().into())),
@@ -105,7 +105,7 @@ fn select(call: &mut Call<'_>) -> Result<()> {
 
 fn auth(call: &mut Call<'_>) -> Result<()> {
     let first = call.args.bytes()?;
-    let (user, password) = match (call.args.next_word(), call.args.left()) {
+    let (user, password) = match (call.args.next_arg(), call.args.left()) {
         (None, _) if call.namespace.instance.acl.default_user().needs_no_password() => {
             return Err(Error::NoPasswordSet);
         }
@@ -128,7 +128,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()>
 }
 
 fn hello(call: &mut Call<'_>) -> Result<()> {
-    let protocol = match call.args.next_word() {
+    let protocol = match call.args.next_arg() {
         None => None,
         Some(version) => Some(match parse_int(version).ok_or(Error::ProtoNotInteger)? {
             2 => Protocol::Resp2,
@@ -138,7 +138,7 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     };
     // Nothing is applied before all options are checked; of repeated ones the last counts.
     let (mut login, mut chosen_name) = (None, None);
-    while let Some(option) = call.args.next_word() {
+    while let Some(option) = call.args.next_arg() {
         if is_word(option, "AUTH") && call.args.left() >= 2 {
             login = Some((call.args.bytes()?, call.args.bytes()?));
         } else if is_word(option, "SETNAME") && call.args.left() >= 1 {
@@ -197,7 +197,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     namespace.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
     call.session()?.replies = Replies::On;
-    call.caller.info.set_silent(false);
+    call.caller.info.set_no_touch(false);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
     call.caller.log_out(&call.namespace.instance.acl);
     set_name(call, String::new());

@@ -73,7 +73,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
     };
     let mut sketch = Bulk::new(sketch, sparse_max, call.args.left())?;
     let mut outcome = Ok(());
-    while let Some(element) = call.args.next_word() {
+    while let Some(element) = call.args.next_arg() {
         match sketch.add(element) {
             Ok(is_new) => is_changed |= is_new,
             // Elements added before the damage was found are kept.
@@ -95,7 +95,7 @@ fn pfadd(call: &mut Call<'_>) -> Result<()> {
 /// Adds elements in place: a dense sketch is long, and an element changes two bytes of it at most.
 fn pfadd_dense(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     let mut text = call.view.edit::<Str>(key, PFADD)?;
-    while let Some(element) = call.args.next_word() {
+    while let Some(element) = call.args.next_arg() {
         if let Some((at, bytes)) = sketch::dense_patch(text.value().as_slice(), element) {
             text.change().write_range(at, bytes.as_slice());
         }

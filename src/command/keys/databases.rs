@@ -52,7 +52,7 @@ pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize
 fn copy(call: &mut Call<'_>) -> Result<()> {
     let (from, to) = (call.args.key()?, call.args.key()?);
     let (db, mut target_db, mut replaces) = (call.caller.db, call.caller.db, false);
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         if is_word(word, "REPLACE") {
             replaces = true;
         } else if is_word(word, "DB") && call.args.left() > 0 {

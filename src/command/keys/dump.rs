@@ -100,7 +100,7 @@ struct Options {
 impl Options {
     fn read(call: &mut Call<'_>) -> Result<Self> {
         let mut options = Options::default();
-        while let Some(word) = call.args.next_word() {
+        while let Some(word) = call.args.next_arg() {
             let has_value = call.args.left() > 0;
             if is_word(word, "REPLACE") {
                 options.replaces = true;

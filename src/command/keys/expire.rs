@@ -220,7 +220,7 @@ impl<'a> Condition<'a> {
     /// LT; one condition on the string may be combined with any of them.
     fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut condition = Condition::default();
-        while let Some(word) = args.next_word() {
+        while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "NX") => condition.nx = true,
                 word if is_word(word, "XX") => condition.xx = true,

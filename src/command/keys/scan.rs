@@ -92,7 +92,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<()> {
 
 fn randomkey(call: &mut Call<'_>) -> Result<()> {
     // No two calls have the same number, so its keyed hash is as good as random.
-    let calls = call.namespace.observed.meters.calls(call.command).count;
+    let calls = call.namespace.observed.command_stats.calls(call.command).count;
     let dice = call.namespace.store.hash(&[call.caller.info.id.to_le_bytes(), calls.to_le_bytes()].concat());
     match random_key(&mut call.view, dice) {
         Some(key) => call.reply.bulk(&key),
@@ -132,7 +132,7 @@ impl Options {
     /// Parses the options to the end of the request; of repeated ones the last counts.
     fn read(args: &mut Args<'_>) -> Result<Self> {
         let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
-        while let Some(word) = args.next_word() {
+        while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "COUNT") => options.count = read_count(args)?,
                 word if is_word(word, "MATCH") => options.filter.match_pattern(args.bytes()?),

@@ -91,7 +91,7 @@ fn sort_nothing(call: &mut Call<'_>, may_store: bool) -> Result<()> {
 fn read_options<'a>(call: &mut Call<'a>, may_store: bool) -> Result<Option<&'a [u8]>> {
     let mut target = None;
     let reads_all = call.caller.access.reads_all_keys(call.command, call.args.request());
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         let left = call.args.left();
         if ["ASC", "DESC", "ALPHA"].iter().any(|option| is_word(word, option)) {
             continue;

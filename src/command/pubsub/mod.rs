@@ -111,12 +111,12 @@ fn sunsubscribe(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Subscribes to every channel named, and confirms each.
-fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
-    while let Some(name) = call.args.next_word() {
+fn join(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind) -> Result<()> {
+    while let Some(name) = call.args.next_arg() {
         let namespace = call.namespace;
         let (caller, session) = call.connection()?;
-        namespace.hub.subscribe(&caller.info, &mut session.subscriptions, topic, name);
-        confirm(call, word, topic, Some(name));
+        namespace.hub.subscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
+        confirm(call, word, channel_kind, Some(name));
     }
     call.end_batch();
     Ok(())
@@ -124,41 +124,41 @@ fn join(call: &mut Call<'_>, word: &str, topic: ChannelKind) -> Result<()> {
 
 /// Unsubscribes from every channel named, or from all, and confirms each; without subscriptions there is one
 /// confirmation.
-fn part(call: &mut Call<'_>, word: &'static str, topic: ChannelKind) -> Result<()> {
+fn part(call: &mut Call<'_>, word: &'static str, channel_kind: ChannelKind) -> Result<()> {
     if call.config.dialect() == Dialect::Valkey && call.caller.info.class() != Class::Subscriber {
         return Err(Error::NotSubscribed(word));
     }
     if call.args.left() == 0 {
-        let names = call.session()?.subscriptions.names(topic);
+        let names = call.session()?.subscriptions.names(channel_kind);
         for name in &names {
-            leave(call, word, topic, name)?;
+            leave(call, word, channel_kind, name)?;
         }
         if names.is_empty() {
-            confirm(call, word, topic, None);
+            confirm(call, word, channel_kind, None);
         }
     }
-    while let Some(name) = call.args.next_word() {
-        leave(call, word, topic, name)?;
+    while let Some(name) = call.args.next_arg() {
+        leave(call, word, channel_kind, name)?;
     }
     call.end_batch();
     Ok(())
 }
 
 /// Unsubscribes from one channel. Its messages so far are written before the confirmation, and none comes after it.
-fn leave(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: &[u8]) -> Result<()> {
+fn leave(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: &[u8]) -> Result<()> {
     let namespace = call.namespace;
     let (caller, session) = call.connection()?;
-    namespace.hub.unsubscribe(&caller.info, &mut session.subscriptions, topic, name);
+    namespace.hub.unsubscribe(&caller.info, &mut session.subscriptions, channel_kind, name);
     call.take_pushed();
-    confirm(call, word, topic, Some(name));
+    confirm(call, word, channel_kind, Some(name));
     Ok(())
 }
 
 /// Writes the confirmation for a channel with the number of subscriptions; channels and patterns count together.
-fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u8]>) {
+fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Option<&[u8]>) {
     let info = &call.caller.info;
-    let count = match topic {
-        ChannelKind::ShardChannel => info.subscriptions(topic),
+    let count = match channel_kind {
+        ChannelKind::ShardChannel => info.subscriptions(channel_kind),
         ChannelKind::Channel | ChannelKind::Pattern => {
             info.subscriptions(ChannelKind::Channel) + info.subscriptions(ChannelKind::Pattern)
         }
@@ -174,15 +174,15 @@ fn confirm(call: &mut Call<'_>, word: &str, topic: ChannelKind, name: Option<&[u
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let heard = call.namespace.hub.publish(message, call.config, call.now());
-    call.reply.int(heard as i64); // a client subscribed to the channel itself gets the message after this
+    let receivers = call.namespace.hub.publish(message, call.config, call.now());
+    call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
     Ok(())
 }
 
 fn spublish(call: &mut Call<'_>) -> Result<()> {
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
-    let heard = call.namespace.hub.publish_to_shard(message, call.config, call.now());
-    call.reply.int(heard as i64);
+    let receivers = call.namespace.hub.publish_to_shard(message, call.config, call.now());
+    call.reply.int(receivers as i64);
     Ok(())
 }
 
@@ -194,12 +194,12 @@ fn shard_channels(call: &mut Call<'_>) -> Result<()> {
     list(call, ChannelKind::ShardChannel)
 }
 
-fn list(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
-    let pattern = call.args.next_word();
+fn list(call: &mut Call<'_>, channel_kind: ChannelKind) -> Result<()> {
+    let pattern = call.args.next_arg();
     if call.args.left() > 0 {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "PUBSUB"));
     }
-    let names = call.namespace.hub.names(topic, pattern);
+    let names = call.namespace.hub.names(channel_kind, pattern);
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name));
     Ok(())
@@ -213,11 +213,11 @@ fn shard_numsub(call: &mut Call<'_>) -> Result<()> {
     count(call, ChannelKind::ShardChannel)
 }
 
-fn count(call: &mut Call<'_>, topic: ChannelKind) -> Result<()> {
+fn count(call: &mut Call<'_>, channel_kind: ChannelKind) -> Result<()> {
     call.reply.array(call.args.left() * 2);
-    while let Some(name) = call.args.next_word() {
+    while let Some(name) = call.args.next_arg() {
         call.reply.bulk(name);
-        call.reply.int(call.namespace.hub.subscriber_count(topic, name) as i64);
+        call.reply.int(call.namespace.hub.subscriber_count(channel_kind, name) as i64);
     }
     Ok(())
 }

@@ -116,7 +116,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
         }
         replace = true;
     }
-    let code = call.args.next_word().ok_or(Error::other("Function code is missing"))?;
+    let code = call.args.next_arg().ok_or(Error::other("Function code is missing"))?;
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let (vm, libraries) = engines.libraries(&scripts.control);
@@ -142,9 +142,9 @@ fn delete(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn flush(call: &mut Call<'_>) -> Result<()> {
-    match (call.args.next_word(), call.args.left()) {
+    match (call.args.next_arg(), call.args.left()) {
         (None, _) => {}
-        (Some(_), 1..) => return Err(misused(call)),
+        (Some(_), 1..) => return Err(surplus_error(call)),
         (Some(mode), _) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
         _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
@@ -155,7 +155,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Returns the error for too many arguments of a subcommand.
-fn misused(call: &Call<'_>) -> Error {
+fn surplus_error(call: &Call<'_>) -> Error {
     let word = call.args.request().arg(1);
     let text = [b"unknown subcommand or wrong number of arguments for '", word, b"'. Try FUNCTION HELP."].concat();
     script_error(text)
@@ -169,11 +169,11 @@ fn kill(call: &mut Call<'_>) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let (mut pattern, mut with_code) = (None, false);
-    while let Some(option) = call.args.next_word() {
+    while let Some(option) = call.args.next_arg() {
         if !with_code && is_word(option, "WITHCODE") {
             with_code = true;
         } else if pattern.is_none() && is_word(option, "LIBRARYNAME") {
-            pattern = Some(call.args.next_word().ok_or(Error::other("library name argument was not given"))?);
+            pattern = Some(call.args.next_arg().ok_or(Error::other("library name argument was not given"))?);
         } else {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
@@ -226,10 +226,10 @@ fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
 
 fn restore(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() > 2 {
-        return Err(misused(call));
+        return Err(surplus_error(call));
     }
     let payload = call.args.bytes()?;
-    let policy = match call.args.next_word() {
+    let policy = match call.args.next_arg() {
         None => Restore::Append,
         Some(word) if is_word(word, "APPEND") => Restore::Append,
         Some(word) if is_word(word, "REPLACE") => Restore::Replace,
@@ -262,8 +262,8 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
             reply.bulk(b"name");
             reply.bulk(running.name.as_bytes());
             reply.bulk(b"command");
-            reply.array(running.words.len());
-            running.words.iter().for_each(|word| reply.bulk(word));
+            reply.array(running.args.len());
+            running.args.iter().for_each(|word| reply.bulk(word));
             reply.bulk(b"duration_ms");
             reply.int(running.duration_ms as i64);
         }

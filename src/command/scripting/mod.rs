@@ -241,7 +241,7 @@ impl ScriptCaller<'_, '_> {
     /// Returns the command of the prepared arguments, if this script may call it.
     fn admit(&mut self) -> Result<&'static CommandSpec> {
         let config = self.call.config;
-        let request = self.buffers.words.as_request();
+        let request = self.buffers.args.as_request();
         let command = request.and_then(|request| find(request, self.call.names()));
         let (Some(command), Some(request)) = (command, request) else {
             let unknown = ("Unknown Redis command called from script", "Unknown command called from script");
@@ -262,9 +262,9 @@ impl ScriptCaller<'_, '_> {
         let Call { namespace, config, caller, .. } = &*self.call;
         let line = error.wire_text();
         namespace.observed.errors.count(&line);
-        if let Some(request) = self.buffers.words.as_request() {
+        if let Some(request) = self.buffers.args.as_request() {
             match find(request, namespace.names(config)) {
-                Some(command) => namespace.observed.meters.reject(command),
+                Some(command) => namespace.observed.command_stats.reject(command),
                 None => unknown::note(namespace, namespace.names(config), request, &caller.info.addr),
             }
         }
@@ -274,22 +274,22 @@ impl ScriptCaller<'_, '_> {
 }
 
 impl Host for ScriptCaller<'_, '_> {
-    fn words(&mut self) -> &mut RequestBuffer {
-        &mut self.buffers.words
+    fn args(&mut self) -> &mut RequestBuffer {
+        &mut self.buffers.args
     }
 
     fn call(&mut self) -> std::result::Result<Cow<'_, [u8]>, Cow<'static, str>> {
         let command = self.admit().map_err(|error| self.refuse(&error))?;
-        let CallBuffers { words, output } = &mut self.buffers;
+        let CallBuffers { args, output } = &mut self.buffers;
         output.advance(output.len());
-        if let Some(request) = words.as_request() {
+        if let Some(request) = args.as_request() {
             self.call.execute_for_script(command, request, output);
         }
         Ok(reply_bytes(output))
     }
 
     fn may_call(&mut self) -> Option<bool> {
-        let request = self.buffers.words.as_request()?;
+        let request = self.buffers.args.as_request()?;
         let command = find(request, self.call.names())?;
         Some(self.call.caller.access.denial(command, request).is_none())
     }
@@ -326,7 +326,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 fn exists(call: &mut Call<'_>) -> Result<()> {
     let engines = call.namespace.scripts.engines();
     call.reply.array(call.args.left());
-    while let Some(sha) = call.args.next_word() {
+    while let Some(sha) = call.args.next_arg() {
         call.reply.int(i64::from(engines.cache.find(sha).is_some()));
     }
     Ok(())
@@ -340,7 +340,7 @@ fn show(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn flush(call: &mut Call<'_>) -> Result<()> {
-    match (call.args.next_word(), call.args.left()) {
+    match (call.args.next_arg(), call.args.left()) {
         (None, _) => {}
         (Some(mode), 0) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
         _ => return Err(Error::other("SCRIPT FLUSH only support SYNC|ASYNC option")),

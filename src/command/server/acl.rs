@@ -89,23 +89,23 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.namespace.instance.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
     call.caller.follow_users(&call.namespace.instance.acl);
-    disconnect_listeners(call, &before.into_iter().zip(call.namespace.instance.acl.user(name)).collect::<Vec<_>>());
+    disconnect_subscribers(call, &before.into_iter().zip(call.namespace.instance.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
     Ok(())
 }
 
 /// Disconnects clients with subscriptions that their user no longer has permission for; the users are given before and
 /// after.
-fn disconnect_listeners(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
+fn disconnect_subscribers(call: &mut Call<'_>, users: &[(Arc<User>, Arc<User>)]) {
     let by_name: HashMap<&[u8], _> = users.iter().map(|(before, after)| (&*after.name, (before, after))).collect();
-    let is_revoked = |topic, channel: &[u8], client: &ClientInfo| {
+    let is_revoked = |channel_kind, channel: &[u8], client: &ClientInfo| {
         let Some(name) = client.user() else { return false };
         let Some((before, after)) = by_name.get(&*name).filter(|(_, after)| after.is(&name)) else { return false };
-        let is_pattern = topic == ChannelKind::Pattern;
+        let is_pattern = channel_kind == ChannelKind::Pattern;
         before.permits_channel(channel, is_pattern) && !after.permits_channel(channel, is_pattern)
     };
     if !by_name.is_empty() && call.namespace.hub.has_subscribers() {
-        call.namespace.hub.listeners(is_revoked).iter().for_each(|client| client.outbox.signal(END));
+        call.namespace.hub.subscribers_where(is_revoked).iter().for_each(|client| client.outbox.signal(END));
     }
 }
 
@@ -192,7 +192,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let file = config.user_file().ok_or(Error::NoAclFile)?;
     let loaded = call.namespace.instance.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
     disconnect(call, &loaded.gone);
-    disconnect_listeners(call, &loaded.kept);
+    disconnect_subscribers(call, &loaded.kept);
     call.reply.ok();
     Ok(())
 }
@@ -208,12 +208,12 @@ fn save(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn cat(call: &mut Call<'_>) -> Result<()> {
-    let Some(category) = call.args.next_word() else {
+    let Some(category) = call.args.next_arg() else {
         call.reply.array(CATEGORIES.len());
         CATEGORIES.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
         return Ok(());
     };
-    need_no_more(call)?;
+    reject_surplus(call)?;
     let known = CATEGORIES.iter().position(|name| is_word(category, name));
     let known = known.ok_or_else(|| Error::UnknownCategory(category.to_vec()))?;
     let members: Vec<_> = call.namespace.commands.every().filter(|command| command.is_in(known)).collect();
@@ -223,7 +223,7 @@ fn cat(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Rejects surplus arguments of a subcommand.
-fn need_no_more(call: &Call<'_>) -> Result<()> {
+fn reject_surplus(call: &Call<'_>) -> Result<()> {
     match call.args.left() {
         0 => Ok(()),
         _ => Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "ACL")),
@@ -231,8 +231,8 @@ fn need_no_more(call: &Call<'_>) -> Result<()> {
 }
 
 fn generate_password(call: &mut Call<'_>) -> Result<()> {
-    let word = call.args.next_word();
-    need_no_more(call)?;
+    let word = call.args.next_arg();
+    reject_surplus(call)?;
     let bits = word.map_or(Some(PASSWORD_BITS), parse_int).ok_or(Error::NotInteger)?;
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
         return Err(Error::other(format!(
@@ -248,8 +248,8 @@ fn generate_password(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn log(call: &mut Call<'_>) -> Result<()> {
-    let word = call.args.next_word();
-    need_no_more(call)?;
+    let word = call.args.next_arg();
+    reject_surplus(call)?;
     let mut log = call.namespace.instance.acl.log.lock();
     if word.is_some_and(|word| is_word(word, "RESET")) {
         log.clear();

@@ -81,7 +81,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
         return command(call);
     }
     call.reply.array(call.args.left());
-    while let Some(name) = call.args.next_word() {
+    while let Some(name) = call.args.next_arg() {
         match call.names().find_full(name) {
             Some(command) => describe(&mut call.reply, command),
             None => call.reply.null(),
@@ -143,7 +143,7 @@ fn reply_keys(call: &mut Call<'_>, with_flags: bool) -> Result<()> {
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
-    let names = match (call.args.next_word(), call.args.left()) {
+    let names = match (call.args.next_arg(), call.args.left()) {
         (None, _) => matching(call, |_| true),
         (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
             let (filter, value) = (call.args.bytes()?, call.args.bytes()?);

@@ -65,7 +65,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() == 0 {
         count = events.clear(None);
     }
-    while let Some(event) = call.args.next_word() {
+    while let Some(event) = call.args.next_arg() {
         count += events.clear(Some(event));
     }
     call.reply.int(count as i64);
@@ -78,14 +78,14 @@ fn histogram(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() == 0 {
         commands.extend(call.namespace.commands.every());
     }
-    while let Some(name) = call.args.next_word() {
+    while let Some(name) = call.args.next_arg() {
         if let Some(command) = call.names().find_full(name) {
             commands.push(command);
             commands.extend(&command.subcommands);
         }
     }
-    let meters = &call.namespace.observed.meters;
-    let tracked = commands.into_iter().filter_map(|command| Some((command, meters.durations(command)?)));
+    let command_stats = &call.namespace.observed.command_stats;
+    let tracked = commands.into_iter().filter_map(|command| Some((command, command_stats.durations(command)?)));
     let tracked: Vec<(&CommandSpec, Counts)> = tracked.collect();
     call.reply.map(tracked.len());
     for (command, durations) in tracked {

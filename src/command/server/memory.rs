@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 fn usage(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         if !is_word(word, "SAMPLES") || call.args.left() == 0 || call.args.int()? < 0 {
             return Err(Error::Syntax);
         }

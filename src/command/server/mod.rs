@@ -124,7 +124,7 @@ fn time(call: &mut Call<'_>) -> Result<()> {
 /// Replies to failures only: when the server stops, the connection closes.
 fn shutdown(call: &mut Call<'_>) -> Result<()> {
     let (mut options, mut abort) = (ShutdownOptions::default(), false);
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         let chosen = [
             ("NOSAVE", &mut options.nosave),
             ("SAVE", &mut options.save),
@@ -165,7 +165,7 @@ fn flush_db(call: &mut Call<'_>) -> Result<()> {
 
 /// Deletes keys. SYNC and ASYNC do the same: the keys are gone at once, their memory is freed in the background.
 fn flush(call: &mut Call<'_>, all_databases: bool) -> Result<()> {
-    match (call.args.next_word(), call.args.left()) {
+    match (call.args.next_arg(), call.args.left()) {
         (None, _) => {}
         (Some(word), 0) if is_word(word, "SYNC") || is_word(word, "ASYNC") => {}
         _ => return Err(Error::Syntax),
@@ -252,7 +252,7 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     call.namespace.apply_settings();
     call.namespace.instance.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
     call.caller.follow_users(&call.namespace.instance.acl);
-    call.note_interest();
+    call.update_recording();
     call.reply.ok();
     Ok(())
 }

@@ -79,10 +79,10 @@ const TEETH: u32 = 10;
 
 /// Draws a bunch of random keys, then the line that clients look for.
 fn lolwut(call: &mut Call<'_>) -> Result<()> {
-    if call.args.left() >= 2 && call.args.next_word().is_some_and(|word| is_word(word, "VERSION")) {
+    if call.args.left() >= 2 && call.args.next_arg().is_some_and(|word| is_word(word, "VERSION")) {
         parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
     }
-    let calls = call.namespace.observed.meters.calls(call.command).count;
+    let calls = call.namespace.observed.command_stats.calls(call.command).count;
     let cut = call.namespace.store.hash(&calls.to_le_bytes());
     let mut text: String = (0..KEYS).map(|number| one_key(cut.rotate_left(number * 16))).collect();
     text.push_str(&format!("Redis ver. {REDIS_VERSION}\n"));

@@ -27,7 +27,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     call.namespace.observed.monitors.add(client.clone());
     client.set_monitoring(true);
     call.session()?.barred |= BARRED;
-    call.note_interest();
+    call.update_recording();
     call.reply.ok();
     Ok(())
 }
@@ -38,6 +38,6 @@ pub(crate) fn stop(call: &mut Call<'_>) -> Result<()> {
     call.namespace.observed.monitors.remove(client.id);
     client.set_monitoring(false);
     call.session()?.barred &= !BARRED;
-    call.note_interest();
+    call.update_recording();
     Ok(())
 }

@@ -20,6 +20,6 @@ pub(crate) fn shut_down(namespace: &Namespace, options: ShutdownOptions) -> bool
         }
         warn!("Error trying to save the DB. Exit anyway.");
     }
-    namespace.begin_to_stop();
+    namespace.begin_shutdown();
     true
 }

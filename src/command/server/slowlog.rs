@@ -42,7 +42,7 @@ fn get(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() > 1 {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "SLOWLOG"));
     }
-    let count = match call.args.next_word() {
+    let count = match call.args.next_arg() {
         None => SHOWN,
         Some(word) => parse_int(word)
             .filter(|count| *count >= -1)
@@ -56,8 +56,8 @@ fn get(call: &mut Call<'_>) -> Result<()> {
         call.reply.int(entry.id);
         call.reply.int(entry.unix_s);
         call.reply.int(entry.duration_us as i64);
-        call.reply.array(entry.words.len());
-        entry.words.iter().for_each(|word| call.reply.bulk(word));
+        call.reply.array(entry.args.len());
+        entry.args.iter().for_each(|word| call.reply.bulk(word));
         call.reply.bulk(entry.addr.as_bytes());
         call.reply.bulk(entry.name.as_bytes());
     }

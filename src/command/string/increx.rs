@@ -53,7 +53,7 @@ impl<'a> Options<'a> {
     /// Parses options to the end of the request; none may be repeated.
     fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut options = Options::default();
-        while let Some(word) = args.next_word() {
+        while let Some(word) = args.next_arg() {
             let is = |name| is_word(word, name);
             let is_new = if is("SATURATE") {
                 !std::mem::replace(&mut options.saturates, true)

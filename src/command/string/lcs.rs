@@ -55,7 +55,7 @@ pub(crate) fn lcs(call: &mut Call<'_>) -> Result<()> {
 impl Options {
     fn read(call: &mut Call<'_>) -> Result<Self> {
         let mut options = Options::default();
-        while let Some(word) = call.args.next_word() {
+        while let Some(word) = call.args.next_arg() {
             if is_word(word, "IDX") {
                 options.ranges = true;
             } else if is_word(word, "LEN") {

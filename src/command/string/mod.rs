@@ -237,7 +237,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
     if !matches!(call.args.left(), 0 | 2) {
         return Err(Error::WrongArity(call.name().into()));
     }
-    let is_met = match (call.args.next_word(), call.view.get::<Str>(key, Lookup::WRITE)) {
+    let is_met = match (call.args.next_arg(), call.view.get::<Str>(key, Lookup::WRITE)) {
         (None, _) => true,
         // For a missing key, not even the condition is parsed.
         (Some(_), Ok(None)) => false,
@@ -292,7 +292,7 @@ fn getset(call: &mut Call<'_>) -> Result<()> {
 fn getex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let mut lifetime = Lifetime::Unsaid;
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         lifetime.choose(Lifetime::read(word, &mut call.args)?)?;
     }
     if lifetime == Lifetime::Keep {
@@ -574,7 +574,7 @@ enum When<'a> {
 impl<'a> SetOptions<'a> {
     fn read(args: &mut Args<'a>) -> Result<Self> {
         let mut options = SetOptions { when: When::Always, get: false, lifetime: Lifetime::Unsaid };
-        while let Some(word) = args.next_word() {
+        while let Some(word) = args.next_arg() {
             if is_word(word, "NX") {
                 options.choose(When::Exists(false))?;
             } else if is_word(word, "XX") {

@@ -65,7 +65,7 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
 /// Parses the options to the end of the request: whether the keys must all exist (XX) or must not (NX), and their TTL.
 fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, Lifetime<'a>)> {
     let (mut exists, mut lifetime) = (None, Lifetime::Unsaid);
-    while let Some(word) = args.next_word() {
+    while let Some(word) = args.next_arg() {
         if is_word(word, "NX") && exists != Some(true) {
             exists = Some(false);
         } else if is_word(word, "XX") && exists != Some(false) {

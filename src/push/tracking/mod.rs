@@ -39,7 +39,7 @@ pub struct Tracking {
     clients: Arc<Clients>,
     state: Mutex<State>,
     /// Whether keys wait to be broadcast.
-    has_news: AtomicBool,
+    has_invalidations: AtomicBool,
 }
 
 #[derive(Default)]
@@ -73,13 +73,13 @@ pub struct Tracked {
 }
 
 /// The content of an invalidation: some keys, or all.
-enum News<'a> {
+enum Invalidation<'a> {
     Keys(&'a [&'a [u8]]),
     /// All keys; written as the null of the tracking client's protocol, whichever client receives it.
     Everything(Protocol),
 }
 
-impl News<'_> {
+impl Invalidation<'_> {
     fn write(&self, reply: &mut Reply<'_>) {
         if reply.protocol() == Protocol::Resp3 {
             reply.push(2);
@@ -90,12 +90,12 @@ impl News<'_> {
             reply.bulk(CHANNEL);
         }
         match self {
-            News::Keys(keys) => {
+            Invalidation::Keys(keys) => {
                 reply.array(keys.len());
                 keys.iter().for_each(|key| reply.bulk(key));
             }
-            News::Everything(Protocol::Resp2) => reply.raw(b"$-1\r\n"),
-            News::Everything(Protocol::Resp3) => reply.raw(b"_\r\n"),
+            Invalidation::Everything(Protocol::Resp2) => reply.raw(b"$-1\r\n"),
+            Invalidation::Everything(Protocol::Resp3) => reply.raw(b"_\r\n"),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Tracking {
     /// memory.
     pub fn new(clients: Arc<Clients>, memory_account: &Arc<MemoryAccount>) -> Self {
         let state = State { share: Share::new(memory_account.clone()), ..State::default() };
-        Tracking { clients, state: Mutex::new(state), has_news: AtomicBool::new(false) }
+        Tracking { clients, state: Mutex::new(state), has_invalidations: AtomicBool::new(false) }
     }
 
     /// Turns tracking on for a client, or changes its mode; prefixes are added to those it has.
@@ -185,7 +185,7 @@ impl Tracking {
             }
             let Some((key, readers)) = state.table.take_any() else { return false };
             // The reader of the last key too many loses a copy like any other reader.
-            self.tell_readers(state, &key, &readers, None, (config, now));
+            self.invalidate_readers(state, &key, &readers, None, (config, now));
         }
         true
     }
@@ -196,16 +196,16 @@ impl Tracking {
     pub fn invalidate(&self, key: &[u8], origin: Origin, caller: Origin, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
         if state.prefixes.note(key, client_of(origin)) {
-            self.has_news.store(true, Relaxed);
+            self.has_invalidations.store(true, Relaxed);
         }
         if let Some(readers) = state.table.take(key) {
-            self.tell_readers(&state, key, &readers, client_of(caller), (config, now));
+            self.invalidate_readers(&state, key, &readers, client_of(caller), (config, now));
             state.count();
         }
     }
 
     /// Invalidates the copies of all readers of a key, except the caller's if it has NOLOOP.
-    fn tell_readers(
+    fn invalidate_readers(
         &self,
         state: &State,
         key: &[u8],
@@ -213,14 +213,14 @@ impl Tracking {
         caller: Option<u64>,
         (config, now): (&Config, Now),
     ) {
-        let news = News::Keys(&[key]);
-        let write = |reply: &mut Reply<'_>| news.write(reply);
-        let mut letter = PushFrame::new(&write);
+        let invalidation = Invalidation::Keys(&[key]);
+        let write = |reply: &mut Reply<'_>| invalidation.write(reply);
+        let mut push_frame = PushFrame::new(&write);
         for client in readers.iter().filter_map(|id| state.trackers.get(id)) {
             // The reads of a client that broadcasts now may have been recorded before.
             let is_silent = client.tracking.has(NO_LOOP) && caller == Some(client.id);
             if !client.tracking.has(BROADCAST) && !is_silent {
-                self.send(client, &mut letter, (config, now));
+                self.send(client, &mut push_frame, (config, now));
             }
         }
     }
@@ -231,64 +231,64 @@ impl Tracking {
         state.table = Table::default();
         state.count();
         for client in state.trackers.values() {
-            let news = News::Everything(client.protocol());
-            let write = |reply: &mut Reply<'_>| news.write(reply);
+            let invalidation = Invalidation::Everything(client.protocol());
+            let write = |reply: &mut Reply<'_>| invalidation.write(reply);
             self.send(client, &mut PushFrame::new(&write), (config, now));
         }
     }
 
     /// Returns whether there is anything to broadcast.
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.has_news.load(Relaxed)
+    pub fn has_invalidations(&self) -> bool {
+        self.has_invalidations.load(Relaxed)
     }
 
     /// Broadcasts the keys that have changed since the last broadcast.
     #[cold]
     pub fn broadcast(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
-        if !self.has_news.swap(false, AcqRel) {
+        if !self.has_invalidations.swap(false, AcqRel) {
             return;
         }
-        for prefix in state.prefixes.iter_mut().filter(|prefix| !prefix.news.is_empty()) {
-            let news = std::mem::take(&mut prefix.news);
-            let keys: Vec<&[u8]> = news.keys().map(|key| &key[..]).collect();
-            let common = News::Keys(&keys);
+        for prefix in state.prefixes.iter_mut().filter(|prefix| !prefix.changed.is_empty()) {
+            let changed = std::mem::take(&mut prefix.changed);
+            let keys: Vec<&[u8]> = changed.keys().map(|key| &key[..]).collect();
+            let common = Invalidation::Keys(&keys);
             let write = |reply: &mut Reply<'_>| common.write(reply);
-            let mut letter = PushFrame::new(&write);
+            let mut push_frame = PushFrame::new(&write);
             for client in prefix.clients.values() {
                 if client.tracking.has(NO_LOOP) {
-                    self.send_what_others_did(client, &news, (config, now));
+                    self.send_changes_by_others(client, &changed, (config, now));
                 } else {
-                    self.send(client, &mut letter, (config, now));
+                    self.send(client, &mut push_frame, (config, now));
                 }
             }
         }
     }
 
     /// Sends a client the keys that were changed by others.
-    fn send_what_others_did(
+    fn send_changes_by_others(
         &self,
         client: &Arc<ClientInfo>,
-        news: &BTreeMap<Box<[u8]>, Option<u64>>,
+        changed: &BTreeMap<Box<[u8]>, Option<u64>>,
         (config, now): (&Config, Now),
     ) {
-        let by_others = news.iter().filter(|(_, author)| **author != Some(client.id));
+        let by_others = changed.iter().filter(|(_, author)| **author != Some(client.id));
         let keys: Vec<&[u8]> = by_others.map(|(key, _)| &key[..]).collect();
         if !keys.is_empty() {
-            let news = News::Keys(&keys);
-            let write = |reply: &mut Reply<'_>| news.write(reply);
+            let invalidation = Invalidation::Keys(&keys);
+            let write = |reply: &mut Reply<'_>| invalidation.write(reply);
             self.send(client, &mut PushFrame::new(&write), (config, now));
         }
     }
 
     /// Queues a message for a tracking client, or for the client it redirects to. A RESP2 client receives it only if it
     /// is subscribed to the channel, so only by redirection.
-    fn send(&self, client: &Arc<ClientInfo>, letter: &mut PushFrame<'_>, (config, now): (&Config, Now)) {
+    fn send(&self, client: &Arc<ClientInfo>, push_frame: &mut PushFrame<'_>, (config, now): (&Config, Now)) {
         let redirect = client.tracking.redirect();
         if redirect == 0 {
             if client.protocol() == Protocol::Resp3 {
-                client.push(letter, config, now);
+                client.push(push_frame, config, now);
             }
             return;
         }
@@ -305,7 +305,7 @@ impl Tracking {
             return;
         };
         if target.protocol() == Protocol::Resp3 || target.class() == Class::Subscriber {
-            target.push(letter, config, now);
+            target.push(push_frame, config, now);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Prefix {
     pub(super) clients: BTreeMap<u64, Arc<ClientInfo>>,
     /// The keys that have changed since the last broadcast, each with the client that changed it last, where that
     /// matters.
-    pub(super) news: BTreeMap<Box<[u8]>, Option<u64>>,
+    pub(super) changed: BTreeMap<Box<[u8]>, Option<u64>>,
 }
 
 impl Prefixes {
@@ -81,7 +81,7 @@ impl Prefixes {
         let mut is_wanted = false;
         for (&len, _) in self.lengths.range(..=key.len()) {
             if let Some(prefix) = self.by_name.get_mut(&key[..len]) {
-                prefix.news.insert(key.into(), author);
+                prefix.changed.insert(key.into(), author);
                 is_wanted = true;
             }
         }

@@ -389,7 +389,7 @@ impl Shard {
 
     /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
-        let interests = self.interests.lay_aside();
+        let interests = self.interests.take_all();
         for key in interests.keys() {
             self.peek(self.key(key), cx);
         }

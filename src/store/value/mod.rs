@@ -1,7 +1,7 @@
 //! The values that a key can hold: one file per data type.
 //!
-//! A short string lives inside its key's [`Entry`]. Everything else is a [`Value`] behind one pointer: long strings now;
-//! hashes, lists, sets, sorted sets and streams get their variants here.
+//! A short string lives inside its key's [`Entry`]. Everything else is a [`Value`] behind one pointer: long strings
+//! now; hashes, lists, sets, sorted sets and streams get their variants here.
 //!
 //! A data type implements [`Kind`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:

@@ -29,7 +29,7 @@ fn selectors_are_read_and_shown_as_redis_does() {
 }
 
 #[test]
-fn names_and_passwords_let_in_whom_redis_lets_in() {
+fn names_and_passwords_authenticate_as_in_redis() {
     tell(LOGIN);
 }
 

@@ -8,7 +8,7 @@ fn keys_are_found_renamed_and_removed_as_redis_does() {
 }
 
 #[test]
-fn times_to_live_are_set_and_told_as_redis_does() {
+fn ttls_are_set_and_reported_as_in_redis() {
     tell(EXPIRY);
 }
 

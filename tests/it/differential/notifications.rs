@@ -315,7 +315,7 @@ fn commands_on_any_key_tell_the_events_of_redis() {
 }
 
 #[test]
-fn keys_that_have_ended_are_told_before_what_finds_them() {
+fn expired_events_precede_those_of_the_command_that_finds_the_keys() {
     tell_beside_listener(
         "
         SET k v PX 1

@@ -515,7 +515,7 @@ const SHOWN: &str = r#"
 
 /// The arguments in the slow log, in its order, after the same commands.
 #[test]
-fn the_slow_log_keeps_the_words_that_redis_keeps() {
+fn the_slow_log_keeps_the_arguments_that_redis_keeps() {
     let Some(arena) = Arena::open() else { return };
     let mut pair = arena.pair();
     pair.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);

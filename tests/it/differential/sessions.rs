@@ -12,7 +12,7 @@ fn connections_are_opened_named_and_reset_as_redis_does() {
 }
 
 #[test]
-fn passwords_are_asked_for_and_checked_as_redis_does() {
+fn passwords_are_required_and_checked_as_in_redis() {
     tell(PASSWORDS);
 }
 

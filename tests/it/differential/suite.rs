@@ -3,7 +3,7 @@
 use super::script::tell;
 
 #[test]
-fn exchanged_databases_show_watchers_no_key_that_had_ended_before() {
+fn swapped_databases_show_watchers_no_key_that_had_expired_before() {
     tell(STALE);
 }
 
@@ -150,7 +150,7 @@ const PAUSED_SCRIPTS: &str = r##"
 
 #[cfg(feature = "lua")]
 #[test]
-fn the_log_of_denials_tells_whether_a_script_asked() {
+fn the_acl_log_shows_whether_a_script_called() {
     tell(DENIED_IN_SCRIPTS);
 }
 

@@ -153,7 +153,7 @@ fn tests_of(suites: &[Suite], reason: &str) -> String {
 }
 
 #[test]
-fn every_test_that_is_left_out_has_a_declared_reason_and_stands_there_once() {
+fn every_skipped_test_has_a_declared_reason_and_is_listed_once() {
     for suite in suites() {
         for (at, unit) in suite.units.iter().enumerate() {
             let (table, name) = (suite.table, unit.name);

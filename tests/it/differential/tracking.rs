@@ -89,7 +89,7 @@ fn options_of_tracking_are_refused_and_shown_as_by_redis() {
 }
 
 #[test]
-fn readers_are_told_once_that_a_key_has_changed() {
+fn readers_are_notified_once_that_a_key_has_changed() {
     play_in(
         &[3],
         "
@@ -193,7 +193,7 @@ fn readers_are_told_once_that_a_key_has_changed() {
 }
 
 #[test]
-fn own_changes_are_told_behind_the_reply() {
+fn own_changes_are_notified_after_the_reply() {
     play_in(
         &[3],
         "

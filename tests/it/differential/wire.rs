@@ -67,7 +67,7 @@ fn long_lines_and_counts_are_refused_at_the_limits_of_redis() {
 }
 
 #[test]
-fn strangers_may_send_only_small_requests_where_a_password_is_set() {
+fn clients_may_send_only_small_requests_before_authentication() {
     let Some(arena) = Arena::open() else { return };
     let mut found = Differences::default();
     arena.pair().call(&["CONFIG", "SET", "requirepass", "secret"]);

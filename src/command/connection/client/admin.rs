@@ -98,7 +98,7 @@ pub(crate) fn kill(call: &mut Call<'_>) -> Result<()> {
 
 fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
     let mut filter = Filter::default();
-    while let Some(option) = call.args.next_word() {
+    while let Some(option) = call.args.next_arg() {
         let value = call.args.bytes()?;
         if is_word(option, "ID") {
             let id = parse_int(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);

@@ -131,7 +131,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
-    let clients = match call.args.next_word() {
+    let clients = match call.args.next_arg() {
         None => call.namespace.instance.clients.all(),
         Some(option) if is_word(option, "TYPE") && call.args.left() == 1 => clients_of_type(call)?,
         Some(option) if is_word(option, "ID") && call.args.left() >= 1 => clients_by_id(call)?,
@@ -170,7 +170,7 @@ impl ClientType {
 
 fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let mut chosen = Vec::new();
-    while let Some(word) = call.args.next_word() {
+    while let Some(word) = call.args.next_arg() {
         let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
         chosen.extend(call.namespace.instance.clients.find(id as u64));
     }
@@ -205,7 +205,7 @@ fn no_evict(call: &mut Call<'_>) -> Result<()> {
 
 fn no_touch(call: &mut Call<'_>) -> Result<()> {
     let is_silent = switch(call)?;
-    call.caller.info.set_silent(is_silent);
+    call.caller.info.set_no_touch(is_silent);
     call.end_batch();
     call.reply.ok();
     Ok(())

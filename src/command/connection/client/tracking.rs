@@ -36,7 +36,7 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn read(call: &mut Call<'a>) -> Result<Self> {
         let mut options = Options::default();
-        while let Some(word) = call.args.next_word() {
+        while let Some(word) = call.args.next_arg() {
             let has_value = call.args.left() > 0;
             if is_word(word, "REDIRECT") && has_value {
                 if options.redirect != 0 {
@@ -105,7 +105,7 @@ pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     call.end_batch();
-    call.note_interest();
+    call.update_recording();
     call.reply.ok();
     Ok(())
 }

@@ -23,14 +23,14 @@ const PORTION: usize = 64 * 1024;
 
 impl Migration {
     /// Sends the keys to the target and records its replies. When dropped half-way, the replies so far are recorded.
-    pub(crate) async fn travel(&mut self) {
+    pub(crate) async fn exchange(&mut self) {
         self.failure = Some(READING);
         self.failure = self.deliver().await.err();
     }
 
     async fn deliver(&mut self) -> Result<(), Error> {
         let mut target = Target::connect(&self.host, &self.port, self.timeout).await?;
-        target.greet(&self.login, self.target_db).await?;
+        target.authenticate_and_select(&self.login, self.target_db).await?;
         let Migration { parcels, accepted, replaces, compresses, clock, .. } = self;
         let has_ended = |index: &usize| parcels[*index].deadline.is_some_and(|deadline| deadline.is_due(clock.now()));
         let sent: Vec<usize> = (0..parcels.len()).filter(|index| !has_ended(index)).collect();
@@ -90,7 +90,7 @@ impl Target {
 
     /// Authenticates and selects the database. No key is sent before both succeed, because it could end up in a wrong
     /// database.
-    async fn greet(&mut self, login: &[Bytes], db: i64) -> Result<(), Error> {
+    async fn authenticate_and_select(&mut self, login: &[Bytes], db: i64) -> Result<(), Error> {
         let db = itoa::Buffer::new().format(db).to_owned();
         let auth: Vec<&[u8]> = std::iter::once(&b"AUTH"[..]).chain(login.iter().map(|word| &word[..])).collect();
         let select = vec![&b"SELECT"[..], db.as_bytes()];

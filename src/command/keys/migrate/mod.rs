@@ -1,7 +1,7 @@
 //! MIGRATE: moves keys to another server, by RESTORE there and deletion here.
 //!
 //! A handler must not wait for another server while it holds shards. So it only takes the values, which does not copy
-//! long ones, and watches their keys; the connection then runs the exchange ([`Migration::travel`]), while other
+//! long ones, and watches their keys; the connection then runs the exchange ([`Migration::exchange`]), while other
 //! clients are served; and a last step ([`Continuation`]) deletes the keys that the target has accepted.
 //!
 //! Invariant: a key is deleted only if the target has confirmed that it has the value and the key was not changed since
@@ -161,7 +161,7 @@ pub(crate) struct Migration {
     replaces: bool,
     clock: Clock,
     /// Whether the exchange was started.
-    has_travelled: bool,
+    was_sent: bool,
     /// Whether values are compressed.
     compresses: bool,
     parcels: Vec<Parcel>,
@@ -222,7 +222,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
         copies: options.copies,
         replaces: options.replaces,
         clock: call.namespace.clock.clone(),
-        has_travelled: false,
+        was_sent: false,
         compresses: call.config.rdbcompression,
         accepted: Vec::new(),
         failure: None,
@@ -234,8 +234,8 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
 /// time than sending it did.
 impl Continuation for Migration {
     fn wait(&mut self) -> Wait<'_> {
-        match std::mem::replace(&mut self.has_travelled, true) {
-            false => Wait::Work(Box::pin(self.travel())),
+        match std::mem::replace(&mut self.was_sent, true) {
+            false => Wait::Work(Box::pin(self.exchange())),
             true => Wait::Turn,
         }
     }

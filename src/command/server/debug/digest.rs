@@ -1,7 +1,7 @@
 //! DEBUG DIGEST: a digest of the data, computed as in Redis, to compare two servers.
 //!
-//! A digest is twenty bytes that start at zero. To *add* bytes is to XOR their SHA-1 into it, which does not depend on the
-//! order; to *mix* them is to add them and then to replace the digest by its own SHA-1, which does.
+//! A digest is twenty bytes that start at zero. To *add* bytes is to XOR their SHA-1 into it, which does not depend on
+//! the order; to *mix* them is to add them and then to replace the digest by its own SHA-1, which does.
 
 use sha1::{Digest as _, Sha1};
 
@@ -79,7 +79,7 @@ fn add_keys(sum: &mut Digest, view: &mut View<'_>) {
 /// Replies with the digest of each value.
 pub(crate) fn values(call: &mut Call<'_>) -> Result<()> {
     call.reply.array(call.args.left());
-    while let Some(name) = call.args.next_word() {
+    while let Some(name) = call.args.next_arg() {
         let key = call.namespace.store.key(name);
         let mut digest = Digest::default();
         if let Some(entry) = call.view.lookup(key, Lookup::WRITE) {

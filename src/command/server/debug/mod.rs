@@ -37,7 +37,7 @@ type Subcommand = fn(&mut Call<'_>) -> Result<()>;
 #[rustfmt::skip] // a table
 const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("AOF-FLUSH-SLEEP", 1, 1, accept),
-    ("ASSERT", 0, usize::MAX, |call| die(call, "assertion failed")),
+    ("ASSERT", 0, usize::MAX, |call| simulate_crash(call, "assertion failed")),
     ("CHANGE-REPL-ID", 0, 0, change_replication_id),
     ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
     ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| crate::command::server::rewrite_config(call, true)),
@@ -55,8 +55,8 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 2, object),
-    ("OOM", 0, usize::MAX, |call| die(call, "out of memory")),
-    ("PANIC", 0, usize::MAX, |call| die(call, "panic")),
+    ("OOM", 0, usize::MAX, |call| simulate_crash(call, "out of memory")),
+    ("PANIC", 0, usize::MAX, |call| simulate_crash(call, "panic")),
     ("PAUSE-CRON", 1, 1, accept),
     ("POPULATE", 1, 3, populate),
     ("PROTOCOL", 1, 1, protocol),
@@ -65,7 +65,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("RELOAD", 0, usize::MAX, reload),
     ("REPLICATE", 1, usize::MAX, accept),
     ("REPLYBUFFER", 2, 2, reply_buffer),
-    ("SEGFAULT", 0, usize::MAX, |call| die(call, "crashed by signal: 11")),
+    ("SEGFAULT", 0, usize::MAX, |call| simulate_crash(call, "crashed by signal: 11")),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
     ("SET-DISABLE-DENY-SCRIPTS", 1, 1, let_scripts_debug),
     ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, accept),
@@ -117,7 +117,7 @@ fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     }
     let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
     call.namespace.instance.panics.inject(site);
-    call.namespace.sweep_wanted.notify_one();
+    call.namespace.sweep_notify.notify_one();
     call.reply.ok();
     Ok(())
 }
@@ -170,7 +170,7 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Ends the process as a crash would, for tests.
-fn die(_: &mut Call<'_>, reason: &str) -> Result<()> {
+fn simulate_crash(_: &mut Call<'_>, reason: &str) -> Result<()> {
     error!("DEBUG simulates a crash: {reason}");
     std::process::abort()
 }
@@ -179,7 +179,7 @@ fn die(_: &mut Call<'_>, reason: &str) -> Result<()> {
 /// there is none.
 fn reload(call: &mut Call<'_>) -> Result<()> {
     let mut saves = true;
-    while let Some(option) = call.args.next_word() {
+    while let Some(option) = call.args.next_arg() {
         match option {
             option if is_word(option, "NOSAVE") => saves = false,
             option if is_word(option, "MERGE") || is_word(option, "NOFLUSH") => {}
@@ -197,8 +197,8 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
 /// given.
 fn populate(call: &mut Call<'_>) -> Result<()> {
     let count = positive(call.args.bytes()?)?;
-    let prefix = call.args.next_word().unwrap_or(b"key");
-    let len = call.args.next_word().map(positive).transpose()?.unwrap_or(0);
+    let prefix = call.args.next_arg().unwrap_or(b"key");
+    let len = call.args.next_arg().map(positive).transpose()?.unwrap_or(0);
     if len > call.bulk_len_max() {
         return Err(Error::StringTooLong);
     }

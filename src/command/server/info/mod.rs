@@ -104,7 +104,7 @@ fn namespace(text: &mut String, call: &mut Call<'_>) {
     field(text, "atomicvar_api", "c11-builtin");
     field(text, "gcc_version", "0.0.0");
     field(text, "process_id", std::process::id());
-    field(text, "process_supervised", call.config.supervised.in_charge().unwrap_or("no"));
+    field(text, "process_supervised", call.config.supervised.detected().unwrap_or("no"));
     field(text, "run_id", &namespace.instance.run_id);
     field(text, "tcp_port", if tcp_port == 0 { u64::from(call.config.tls_port) } else { tcp_port });
     field(text, "server_time_usec", wall_us);

@@ -26,7 +26,7 @@ fn happened(text: &mut String, call: &Call<'_>) {
     let rates = namespace.observed.sampler.rates();
     let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / KILOBYTE);
     field(text, "total_connections_received", namespace.stats.connections(&namespace.instance.clients));
-    field(text, "total_commands_processed", namespace.observed.meters.all_calls().count);
+    field(text, "total_commands_processed", namespace.observed.command_stats.all_calls().count);
     field(text, "instantaneous_ops_per_sec", rates.commands);
     field(text, "total_net_input_bytes", namespace.stats.bytes_in.load(Relaxed));
     field(text, "total_net_output_bytes", namespace.stats.bytes_out.load(Relaxed));
@@ -46,14 +46,14 @@ fn happened(text: &mut String, call: &Call<'_>) {
 fn keys(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
     let (stats, hub) = (&call.namespace.stats, &call.namespace.hub);
-    let turns = call.namespace.observed.meters.turns();
+    let turns = call.namespace.observed.command_stats.turns();
     field(text, "expired_subkeys", 0);
     field(text, "expired_subkeys_active", 0);
     field(text, "expired_keys", totals.expired - stats.forgotten.expired.load(Relaxed));
     field(text, "expired_keys_active", totals.swept - stats.forgotten.swept.load(Relaxed));
     field(text, "expired_stale_perc", "0.00");
     field(text, "expired_time_cap_reached_count", 0);
-    field(text, "expire_cycle_cpu_milliseconds", call.namespace.observed.meters.sweeps_ns() / 1_000_000);
+    field(text, "expire_cycle_cpu_milliseconds", call.namespace.observed.command_stats.sweeps_ns() / 1_000_000);
     field(text, "evicted_keys", totals.evicted - stats.forgotten.evicted.load(Relaxed));
     field(
         text,
@@ -114,7 +114,8 @@ fn denials(text: &mut String, call: &Call<'_>) {
 /// The event loop statistics of Redis 7.2: here a cycle is the execution of a batch, or a round of background work.
 fn turns(text: &mut String, call: &Call<'_>) {
     let observed = &call.namespace.observed;
-    let (turns, calls, rates) = (observed.meters.turns(), observed.meters.all_calls(), observed.sampler.rates());
+    let (turns, calls, rates) =
+        (observed.command_stats.turns(), observed.command_stats.all_calls(), observed.sampler.rates());
     field(text, "eventloop_cycles", turns.count);
     field(text, "eventloop_duration_sum", turns.ns / 1000);
     field(text, "eventloop_duration_cmd_sum", calls.ns / 1000);
@@ -124,11 +125,11 @@ fn turns(text: &mut String, call: &Call<'_>) {
 
 /// The section that is shown only by its name.
 pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
-    let (meters, usage) = (&call.namespace.observed.meters, call.namespace.script_usage());
-    let turns = meters.turns();
+    let (command_stats, usage) = (&call.namespace.observed.command_stats, call.namespace.script_usage());
+    let turns = command_stats.turns();
     let lua_bytes = usage.eval_bytes + usage.functions_bytes;
     field(text, "eventloop_duration_aof_sum", 0);
-    field(text, "eventloop_duration_cron_sum", meters.chores_ns() / 1000);
+    field(text, "eventloop_duration_cron_sum", command_stats.chores_ns() / 1000);
     field(text, "eventloop_duration_max", turns.max_ns / 1000);
     field(text, "eventloop_cmd_per_cycle_max", turns.max_requests);
     field(text, "allocator_allocated_lua", lua_bytes);
@@ -146,7 +147,7 @@ pub(crate) fn threads(text: &mut String, call: &mut Call<'_>) {
 
 pub(crate) fn command_stats(text: &mut String, call: &mut Call<'_>) {
     for command in call.namespace.commands.every() {
-        let calls = call.namespace.observed.meters.calls(command);
+        let calls = call.namespace.observed.command_stats.calls(command);
         if calls.count + calls.rejected + calls.failed > 0 {
             let us = calls.ns / 1000;
             let per_call = if calls.count == 0 { 0.0 } else { us as f32 / calls.count as f32 };
@@ -178,7 +179,7 @@ pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
 }
 
 fn percentiles(text: &mut String, call: &Call<'_>, command: &CommandSpec, wanted: &[f64]) {
-    let Some(durations) = call.namespace.observed.meters.durations(command) else { return };
+    let Some(durations) = call.namespace.observed.command_stats.durations(command) else { return };
     let mut shown = String::new();
     for percent in wanted {
         let us = durations.at_percentile(*percent) as f64 / 1000.0;

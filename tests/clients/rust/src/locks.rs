@@ -13,10 +13,10 @@ const LONG: Duration = Duration::from_secs(60); // a time to live that never pas
 const SHORT: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rests between two attempts; the clock is real, but nobody waits for ever.
+/// Sleeps between two attempts; the clock is real, and the wait is bounded.
 pub async fn pause(began: Instant, what: &str) {
     assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-    // Out of step with the others: a quorum is found by whoever comes alone.
+    // Randomised: simultaneous attempts would prevent a quorum.
     tokio::time::sleep(Duration::from_millis(3 + u64::from(began.elapsed().subsec_micros()) % 17)).await;
 }
 

@@ -22,7 +22,7 @@ impl Server {
         redis::Client::open(self.url.as_str()).expect("an address").get_connection().ok()
     }
 
-    /// Kills the process, and waits until nobody answers.
+    /// Kills the process, and waits until the port is closed.
     pub async fn kill(&self) {
         let status = Command::new("kill").args(["-KILL", &self.pid]).status().expect("kill exists");
         assert!(status.success());
