@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_the_name_of_a_setting_is_refused() {
+    fn a_mistyped_setting_is_rejected() {
         let refusal = |name| read(&[(name, "1")]).expect_err("it is a slip").to_string();
         let error = refusal("KEYLATCH_MAXMEMROY");
         assert!(error.contains("Reading the environment variable KEYLATCH_MAXMEMROY\n"), "{error}");

@@ -144,7 +144,7 @@ fn a_first_argument_with_a_blank_is_refused_because_a_file_would_make_two_rules_
 }
 
 #[test]
-fn entries_of_the_log_have_a_number_and_the_times_of_the_first_and_the_last_refusal() {
+fn log_entries_have_an_id_and_the_times_of_the_first_and_the_last_denial() {
     let server = TestServer::start();
     let (mut admin, mut bob) = (server.client(), server.client());
     admin.expect(&[("ACL SETUSER bob on nopass +acl|whoami", "+OK")]);
@@ -172,7 +172,7 @@ fn entries_of_the_log_have_a_number_and_the_times_of_the_first_and_the_last_refu
 }
 
 #[test]
-fn a_file_that_is_no_good_changes_nothing() {
+fn an_invalid_file_changes_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = server_with_file(&dir, "user alice on nopass ~* +@all\n");
     let file = dir.path().join("users.acl");

@@ -135,7 +135,7 @@ fn cve_2025_46817_a_range_that_is_too_large_is_not_unpacked() {
 }
 
 #[test]
-fn cve_2025_46817_the_right_to_eval_ro_alone_cannot_end_the_server() {
+fn cve_2025_46817_permission_for_eval_ro_alone_cannot_crash_the_server() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("ACL SETUSER reader on nopass +eval_ro", "+OK"), ("AUTH reader any", "+OK")]);

@@ -50,7 +50,7 @@ fn bits_of_an_expired_key_start_empty_and_without_its_ttl() {
 }
 
 #[test]
-fn a_long_result_takes_the_place_of_a_key_with_its_time_to_live_and_all_its_memory() {
+fn a_long_result_takes_the_place_of_a_key_with_its_ttl_and_all_its_memory() {
     let server = TestServer::start();
     let mut client = server.client();
     assert_eq!(client.call_args(&[&b"SET"[..], b"source", &vec![0; LONG]]), "+OK");

@@ -64,7 +64,7 @@ fn set_with_get_replies_with_the_old_string_whether_or_not_the_condition_is_met(
 }
 
 #[test]
-fn set_under_a_condition_treats_the_time_to_live_as_set_does_and_only_when_it_acts() {
+fn set_under_a_condition_treats_the_ttl_as_set_does_and_only_when_it_acts() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SET k hello EX 100", "+OK"),

@@ -17,7 +17,7 @@ fn expired(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn a_key_with_a_time_to_live_is_gone_when_its_time_has_come() {
+fn a_key_with_a_ttl_is_gone_at_its_deadline() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", "+OK"), ("PTTL k", ":100")]);
@@ -40,7 +40,7 @@ fn an_expired_key_is_deleted_without_being_accessed() {
 }
 
 #[test]
-fn every_command_that_sets_a_time_to_live_ends_the_key_exactly_then() {
+fn every_command_that_sets_a_ttl_expires_the_key_exactly_then() {
     let ways: &[(&str, u64)] = &[
         ("SET k v EX 2", 2000),
         ("SET k v PX 1501", 1501),
@@ -137,7 +137,7 @@ fn expire_refuses_options_and_numbers_it_cannot_use() {
 }
 
 #[test]
-fn a_time_to_live_of_zero_or_less_removes_the_key_at_once() {
+fn a_ttl_of_zero_or_less_removes_the_key_at_once() {
     let server = TestServer::start();
     let mut client = server.client();
     for words in ["EXPIRE k 0", "EXPIRE k -1", "PEXPIRE k 0", "PEXPIRE k -5", "EXPIREAT k 0", "PEXPIREAT k 1000"] {
@@ -182,7 +182,7 @@ fn absolute_deadlines_follow_jumps_of_the_wall_clock() {
 }
 
 #[test]
-fn a_forward_jump_ends_every_absolute_deadline_it_passes_and_no_other() {
+fn a_forward_jump_expires_every_absolute_deadline_it_passes_and_no_other() {
     let server = start_at_known_date();
     let mut client = server.client();
     for n in 0..3000 {
@@ -270,7 +270,7 @@ fn deadlines_hold_in_every_database() {
 }
 
 #[test]
-fn what_replaces_a_value_drops_its_time_to_live_and_what_changes_it_keeps_it() {
+fn what_replaces_a_value_drops_its_ttl_and_what_changes_it_keeps_it() {
     let drops = ["SET k w", "GETSET k w", "MSET k w", "PERSIST k", "GETEX k PERSIST"];
     let keeps =
         ["SET k w KEEPTTL", "INCR k", "INCRBYFLOAT k 1", "APPEND k 0", "SETRANGE k 0 7", "GETEX k", "SETNX k w"];
@@ -288,7 +288,7 @@ fn what_replaces_a_value_drops_its_time_to_live_and_what_changes_it_keeps_it() {
 }
 
 #[test]
-fn rename_takes_the_time_to_live_along_and_drops_the_targets() {
+fn rename_takes_the_ttl_along_and_drops_the_targets() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[
@@ -312,7 +312,7 @@ fn rename_takes_the_time_to_live_along_and_drops_the_targets() {
 }
 
 #[test]
-fn an_overwritten_key_does_not_end_by_its_old_deadline() {
+fn an_overwritten_key_does_not_expire_at_its_old_deadline() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[
@@ -351,7 +351,7 @@ fn a_lock_that_is_renewed_in_time_never_ends() {
 }
 
 #[test]
-fn a_shortened_life_ends_early() {
+fn a_shortened_ttl_expires_early() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v EX 1000", "+OK"), ("PEXPIRE k 10", ":1")]);
@@ -459,7 +459,7 @@ fn random_histories_of_timed_keys_agree_with_a_model() {
 }
 
 #[test]
-fn in_real_time_a_key_ends_without_being_touched() {
+fn in_real_time_a_key_expires_without_being_accessed() {
     let server = TestServer::start_in_real_time();
     let mut client = server.client();
     let started = wall_ms(&mut client);
@@ -498,7 +498,7 @@ fn wall_ms(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn a_key_that_is_set_to_end_in_the_past_is_counted_nowhere() {
+fn a_key_set_with_a_past_deadline_is_counted_nowhere() {
     let server = TestServer::start();
     let (mut client, mut watcher) = (server.client(), server.client());
     watcher.expect(&[("WATCH k", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")]);

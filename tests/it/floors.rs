@@ -178,7 +178,7 @@ fn every_way_to_import_is_seen() {
 }
 
 #[test]
-fn an_arrow_up_an_unknown_module_a_circle_and_a_stale_exception_are_refused() {
+fn an_import_up_an_unknown_module_a_cycle_and_a_stale_exception_are_rejected() {
     let arrow = |from: &str, to: &str| BTreeSet::from([(from.to_owned(), to.to_owned(), "f.rs".to_owned())]);
     let floors: &[(&str, &[&str])] = &[("top", &["low"]), ("low", &[])];
     assert_eq!(complaints(&arrow("top", "low"), floors, &[]), [""; 0]);

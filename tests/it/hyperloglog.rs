@@ -26,7 +26,7 @@ fn the_limit_of_the_sparse_form_is_a_setting() {
 }
 
 #[test]
-fn a_sketch_keeps_its_time_to_live_and_ends_with_it() {
+fn a_sketch_keeps_its_ttl_and_expires() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("PFADD k a", ":1"), ("PEXPIRE k 100", ":1"), ("PFADD k b", ":1"), ("PFCOUNT k", ":2")]);

@@ -78,7 +78,7 @@ fn the_ends_of_the_numbers_are_bounds_too() {
 }
 
 #[test]
-fn increx_sets_keeps_or_removes_the_time_to_live() {
+fn increx_sets_keeps_or_removes_the_ttl() {
     let server = TestServer::start();
     server.client().expect(&[
         ("INCREX k EX 100", "*2 :1 :1"),
@@ -101,7 +101,7 @@ fn increx_sets_keeps_or_removes_the_time_to_live() {
 }
 
 #[test]
-fn increx_refuses_what_it_does_not_know_and_what_is_said_twice() {
+fn increx_rejects_unknown_and_repeated_options() {
     let server = TestServer::start();
     let mut client = server.client();
     for words in [

@@ -347,7 +347,7 @@ fn random_keys_are_living_ones_and_in_time_each_of_them() {
 }
 
 #[test]
-fn keys_that_change_their_database_end_when_they_would_have() {
+fn keys_that_change_their_database_keep_their_deadline() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET moved v PX 100", "+OK"), ("MOVE moved 1", ":1"), ("SET copied v PX 200", "+OK")]);

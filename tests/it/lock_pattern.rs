@@ -300,7 +300,7 @@ fn a_holder_that_does_not_check_its_timeout_deletes_anothers_lock() {
 }
 
 #[test]
-fn a_lock_with_a_time_to_live_passes_to_the_next_client_when_its_time_is_over() {
+fn a_lock_with_a_ttl_passes_to_the_next_client_when_its_time_is_over() {
     let server = TestServer::start();
     let (mut first, mut next) = (server.client(), server.client());
     first.expect(&[("SET lock.foo first NX PX 3000", "+OK")]);
@@ -313,7 +313,7 @@ fn a_lock_with_a_time_to_live_passes_to_the_next_client_when_its_time_is_over() 
 }
 
 #[test]
-fn a_lock_with_a_time_to_live_passes_to_exactly_one_of_8_contenders() {
+fn a_lock_with_a_ttl_passes_to_exactly_one_of_8_contenders() {
     const ROUNDS: usize = 100;
     let server = TestServer::start_on_workers(2);
     let winners = counters(ROUNDS);
@@ -331,7 +331,7 @@ fn a_lock_with_a_time_to_live_passes_to_exactly_one_of_8_contenders() {
 }
 
 #[test]
-fn a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lock_with_a_time_to_live() {
+fn a_jump_of_the_wall_clock_neither_expires_nor_extends_a_lock_with_a_ttl() {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     let server = TestServer::start();
     let mut client = server.client();

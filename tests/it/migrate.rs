@@ -63,7 +63,7 @@ fn take_first_key(stream: &mut TcpStream) {
 }
 
 #[test]
-fn a_key_moves_with_its_value_and_what_is_left_of_its_life() {
+fn a_key_moves_with_its_value_and_its_remaining_ttl() {
     let (source, target) = (TestServer::start(), TestServer::start());
     let (mut from, mut to) = (source.client(), target.client());
     from.expect(&[("SET k v PX 1000", "+OK"), ("SET l w", "+OK")]);
@@ -223,7 +223,7 @@ fn a_key_is_not_lost_when_the_target_is_the_server_itself() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_migration() {
+fn a_client_that_disconnects_aborts_its_migration() {
     let (source, target) = (TestServer::start(), Stranger::new());
     let (mut from, mut other) = (source.client(), source.client());
     from.call("SET k v");

@@ -156,7 +156,7 @@ fn a_listener_that_does_not_read_is_cut_off_and_keys_change_all_the_same() {
 }
 
 #[test]
-fn a_client_that_listens_to_its_own_events_gets_them_after_its_replies() {
+fn a_client_subscribed_to_its_own_events_gets_them_after_its_replies() {
     let server = TestServer::start_with(&[("notify-keyspace-events", "AE")]);
     let mut client = server.client3();
     client.expect(&[("SUBSCRIBE __keyevent@0__:set", ">3 $9 subscribe $18 __keyevent@0__:set :1"), ("MULTI", "+OK")]);

@@ -94,7 +94,7 @@ fn requests_that_arrive_while_the_server_is_busy_are_served_first_come_first_ser
 }
 
 #[test]
-fn a_client_that_floods_lets_the_others_have_their_turn() {
+fn a_client_that_floods_does_not_starve_the_others() {
     on_one_worker(|server| {
         let (mut flood, mut other) = (client(server), client(server));
         let held = server.server().namespace().store.exclusive();

@@ -385,7 +385,7 @@ fn a_loglevel_of_warning_keeps_the_log_silent() {
 }
 
 #[test]
-fn an_idle_server_with_keys_that_will_end_uses_no_processor_time() {
+fn an_idle_server_with_keys_that_will_expire_uses_no_processor_time() {
     let mut process = Process::start(&["--timeout", "1"]);
     let addr = process.addr();
     let mut client = Client::connect(addr);

@@ -111,7 +111,7 @@ fn set_refuses_options_that_do_not_fit_together() {
 }
 
 #[test]
-fn set_with_a_refused_option_leaves_the_old_value_and_its_time_to_live() {
+fn set_with_a_refused_option_leaves_the_old_value_and_its_ttl() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SET k old PX 5000", "+OK"),
@@ -161,7 +161,7 @@ fn setnx_sets_a_key_once() {
 }
 
 #[test]
-fn setex_and_psetex_set_value_and_time_to_live_in_one_step() {
+fn setex_and_psetex_set_value_and_ttl_in_one_step() {
     let server = TestServer::start();
     server.client().expect(&[
         ("SETEX k 10 v", "+OK"),
@@ -184,7 +184,7 @@ fn setex_and_psetex_set_value_and_time_to_live_in_one_step() {
 }
 
 #[test]
-fn getset_swaps_the_value_and_drops_the_time_to_live() {
+fn getset_swaps_the_value_and_drops_the_ttl() {
     let server = TestServer::start();
     server.client().expect(&[
         ("GETSET k 1", "$-1"),
@@ -214,7 +214,7 @@ fn getdel_returns_the_value_and_removes_the_key() {
 }
 
 #[test]
-fn getex_reads_and_changes_only_the_time_to_live() {
+fn getex_reads_and_changes_only_the_ttl() {
     let server = TestServer::start();
     server.client().expect(&[
         ("GETEX none EX 10", "$-1"),

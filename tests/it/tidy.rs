@@ -159,7 +159,7 @@ fn only_the_clock_reads_the_systems_time() {
 }
 
 #[test]
-fn nothing_unfinished_and_nothing_that_panics_for_want_of_a_reason_is_left() {
+fn no_todo_and_no_unexplained_panic_is_left() {
     for word in [".unwrap()", "todo!", "dbg!", "unimplemented!"] {
         assert_nowhere(word, &[]);
     }

@@ -24,7 +24,7 @@ fn time_ms(reply: &str) -> i64 {
 }
 
 #[test]
-fn a_time_to_live_counts_from_its_command_and_not_from_the_first_of_a_slow_batch() {
+fn a_ttl_counts_from_its_command_and_not_from_the_first_of_a_slow_batch() {
     for workers in [1, 2] {
         let server = TestServer::start_with_workers(Server::builder(), workers);
         let mut client = server.client();

@@ -161,7 +161,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn handshakes_that_do_not_end_take_no_places_of_clients() {
+fn unfinished_handshakes_do_not_count_as_clients() {
     let authority = Authority::new();
     let server = authority.start("tls-auth-clients no\nmaxclients 20");
     let addr = server.server.addr();
@@ -198,7 +198,7 @@ fn clients_beyond_the_limit_get_an_error_after_the_handshake() {
 }
 
 #[test]
-fn a_handshake_under_way_does_not_hold_the_end_of_the_server_up() {
+fn a_handshake_in_progress_does_not_delay_the_shutdown() {
     let authority = Authority::new();
     let TlsServer { server, _runtime: runtime } = authority.start("tls-auth-clients no");
     let mut silent = keep_silent(server.addr());

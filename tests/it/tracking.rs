@@ -17,7 +17,7 @@ fn invalidation(key: &str) -> String {
 }
 
 #[test]
-fn copies_of_keys_that_end_are_given_up() {
+fn copies_of_keys_that_expire_are_invalidated() {
     let server = TestServer::start();
     let (mut reader, mut broadcast) = (tracker(&server, ""), tracker(&server, "BCAST"));
     let mut client = server.client();
@@ -71,7 +71,7 @@ fn a_client_is_notified_of_a_key_that_expires_in_its_own_call_unless_noloop_is_s
 }
 
 #[test]
-fn copies_of_keys_that_are_removed_for_want_of_memory_are_given_up() {
+fn copies_of_evicted_keys_are_invalidated() {
     let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-random")]);
     let (mut reader, mut client) = (tracker(&server, ""), server.client());
     let names: Vec<String> = (0..200).map(|number| format!("k:{number}")).collect();

@@ -259,7 +259,7 @@ fn watches_end_with_every_exec() {
 }
 
 #[test]
-fn a_watched_key_that_ends_stops_exec() {
+fn a_watched_key_that_expires_aborts_exec() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
@@ -270,7 +270,7 @@ fn a_watched_key_that_ends_stops_exec() {
 }
 
 #[test]
-fn a_watched_key_that_ends_unswept_stops_exec_as_well() {
+fn a_watched_key_that_expires_unswept_aborts_exec_as_well() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("SET k v PX 100", OK), ("WATCH k", OK), ("MULTI", OK), ("PING", QUEUED)]);
@@ -479,7 +479,7 @@ fn optimistic_increments_by_watch_lose_no_update() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_its_watches_and_its_queue_along() {
+fn a_client_that_disconnects_loses_its_watches_and_its_queue() {
     let server = TestServer::start();
     let mut observer = server.client();
     for _ in 0..50 {
