@@ -77,6 +77,11 @@ impl Table {
         Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflows: 0, hasher }
     }
 
+    /// Returns what hashes the keys.
+    pub(crate) fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
     /// Returns the number of entries.
     pub(crate) fn count(&self) -> usize {
         self.len
