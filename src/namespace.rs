@@ -176,7 +176,7 @@ impl Namespace {
 
     /// Enables the log of changes, which [`Namespace::take_log`] returns from then on.
     pub fn begin_log(&self) {
-        let _nobody_else = self.store.exclusive();
+        let _alone = self.store.exclusive();
         self.journal.begin();
         self.store.set_logged(true);
     }

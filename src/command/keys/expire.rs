@@ -37,39 +37,39 @@ pub(crate) const COMMANDS: &[Command] = &[
         .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
-        .docs("1.0.0", "O(1)", "Lets a key live for a number of seconds from now."),
+        .docs("1.0.0", "O(1)", "Makes a key expire after a number of seconds."),
     Command::new("EXPIREAT", expireat, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
-        .docs("1.2.0", "O(1)", "Lets a key live until a time given in seconds since 1970."),
+        .docs("1.2.0", "O(1)", "Makes a key expire at a Unix time in seconds."),
     Command::new("EXPIRETIME", expiretime, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
-        .docs("7.0.0", "O(1)", "Returns when a key ends, in seconds since 1970."),
+        .docs("7.0.0", "O(1)", "Returns the Unix time in seconds at which a key expires."),
     Command::new("PERSIST", persist, WRITE | FAST, Group::Generic)
         .args(&[CHANGED_KEY])
-        .docs("2.2.0", "O(1)", "Lets a key live until it is removed."),
+        .docs("2.2.0", "O(1)", "Removes the expiration of a key."),
     Command::new("PEXPIRE", pexpire, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
-        .docs("2.6.0", "O(1)", "Lets a key live for a number of milliseconds from now."),
+        .docs("2.6.0", "O(1)", "Makes a key expire after a number of milliseconds."),
     Command::new("PEXPIREAT", pexpireat, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MATCH])
         .key_use(limit_key_use)
-        .docs("2.6.0", "O(1)", "Lets a key live until a time given in milliseconds since 1970."),
+        .docs("2.6.0", "O(1)", "Makes a key expire at a Unix time in milliseconds."),
     Command::new("PEXPIRETIME", pexpiretime, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
-        .docs("7.0.0", "O(1)", "Returns when a key ends, in milliseconds since 1970."),
+        .docs("7.0.0", "O(1)", "Returns the Unix time in milliseconds at which a key expires."),
     Command::new("PTTL", pttl, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
         .tips(&["nondeterministic_output"])
-        .docs("2.6.0", "O(1)", "Returns how many milliseconds a key has left."),
+        .docs("2.6.0", "O(1)", "Returns the time to live of a key in milliseconds."),
     Command::new("TTL", ttl, READ | FAST, Group::Generic)
         .args(ASKED_KEY)
         .tips(&["nondeterministic_output"])
-        .docs("1.0.0", "O(1)", "Returns how many seconds a key has left."),
+        .docs("1.0.0", "O(1)", "Returns the time to live of a key in seconds."),
 ];
 
 /// A key got a deadline.

@@ -30,29 +30,29 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DEL", del, WRITE, Group::Generic)
         .args(REMOVED_KEYS)
         .tips(SUM_OF_SHARDS)
-        .docs("1.0.0", DEL_COMPLEXITY, "Removes keys and counts those that existed."),
+        .docs("1.0.0", DEL_COMPLEXITY, "Deletes keys and returns how many existed."),
     Command::new("EXISTS", exists, READ | FAST, Group::Generic)
         .args(&[key("key", RO).multiple()])
         .tips(SUM_OF_SHARDS)
-        .docs("1.0.0", "O(N) where N is the number of keys to check.", "Counts how many of the named keys exist."),
+        .docs("1.0.0", "O(N) where N is the number of keys to check.", "Returns how many of the given keys exist."),
     Command::new("RENAME", rename, WRITE, Group::Generic)
         .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | UPDATE)])
-        .docs("1.0.0", "O(1)", "Gives a key another name, over whatever had that name."),
+        .docs("1.0.0", "O(1)", "Renames a key, overwriting the key that has the new name."),
     Command::new("RENAMENX", renamenx, WRITE | FAST, Group::Generic)
         .args(&[key("key", RW | ACCESS | DELETE), key("newkey", OW | INSERT)])
-        .docs("1.0.0", "O(1)", "Gives a key another name, unless that name is taken."),
+        .docs("1.0.0", "O(1)", "Renames a key unless a key has the new name."),
     Command::new("TOUCH", touch, READ | FAST, Group::Generic)
         .args(&[key("key", RO).multiple()])
         .tips(SUM_OF_SHARDS)
-        .docs("3.2.1", TOUCH_COMPLEXITY, "Counts how many of the named keys exist, and counts them as used."),
+        .docs("3.2.1", TOUCH_COMPLEXITY, "Returns how many of the given keys exist, and updates their last access."),
     Command::new("TYPE", kind, READ | FAST, Group::Generic)
         .args(&[key("key", RO)])
-        .docs("1.0.0", "O(1)", "Names the data type of a key's value."),
+        .docs("1.0.0", "O(1)", "Returns the data type of a value."),
     // Strings are freed cheaply, so this is DEL under another name.
     Command::new("UNLINK", del, WRITE | FAST, Group::Generic)
         .args(REMOVED_KEYS)
         .tips(SUM_OF_SHARDS)
-        .docs("4.0.0", UNLINK_COMPLEXITY, "Removes keys and frees their values aside."),
+        .docs("4.0.0", UNLINK_COMPLEXITY, "Deletes keys and frees their memory in the background."),
 ];
 
 /// The events of a key that is renamed: of its old name, and of its new one.

@@ -66,35 +66,35 @@ pub(crate) const COMMANDS: &[Command] = &[
             one_of("condition", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional(),
         ])
         .key_use(delex_key_use)
-        .docs("8.4.0", DELEX_COST, "Removes a key, if told so only under a condition on its string."),
+        .docs("8.4.0", DELEX_COST, "Deletes a key, optionally only if its string meets a condition."),
     Command::new("DELIFEQ", delifeq, WRITE | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE), string("value")])
-        .docs("9.0.0", "O(1)", "Removes a key if it holds this string; a lock is released so only by its owner."),
+        .docs("9.0.0", "O(1)", "Deletes a key if it holds this string, so that only its owner releases a lock."),
     Command::new("DIGEST", digest_command, READ | FAST, Group::String)
         .args(&[key("key", RO | ACCESS)])
-        .docs("8.4.0", DIGEST_COST, "Returns a digest of the string of a key, to compare it with."),
+        .docs("8.4.0", DIGEST_COST, "Returns a digest of a string, to be compared in a condition."),
     Command::new("GET", get, READ | FAST, Group::String)
         .args(&[key("key", RO | ACCESS)])
         .docs("1.0.0", "O(1)", "Returns the string of a key."),
     Command::new("GETDEL", getdel, WRITE | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE)])
-        .docs("6.2.0", "O(1)", "Returns the string of a key and removes the key."),
+        .docs("6.2.0", "O(1)", "Returns a string and deletes its key."),
     Command::new("GETEX", getex, WRITE | FAST, Group::String)
         .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).key_notes("RW and UPDATE because it changes the TTL"),
             GETEX_EXPIRATION,
         ])
-        .docs("6.2.0", "O(1)", "Returns the string of a key and, if told so, changes its time to live."),
+        .docs("6.2.0", "O(1)", "Returns a string, optionally setting or removing the expiration of its key."),
     Command::new("GETRANGE", getrange, READ, Group::String)
         .args(&[key("key", RO | ACCESS), integer("start"), integer("end")])
         .docs("2.4.0", RANGE_COST, "Returns a part of the string of a key."),
     Command::new("GETSET", getset, WRITE | DENY_OOM | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | UPDATE), string("value")])
-        .docs("1.0.0", "O(1)", "Replaces the string of a key and returns what it was before.")
+        .docs("1.0.0", "O(1)", "Overwrites a string and returns its previous value.")
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),
     Command::new("INCR", incr, WRITE | DENY_OOM | FAST, Group::String)
         .args(&[key("key", RW | ACCESS | UPDATE)])
@@ -109,7 +109,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("INCREX", increx::increx, WRITE | DENY_OOM | FAST, Group::String)
         .effect(Effect::Values)
         .args(increx::ARGS)
-        .docs("8.8.0", "O(1)", "Adds to the number of a key, within bounds and, if told so, with a time to live."),
+        .docs("8.8.0", "O(1)", "Adds to a number, optionally within bounds and with an expiration."),
     Command::new("LCS", lcs::lcs, READ, Group::String)
         .args(&[
             key("key1", RO | ACCESS),
@@ -131,7 +131,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MSETEX", multiple::msetex, WRITE | DENY_OOM | MOVABLE_KEYS, Group::String)
         .effect(Effect::Values)
         .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, multiple::EXPIRATION])
-        .docs("8.4.0", MSET_COST, "Sets several keys at once, if told so under a condition and with a time to live.")
+        .docs("8.4.0", MSET_COST, "Sets several keys at once, optionally under a condition and with an expiration.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETNX", msetnx, WRITE | DENY_OOM, Group::String)
         .args(&[PAIRS_NX])
@@ -140,7 +140,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSETEX", psetex, WRITE | DENY_OOM, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", OW | UPDATE), integer("milliseconds"), string("value")])
-        .docs("2.6.0", "O(1)", "Sets a key that ends after a number of milliseconds."),
+        .docs("2.6.0", "O(1)", "Sets a key that expires after a number of milliseconds."),
     Command::new("SET", set, WRITE | DENY_OOM, Group::String)
         .effect(Effect::ValuesUnless(is_plain_set))
         .args(&[
@@ -160,11 +160,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             SET_EXPIRATION,
         ])
         .key_use(set_key_use)
-        .docs("1.0.0", "O(1)", "Sets a key to a string, if told so under a condition and with a time to live."),
+        .docs("1.0.0", "O(1)", "Sets a key to a string, optionally under a condition and with an expiration."),
     Command::new("SETEX", setex, WRITE | DENY_OOM, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", OW | UPDATE), integer("seconds"), string("value")])
-        .docs("2.0.0", "O(1)", "Sets a key that ends after a number of seconds."),
+        .docs("2.0.0", "O(1)", "Sets a key that expires after a number of seconds."),
     Command::new("SETNX", setnx, WRITE | DENY_OOM | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", OW | INSERT), string("value")])
