@@ -290,6 +290,20 @@ fn a_served_client_is_logged_behind_what_made_its_key_ready() {
 }
 
 #[test]
+fn a_key_that_was_migrated_is_logged_as_removed() {
+    let (server, target) = (start(), TestServer::start());
+    let mut client = server.client();
+    client.call("MSET k v l v");
+    take(&server);
+    let port = target.addr().port().to_string();
+    let mut migrate = |args: &[&str]| client.call_args(&[&["MIGRATE", "127.0.0.1", &port], args].concat());
+    assert_eq!(migrate(&["k", "0", "5000", "COPY"]), "+OK");
+    assert_eq!(take(&server), "");
+    assert_eq!(migrate(&["", "0", "5000", "REPLACE", "KEYS", "k", "l"]), "+OK");
+    assert_eq!(take(&server), "DEL k; DEL l");
+}
+
+#[test]
 fn an_embedding_program_that_flushes_is_logged() {
     let server = start();
     server.client().call("SET k v");
