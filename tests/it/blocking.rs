@@ -19,9 +19,10 @@ fn block(server: &TestServer, keys: &str) -> Client {
 
 fn block_until(server: &TestServer, keys: &str, timeout_ms: u64) -> Client {
     let (mut client, mut other) = (server.client(), server.client());
-    let before = blocked(&mut other);
+    // Not by the number of blocked clients, among which may be some that are about to leave.
+    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
     client.send(format!("TEST.BGETDEL {keys} {timeout_ms}\r\n").as_bytes());
-    wait_until(|| blocked(&mut other) == before + 1);
+    wait_until(|| other.call(&shown).contains(" flags=b "));
     client
 }
 
