@@ -4,7 +4,7 @@
 //! [`Shard::set_text`], which is the first two in one look-up, and by the guard [`Edit`], which is `edit` for handlers.
 //! Each of them updates the shard's counters (memory, deadlines) and ends in `Shard::changed`, the single choke point:
 //! it counts the change, raises the flags of the key's watchers, marks the key as ready for clients blocked on it, and
-//! emits the event; the log will hang there too. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go
+//! emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go
 //! through the bulk twin, [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
 //!
 //! The compiler ensures this: the table is private to this module, which only lends it out for reading
