@@ -307,6 +307,7 @@ impl<'n> BatchRun<'n> {
 
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
     /// steps; while a busy script holds it, nothing is done.
+    #[inline(never)] // keeps what every batch passes through short
     pub(crate) fn resume(
         &mut self,
         rest: &mut dyn Continuation,
@@ -339,6 +340,7 @@ impl<'n> BatchRun<'n> {
 
     /// Undoes what a command of a disconnected client has left in the store; returns whether that was possible: not
     /// while a busy script holds the gate.
+    #[inline(never)] // as BatchRun::resume
     pub(crate) fn abandon(&self, rest: &mut dyn Continuation, caller: &Caller) -> bool {
         let mut guard = self.namespace.store.hold(1);
         let mut view = guard.view(caller.db, &[], self.cx());

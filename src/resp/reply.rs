@@ -48,7 +48,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Writes `+OK`.
-    #[inline]
+    #[inline(never)] // so that a copy of five bytes stays one, and is no call of memcpy
     pub fn ok(&mut self) {
         self.out.extend(b"+OK\r\n");
     }

@@ -78,7 +78,7 @@ pub enum Ttl {
 }
 
 impl<'a> View<'a> {
-    #[inline]
+    #[inline(always)] // as GateGuard::view
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], cx: Cx) -> Self {
         let access = match hashes {
             [] => Access::Gate(databases, db),
