@@ -465,9 +465,9 @@ fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flag
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
 fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
-    if call.namespace.store.is_logged() {
-        effects::collect(call);
-        effects::append(call.namespace, call.caller);
+    effects::log_outermost(call);
+    if !call.namespace.store.has_ready_keys() {
+        return None;
     }
     let Call { view, namespace, handlers, config, timer, .. } = call;
     let postponed = serve(view, Means { namespace, handlers, config, timer });

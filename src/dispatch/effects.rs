@@ -44,6 +44,15 @@ pub(super) fn collect(call: &mut Call<'_>) {
     }
 }
 
+/// Logs the effects of an outermost call, and of those nested in it, if changes are logged. Must be called while its shards
+/// are locked.
+pub(super) fn log_outermost(call: &mut Call<'_>) {
+    if call.namespace.store.is_logged() {
+        collect(call);
+        append(call.namespace, call.caller);
+    }
+}
+
 /// Appends the effects of a call, and of those nested in it.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller) {
     if let Some(effects) = caller.effects() {

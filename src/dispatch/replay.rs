@@ -67,7 +67,9 @@ pub(crate) fn replay(
     while let Some(batch) = codec.decode(&mut log).map_err(|_| ReplayError::Format)? {
         for request in batch.iter() {
             if request.name().eq_ignore_ascii_case(b"MULTI") {
-                queue = Some(Vec::new());
+                if queue.replace(Vec::new()).is_some() {
+                    return Err(ReplayError::Format);
+                }
             } else if request.name().eq_ignore_ascii_case(b"EXEC") {
                 let queued: Vec<OwnedRequest> = queue.take().ok_or(ReplayError::Format)?;
                 queued.iter().try_for_each(|request| execute(request.as_request(), &mut caller))?;

@@ -151,10 +151,7 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
         is_blocked: true,
     };
     run_again(&mut call);
-    if namespace.store.is_logged() {
-        effects::collect(&mut call);
-        effects::append(namespace, call.caller);
-    }
+    effects::log_outermost(&mut call);
     drop(call);
     (!next.is_unfinished()).then_some(Unblocked::Served(out))
 }

@@ -334,8 +334,9 @@ impl<'a> View<'a> {
 
     /// Deletes a key, even one that has expired and is not deleted yet; returns whether it was there.
     pub fn discard(&mut self, key: Key<'_>) -> bool {
-        self.changes += 1;
-        self.shard_mut(key, |shard, cx| shard.delete(key, Event::DEL, cx))
+        let is_deleted = self.shard_mut(key, |shard, cx| shard.delete(key, Event::DEL, cx));
+        self.changes += u32::from(is_deleted);
+        is_deleted
     }
 
     /// Removes a key and returns its entry; `event` names the change.

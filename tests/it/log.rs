@@ -190,6 +190,8 @@ fn a_restored_key_is_logged_with_its_date() {
     assert_eq!(take(&server), format!("RESTORE m 0 {shown} REPLACE ABSTTL"));
     client.frame(&[b"RESTORE", &b"m"[..], b"1", &dump, b"REPLACE", b"ABSTTL"]);
     assert_eq!(take(&server), "DEL m");
+    client.frame(&[b"RESTORE", &b"m"[..], b"1", &dump, b"ABSTTL"]);
+    assert_eq!(take(&server), "");
 }
 
 #[test]
@@ -334,6 +336,7 @@ fn a_log_that_is_cut_short_or_damaged_is_refused() {
     assert_eq!(replayed(&unit[..unit.len() - 3]), ("Err(Truncated)".into(), 1));
     assert_eq!(replayed(b"*1\r\n+SET\r\n").0, "Err(Format)");
     assert_eq!(replayed(&encode(&["EXEC"])).0, "Err(Format)");
+    assert_eq!(replayed(&[unit.clone(), encode(&["MULTI"])].concat()), ("Err(Format)".into(), 1));
     assert!(replayed(&encode(&["NOSUCH"])).0.starts_with("Err(Unknown("));
     assert_eq!(replayed(&encode(&["INCRBY", "k", "x"])).0, "Ok((1, 1))");
 }

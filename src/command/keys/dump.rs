@@ -149,8 +149,9 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     let now = call.now();
     match options.life(ttl_ms, (call.present(), call.view.cx())) {
         None => {
-            call.view.discard(key);
-            call.log(&[b"DEL", key.bytes]);
+            if call.view.discard(key) {
+                call.log(&[b"DEL", key.bytes]);
+            }
         }
         Some(deadline) => {
             call.view.put(key, Entry::text(key.bytes, &value, deadline), RESTORE);
