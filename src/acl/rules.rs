@@ -58,7 +58,7 @@ pub(crate) fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }
 
-/// Joins selectors that are split over several words: from one that starts with `(` to the next one that ends with `)`.
+/// Joins selectors that are split over several arguments: from one that starts with `(` to the next that ends with `)`.
 /// Another `(` in between becomes part of the selector, which makes it invalid.
 ///
 /// # Errors

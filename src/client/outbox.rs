@@ -92,7 +92,7 @@ impl Outbox {
     }
 
     /// Queues a frame in the client's protocol. Returns false when more than `most` bytes would be queued: all frames
-    /// are then dropped and the connection is told to close. A closing connection accepts no frames.
+    /// are then dropped and the connection is closed. A closing connection accepts no frames.
     pub fn push(&self, push_frame: &mut PushFrame<'_>, most: u64) -> bool {
         let mut inner = self.inner.lock();
         if self.is_ending() {

@@ -1,7 +1,7 @@
 //! Directives of config files that are not settings: `rename-command`, `user`, `loadmodule`, `include` and a few that
 //! Redis itself ignores.
 //!
-//! Invariant: what is kept here was checked as far as possible before the server starts.
+//! Invariant: the directives stored here were validated, as far as that is possible, before the server starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};

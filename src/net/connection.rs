@@ -42,7 +42,7 @@ const IDLE_LEN: usize = 1200;
 const COUNTED_STEP: usize = 4 * 1024;
 /// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
 const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
-/// How long to wait before checking again whether a long-running script has ended.
+/// The interval at which a client retries while a script keeps the server busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client that is being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
