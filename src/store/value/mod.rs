@@ -7,6 +7,8 @@
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
 //! [`WrongType`].
 
+pub(crate) mod intset;
+pub(crate) mod listpack;
 mod string;
 
 use crate::store::entry::Entry;
