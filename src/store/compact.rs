@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn entries_that_move_stay_what_they_are() {
         let hasher = Hasher::new();
-        let (mut table, mut moved) = (Table::new(hasher.clone()), Moved::default());
+        let (mut table, mut moved): (Table, _) = (Table::new(hasher.clone()), Moved::default());
         let key = |number: usize| [format!("{number}:").as_bytes(), &vec![b'k'; number % 300]].concat();
         let value = |number: usize| vec![number as u8; number * 37 % 20_000];
         let deadline = |number: usize| {
