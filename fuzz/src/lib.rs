@@ -10,8 +10,8 @@ mod scripts;
 use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::config;
-use keylatch::internals::rdb;
 use keylatch::internals::table;
+use keylatch::internals::{payload, rdb};
 use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
@@ -89,19 +89,14 @@ fn line(setting: &config::Setting, settings: &config::Config) -> Vec<u8> {
     format!("{} {}\n", setting.name, config::quote(&setting.get(settings))).into_bytes()
 }
 
-/// How long a restored string may be, in bytes.
-const RESTORED_MAX: usize = 1 << 20;
-
 /// Restores a payload as it is and with a right footer; what is read, dumped again, is read the same.
 pub fn restore(data: &[u8]) {
-    let _ = rdb::load(data, RESTORED_MAX);
-    let _ = rdb::library::parse(&rdb::seal(data.to_vec()));
-    let sealed = rdb::seal(data.to_vec());
-    if let Ok(value) = rdb::load(&sealed, RESTORED_MAX) {
-        assert!(value.len() <= RESTORED_MAX);
-        for compresses in [false, true] {
-            assert_eq!(rdb::load(&rdb::dump(&value, compresses), RESTORED_MAX).as_deref(), Ok(&*value));
-        }
+    let _ = payload::rewrite(data, true);
+    let sealed = rdb::seal(data.to_vec(), rdb::VERSION_7_4);
+    let _ = rdb::library::parse(&sealed);
+    if let Ok(dumped) = payload::rewrite(&sealed, true) {
+        let plain = payload::rewrite(&dumped, false).expect("what was written can be read");
+        assert_eq!(payload::rewrite(&plain, true), Ok(dumped));
     }
 }
 

@@ -10,12 +10,18 @@ use crate::spec::CommandTable;
 pub(crate) mod bitmap;
 mod condition;
 pub(crate) mod connection;
+pub(crate) mod geo;
+pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
+pub(crate) mod list;
 pub(crate) mod pubsub;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;
 pub(crate) mod server;
+pub(crate) mod set;
+pub(crate) mod sorted_set;
+pub(crate) mod stream;
 pub(crate) mod string;
 #[cfg(feature = "internals")]
 pub(crate) mod testing;
@@ -26,6 +32,12 @@ pub const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
+    list::COMMANDS,
+    hash::COMMANDS,
+    sorted_set::COMMANDS,
+    set::COMMANDS,
+    stream::COMMANDS,
+    geo::COMMANDS,
     keys::generic::COMMANDS,
     keys::databases::COMMANDS,
     keys::dump::COMMANDS,

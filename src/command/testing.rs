@@ -1,4 +1,4 @@
-//! Test-only commands for features that no string command uses; a server has them only with
+//! Test-only commands for features of the server itself; a server has them only with
 //! `Builder::with_test_commands`.
 
 use std::sync::LazyLock;

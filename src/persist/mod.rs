@@ -10,6 +10,7 @@
 
 mod effects;
 mod journal;
+pub(crate) mod payload;
 
 pub(crate) use effects::Effects;
 pub(crate) use journal::Journal;

@@ -5,7 +5,7 @@
 //! version, CRC-64             of all that, as behind a value
 //! ```
 
-use crate::rdb::{Reader, body_of, seal, write_string};
+use crate::rdb::{Reader, VERSION, body_of, seal, write_string};
 
 /// The opcode that precedes a library.
 const LIBRARY: u8 = 245;
@@ -21,7 +21,7 @@ pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<
         payload.push(LIBRARY);
         write_string(&mut payload, code, compresses);
     }
-    seal(payload)
+    seal(payload, VERSION)
 }
 
 /// Returns the codes of the serialised libraries.
@@ -29,7 +29,7 @@ pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<
 /// # Errors
 /// A description of what is wrong with the bytes, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-    let body = body_of(payload).ok_or("DUMP payload version or checksum are wrong")?;
+    let (_, body) = body_of(payload).ok_or("DUMP payload version or checksum are wrong")?;
     let (mut reader, mut codes) = (Reader(body), Vec::new());
     while let Some((kind, rest)) = reader.0.split_first() {
         match *kind {

@@ -1,13 +1,14 @@
-//! The serialisation format of RDB files and DUMP, for strings. Pure: bytes in, bytes out, no store.
+//! The serialisation format of RDB files and DUMP: lengths, strings, the numbers of types, and the envelope of DUMP.
+//! Pure: bytes in, bytes out, no store. What the types are made of is in `persist::payload`.
 //!
 //! ```text
-//! +------+-----------------------------------------+-------------+-----------+
-//! | type | a string: length and bytes, an integer, | version     | CRC-64    |
-//! | u8   | or LZF-compressed bytes                 | u16, little | u64, little |
-//! +------+-----------------------------------------+-------------+-----------+
+//! +------+------------------------------------------+-------------+-----------+
+//! | type | strings: length and bytes, an integer,   | version     | CRC-64    |
+//! | u8   | or LZF-compressed bytes; lengths, floats | u16, little | u64, little |
+//! +------+------------------------------------------+-------------+-----------+
 //! ```
 //!
-//! Invariant: no input makes [`load`] panic, read beyond its input or allocate more than the input's length times
+//! Invariant: no input makes a [`Reader`] panic, read beyond its input or allocate more than the input's length times
 //! [`lzf::EXPANSION_MAX`].
 
 use std::borrow::Cow;
@@ -17,13 +18,63 @@ use crc::{CRC_64_REDIS, Crc, Table};
 pub mod library;
 pub mod lzf;
 
-/// The version of the format that Redis 7.0 writes, and the newest that it reads.
+/// The version of the format that Redis 7.0 reads. A payload has the lowest version that includes its type.
 pub const VERSION: u16 = 10;
+/// The version that Redis 7.2 reads: listpacks of sets, streams with active times.
+pub const VERSION_7_2: u16 = 11;
+/// The version that Redis 7.4 to 8.4 read: hashes whose fields have deadlines.
+pub const VERSION_7_4: u16 = 12;
+/// The newest version that is read.
+const VERSION_MAX: u16 = VERSION_7_4;
 
-/// The type of a string.
-const STRING: u8 = 0;
-/// The types that Redis 7.0 knows besides strings: collections, streams and module types.
-const OTHER_TYPES: [std::ops::RangeInclusive<u8>; 2] = [1..=7, 9..=19];
+/// The numbers of the types.
+pub mod kind {
+    /// A string.
+    pub const STRING: u8 = 0;
+    /// A list: its elements as strings.
+    pub const LIST: u8 = 1;
+    /// A set: its members as strings.
+    pub const SET: u8 = 2;
+    /// A sorted set: members and scores as text.
+    pub const ZSET: u8 = 3;
+    /// A hash: fields and values as strings.
+    pub const HASH: u8 = 4;
+    /// A sorted set: members and scores as binary floats.
+    pub const ZSET_2: u8 = 5;
+    /// A hash in a zipmap.
+    pub const HASH_ZIPMAP: u8 = 9;
+    /// A list in a ziplist.
+    pub const LIST_ZIPLIST: u8 = 10;
+    /// A set in an intset.
+    pub const SET_INTSET: u8 = 11;
+    /// A sorted set in a ziplist.
+    pub const ZSET_ZIPLIST: u8 = 12;
+    /// A hash in a ziplist.
+    pub const HASH_ZIPLIST: u8 = 13;
+    /// A list of ziplists.
+    pub const LIST_QUICKLIST: u8 = 14;
+    /// A stream.
+    pub const STREAM_LISTPACKS: u8 = 15;
+    /// A hash in a listpack.
+    pub const HASH_LISTPACK: u8 = 16;
+    /// A sorted set in a listpack.
+    pub const ZSET_LISTPACK: u8 = 17;
+    /// A list of listpacks and plain elements.
+    pub const LIST_QUICKLIST_2: u8 = 18;
+    /// A stream with the counters of Redis 7.0.
+    pub const STREAM_LISTPACKS_2: u8 = 19;
+    /// A set in a listpack.
+    pub const SET_LISTPACK: u8 = 20;
+    /// A stream whose consumers have active times.
+    pub const STREAM_LISTPACKS_3: u8 = 21;
+    /// A hash with deadlines of fields.
+    pub const HASH_METADATA: u8 = 24;
+    /// A hash with deadlines of fields in a listpack.
+    pub const HASH_LISTPACK_EX: u8 = 25;
+}
+
+/// The types of modules' values, which cannot be read.
+const MODULE_TYPES: std::ops::RangeInclusive<u8> = 6..=7;
 
 /// Version and checksum.
 const FOOTER: usize = 2 + CHECKSUM;
@@ -60,52 +111,43 @@ pub enum LoadError {
     Footer,
     /// The payload violates the format.
     Format,
-    /// The value is, or may be, of another type than string.
+    /// The value is of a type that is not supported.
     OtherType,
 }
 
-/// Writes a string as DUMP does: with type, version and checksum. Without `compresses` it is not compressed.
-pub fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len() + 32);
-    out.push(STRING);
-    write_string(&mut out, value, compresses);
-    seal(out)
-}
-
-/// Appends version and checksum to a body.
-pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
-    body.extend_from_slice(&VERSION.to_le_bytes());
+/// Appends version and checksum to a type and a body.
+pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
+    body.extend_from_slice(&version.to_le_bytes());
     let checksum = CHECKSUMS.checksum(&body);
     body.extend_from_slice(&checksum.to_le_bytes());
     body
 }
 
-/// Returns the body before version and checksum, if both are right.
-fn body_of(payload: &[u8]) -> Option<&[u8]> {
+/// Returns the version of a payload and the body before it, if version and checksum are right.
+fn body_of(payload: &[u8]) -> Option<(u16, &[u8])> {
     let body_len = payload.len().checked_sub(FOOTER)?;
     let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
     let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
-    (version <= VERSION && CHECKSUMS.checksum(summed).to_le_bytes() == checksum).then_some(&payload[..body_len])
+    let is_right = version <= VERSION_MAX && CHECKSUMS.checksum(summed).to_le_bytes() == checksum;
+    is_right.then_some((version, &payload[..body_len]))
 }
 
-/// Reads the string that [`dump`], or Redis' DUMP, has written; one longer than `len_max` bytes is refused.
+/// Opens a payload of DUMP; returns the number of its type and what follows. As in Redis, the footer is not cut off: a
+/// value may extend into it, and bytes after the value are ignored.
 ///
 /// # Errors
 /// [`LoadError`]; the footer is checked first.
-pub fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
+pub fn open(payload: &[u8]) -> Result<(u8, Reader<'_>), LoadError> {
     body_of(payload).ok_or(LoadError::Footer)?;
-    // As in Redis, the footer is not removed before parsing: a string may extend into it, and bytes after the string
-    // are ignored.
     let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
-    match *kind {
-        STRING => Reader(body).string(len_max).ok_or(LoadError::Format),
-        kind if OTHER_TYPES.iter().any(|range| range.contains(&kind)) => Err(LoadError::OtherType),
-        _ => Err(LoadError::Format),
+    match MODULE_TYPES.contains(kind) {
+        true => Err(LoadError::OtherType),
+        false => Ok((*kind, Reader(body))),
     }
 }
 
 /// Writes a string in the shortest encoding, choosing as Redis does.
-fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
+pub fn write_string(out: &mut Vec<u8>, value: &[u8], compresses: bool) {
     if value.len() <= INTEGER_LEN_MAX
         && let Some(number) = crate::resp::parse_int(value)
         && write_integer(out, number)
@@ -139,7 +181,8 @@ fn write_integer(out: &mut Vec<u8>, number: i64) -> bool {
     true
 }
 
-fn write_length(out: &mut Vec<u8>, len: usize) {
+/// Writes a length in the shortest form.
+pub fn write_length(out: &mut Vec<u8>, len: usize) {
     match len {
         0..0x40 => out.push(len as u8),
         0x40..0x4000 => out.extend_from_slice(&[LENGTH_14_BITS << 6 | (len >> 8) as u8, len as u8]),
@@ -157,10 +200,11 @@ fn write_length(out: &mut Vec<u8>, len: usize) {
 }
 
 /// A cursor over the remaining input; every getter returns `None` when the input is too short or malformed.
-struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn string(&mut self, len_max: usize) -> Option<Cow<'a, [u8]>> {
+    /// Reads a string of at most `len_max` bytes.
+    pub fn string(&mut self, len_max: usize) -> Option<Cow<'a, [u8]>> {
         let is_special = *self.0.first()? >> 6 == SPECIAL;
         let len = self.length()?;
         if !is_special {
@@ -184,7 +228,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a length; for a special string, the number of its encoding.
-    fn length(&mut self) -> Option<u64> {
+    pub fn length(&mut self) -> Option<u64> {
         let [first] = self.array()?;
         let low = u64::from(first & 0x3f);
         match (first >> 6, first) {
@@ -196,10 +240,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+    /// Reads a fixed number of bytes.
+    pub fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*array)
+    }
+
+    /// Returns how many bytes are left: an upper limit of how many elements can follow.
+    pub fn left(&self) -> usize {
+        self.0.len()
     }
 
     fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
@@ -218,7 +268,20 @@ mod tests {
 
     /// Adds the footer to a type and a string.
     fn sealed(body: &[u8]) -> Vec<u8> {
-        seal(body.to_vec())
+        seal(body.to_vec(), VERSION)
+    }
+
+    fn dump(value: &[u8], compresses: bool) -> Vec<u8> {
+        let mut out = vec![kind::STRING];
+        write_string(&mut out, value, compresses);
+        seal(out, VERSION)
+    }
+
+    fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
+        match open(payload)? {
+            (kind::STRING, mut reader) => reader.string(len_max).ok_or(LoadError::Format),
+            _ => Err(LoadError::Format),
+        }
     }
 
     #[track_caller]
@@ -270,9 +333,7 @@ mod tests {
         assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(LoadError::Format));
         assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB claimed by two bytes
         assert_eq!(load(b"\0\xc3\x01\0\0"), Ok(Vec::new()));
-        assert_eq!(load(b"\x01\0"), Err(LoadError::OtherType));
-        assert_eq!(load(b"\x08\0"), Err(LoadError::Format));
-        assert_eq!(load(b"\x14\0"), Err(LoadError::Format));
+        assert_eq!(load(b"\x06\0"), Err(LoadError::OtherType));
     }
 
     #[test]
@@ -281,7 +342,9 @@ mod tests {
         assert_eq!(load(&payload[..9], LEN_MAX), Err(LoadError::Footer));
         payload[3] ^= 1;
         assert_eq!(load(&payload, LEN_MAX), Err(LoadError::Footer));
-        for (version, expected) in [(VERSION - 4, Ok(&b"v"[..])), (VERSION + 1, Err(LoadError::Footer))] {
+        for (version, expected) in
+            [(VERSION - 4, Ok(&b"v"[..])), (VERSION_MAX, Ok(&b"v"[..])), (VERSION_MAX + 1, Err(LoadError::Footer))]
+        {
             let mut payload = [b"\0\x01v", &version.to_le_bytes()[..]].concat();
             payload.extend_from_slice(&CHECKSUMS.checksum(&payload).to_le_bytes());
             assert_eq!(load(&payload, LEN_MAX).as_deref().map_err(|error| *error), expected);

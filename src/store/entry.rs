@@ -12,11 +12,12 @@
 //! (`usage.rs`), is written through `&Entry` while others may read: it shares an atomic word with the key's short
 //! length.
 //!
-//! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more;
-//! for strings that is the [`StringHint`].
+//! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more:
+//! for strings the [`StringHint`], for packed collections the [`Packing`].
 //!
-//! A string shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed [`Value`] whose pointer lies
-//! there. Slack is the spare room left by rounding and growth: a new value that fits is written in place.
+//! A string or a packed collection shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed
+//! [`Value`] whose pointer lies there. Slack is the spare room left by rounding and growth: a new value that fits is
+//! written in place.
 //!
 //! Invariants, which every `unsafe` block below leans on:
 //! 1. `self.0` points to an allocation of exactly `self.size()` bytes, aligned to 8, whose header
@@ -27,11 +28,15 @@
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use smallvec::SmallVec;
+
 use crate::memory::heap::allocation_len;
-use crate::store::value::{LongText, SHARED_MIN, Str, StringHint, Type, Value};
+use crate::store::value::listpack::Blob;
+use crate::store::value::{LongText, Packing, SHARED_MIN, Str, StringHint, Type, Value};
 use crate::time::clock::Deadline;
 
 const HEADER: usize = 8;
@@ -43,8 +48,10 @@ const SLACK_MAX: usize = u8::MAX as usize;
 
 /// The value area holds a pointer to a [`Value`].
 const BOXED: u8 = 1;
-/// The bits of the value's encoding; none is set for a string with [`StringHint::Plain`].
+/// The bits of the value's encoding; none is set for a string with [`StringHint::Plain`] and for a listpack.
 const ENCODING: u8 = NOT_INT | RAW;
+/// The encoding of a packed collection that is no plain listpack, see [`Packing::Other`].
+const OTHER_PACKING: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::NotInt`].
 const NOT_INT: u8 = 1 << 1;
 /// The encoding of a string with [`StringHint::Raw`].
@@ -83,21 +90,37 @@ impl Entry {
     /// Creates an entry that holds a string.
     pub fn text(key: &[u8], value: &[u8], deadline: Option<Deadline>) -> Self {
         if value.len() >= SHARED_MIN {
-            return Self::boxed(key, Box::new(Value::Text(LongText::new(value))), deadline);
+            return Self::boxed(key, Type::String, Box::new(Value::Text(LongText::new(value))), deadline);
         }
-        Self::build(key, value, deadline, 0, 0)
+        Self::build(key, &[value], deadline, 0, 0)
+    }
+
+    /// Creates an entry that holds a packed collection.
+    pub fn packed(key: &[u8], of: Type, packing: Packing, bytes: &[u8], deadline: Option<Deadline>) -> Self {
+        let kind = (of as u8) << TYPE_SHIFT | packing_bits(packing);
+        match bytes.len() {
+            SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(bytes.to_vec())), deadline),
+            _ => Self::build(key, &[bytes], deadline, kind, 0),
+        }
     }
 
     /// Creates an entry whose value lives in a box of its own.
-    pub fn boxed(key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
-        let kind = BOXED | (value.kind() as u8) << TYPE_SHIFT;
-        let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
-        Self::build(key, &pointer, deadline, kind, 0)
+    pub(crate) fn boxed(key: &[u8], of: Type, value: Box<Value>, deadline: Option<Deadline>) -> Self {
+        Self::boxed_as((of as u8) << TYPE_SHIFT, key, value, deadline)
     }
 
-    /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
-    fn build(key: &[u8], value: &[u8], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
-        let value_len = u16::try_from(value.len()).expect("the value area is shorter than SHARED_MIN");
+    /// Creates an entry whose value lives in a box of its own, with these bits of type and encoding.
+    fn boxed_as(kind: u8, key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
+        let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
+        Self::build(key, &[&pointer], deadline, BOXED | kind, 0)
+    }
+
+    /// Allocates and fills an entry; `value` is the content of the value area, in parts, `spare` the room left for
+    /// growth.
+    #[inline]
+    fn build(key: &[u8], value: &[&[u8]], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
+        let len = value.iter().map(|part| part.len()).sum::<usize>();
+        let value_len = u16::try_from(len).expect("the value area is shorter than SHARED_MIN");
         kind &= !(TIMED | LONG_KEY);
         if deadline.is_some() {
             kind |= TIMED;
@@ -106,7 +129,7 @@ impl Entry {
             kind |= LONG_KEY;
         }
         let before_key = HEADER + usize::from(kind & TIMED) + if kind & LONG_KEY == 0 { 0 } else { KEY_LEN };
-        let used = before_key + key.len() + value.len();
+        let used = before_key + key.len() + len;
         let size = (used + spare.min(SLACK_MAX - ALIGN)).next_multiple_of(ALIGN);
         let layout = Self::layout(size);
         // SAFETY: `size` is at least HEADER, so the layout is not empty.
@@ -127,7 +150,11 @@ impl Entry {
                 at = at.add(KEY_LEN);
             }
             at.copy_from_nonoverlapping(key.as_ptr(), key.len());
-            at.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+            at = at.add(key.len());
+            for part in value {
+                at.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                at = at.add(part.len());
+            }
         }
         Entry(pointer.cast())
     }
@@ -161,10 +188,7 @@ impl Entry {
     /// Returns the data type of the value.
     #[inline]
     pub fn kind(&self) -> Type {
-        match self.header().kind >> TYPE_SHIFT {
-            0 => Type::String,
-            _ => unreachable!("an entry is built with the number of a type"),
-        }
+        Type::ALL[usize::from(self.header().kind >> TYPE_SHIFT)]
     }
 
     /// Returns whether the value is of the given data type.
@@ -179,7 +203,37 @@ impl Entry {
         match self.value() {
             None => Str::Inline(self.area(self.value_at(), self.header().value_len as usize)),
             Some(Value::Text(text)) => Str::Shared(text.bytes()),
+            Some(_) => unreachable!("the type of the value was checked"),
         }
+    }
+
+    /// Returns the bytes of a packed collection; `None` for a big one.
+    #[inline]
+    pub fn packed_bytes(&self) -> Option<&[u8]> {
+        match self.value() {
+            None => Some(self.area(self.value_at(), self.header().value_len as usize)),
+            Some(Value::Packed(bytes)) => Some(bytes),
+            Some(_) => None,
+        }
+    }
+
+    /// Returns the format of a packed collection.
+    #[inline]
+    pub fn packing(&self) -> Packing {
+        if self.header().kind & OTHER_PACKING == 0 { Packing::Listpack } else { Packing::Other }
+    }
+
+    /// Replaces the value by a packed collection of the same type.
+    pub fn set_packed(&mut self, packing: Packing, bytes: &[u8]) {
+        let new = Self::packed(self.key(), self.kind(), packing, bytes, self.deadline());
+        *self = new.used_as(self.usage());
+    }
+
+    /// Replaces the value by a boxed one of the same type.
+    #[expect(dead_code, reason = "the commands of some types come next")]
+    pub(crate) fn set_boxed(&mut self, value: Value) {
+        let new = Self::boxed(self.key(), self.kind(), Box::new(value), self.deadline());
+        *self = new.used_as(self.usage());
     }
 
     /// Returns when the key expires.
@@ -199,7 +253,7 @@ impl Entry {
             (Some(_), Some(new)) => unsafe { self.at_mut(HEADER).cast::<u64>().write(new.to_bits()) },
             _ => {
                 let value = self.area(self.value_at(), self.header().value_len as usize);
-                let rebuilt = Self::build(self.key(), value, deadline, self.header().kind, 0);
+                let rebuilt = Self::build(self.key(), &[value], deadline, self.header().kind, 0);
                 self.replace_moved(rebuilt);
             }
         }
@@ -261,7 +315,7 @@ impl Entry {
             value.extend_from_slice(self.area(self.value_at(), old_len));
             value.resize(new_len, 0);
             value[offset..offset + patch.len()].copy_from_slice(patch);
-            let rebuilt = Self::build(self.key(), &value, self.deadline(), self.header().kind, new_len);
+            let rebuilt = Self::build(self.key(), &[&value], self.deadline(), self.header().kind, new_len);
             self.replace_moved(rebuilt);
             return;
         }
@@ -285,8 +339,26 @@ impl Entry {
         let short = self.area(self.value_at(), self.header().value_len as usize);
         let mut text = LongText::with_room(short, new_len);
         text.write_range(offset, patch);
-        let boxed = Self::boxed(self.key(), Box::new(Value::Text(text)), self.deadline());
+        let boxed = Self::boxed(self.key(), Type::String, Box::new(Value::Text(text)), self.deadline());
         *self = boxed.used_as(self.usage());
+    }
+
+    /// Reallocates the entry to change the length of its packed collection, or moves that into a box.
+    #[cold]
+    fn splice_elsewhere(&mut self, range: Range<usize>, parts: &[&[u8]], new_len: usize) {
+        let rebuilt = {
+            let (key, deadline, kind) = (self.key(), self.deadline(), self.header().kind);
+            let value = self.area(self.value_at(), self.header().value_len as usize);
+            let (before, after) = (&value[..range.start], &value[range.end..]);
+            let all: SmallVec<[&[u8]; 16]> =
+                std::iter::once(before).chain(parts.iter().copied()).chain(std::iter::once(after)).collect();
+            let size = self.value_at() + new_len;
+            match new_len {
+                SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(all.concat())), deadline),
+                _ => Self::build(key, &all, deadline, kind, allocation_len(size) - size),
+            }
+        };
+        self.replace_moved(rebuilt);
     }
 
     /// Returns how the string was stored.
@@ -309,10 +381,21 @@ impl Entry {
         };
     }
 
+    /// Returns a copy of an entry whose value lies inside it, under another key.
+    pub(super) fn copy_inline(&self, key: &[u8]) -> Self {
+        let value = self.area(self.value_at(), self.header().value_len as usize);
+        Self::build(key, &[value], self.deadline(), self.header().kind, 0)
+    }
+
+    /// Returns an entry of the same type, encoding and deadline with another key and a boxed value.
+    pub(super) fn with_value(&self, key: &[u8], value: Value) -> Self {
+        Self::boxed_as(self.header().kind, key, Box::new(value), self.deadline())
+    }
+
     /// Returns the same value, deadline and usage under another key.
     pub fn with_key(mut self, key: &[u8]) -> Self {
         let value = self.area(self.value_at(), self.header().value_len as usize);
-        let renamed = Self::build(key, value, self.deadline(), self.header().kind, 0);
+        let renamed = Self::build(key, &[value], self.deadline(), self.header().kind, 0);
         self.header_mut().kind &= !BOXED; // the box, if any, has moved
         renamed.used_as(self.usage())
     }
@@ -321,7 +404,7 @@ impl Entry {
     pub fn relocate(&mut self) -> Self {
         let Header { kind, slack, value_len, .. } = *self.header();
         let value = self.area(self.value_at(), value_len as usize);
-        let moved = Self::build(self.key(), value, self.deadline(), kind, slack as usize).used_as(self.usage());
+        let moved = Self::build(self.key(), &[value], self.deadline(), kind, slack as usize).used_as(self.usage());
         self.header_mut().kind &= !BOXED; // the box, if any, has moved
         std::mem::replace(self, moved)
     }
@@ -355,12 +438,16 @@ impl Entry {
         *self = rebuilt;
     }
 
-    fn value(&self) -> Option<&Value> {
+    /// Returns the boxed value, if there is one.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&Value> {
         // SAFETY: the pointer came from Box::into_raw and is owned by this entry (invariant 3).
         self.value_pointer().map(|pointer| unsafe { &*pointer })
     }
 
-    fn value_mut(&mut self) -> Option<&mut Value> {
+    /// Returns the boxed value, if there is one, to change it. It must stay of the same type.
+    #[inline]
+    pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         // SAFETY: as in `value`, and `&mut self` makes the borrow exclusive.
         self.value_pointer().map(|pointer| unsafe { &mut *pointer })
     }
@@ -438,6 +525,63 @@ impl Entry {
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, ALIGN).expect("an entry is far smaller than isize::MAX")
+    }
+}
+
+/// Returns the encoding bits of a packed collection.
+fn packing_bits(packing: Packing) -> u8 {
+    match packing {
+        Packing::Listpack => 0,
+        Packing::Other => OTHER_PACKING,
+    }
+}
+
+/// The bytes of a packed collection, inside the entry or in a box of their own; they move there when they grow too
+/// long.
+impl Blob for Entry {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.packed_bytes().expect("the caller has found a packed collection")
+    }
+
+    fn splice(&mut self, range: Range<usize>, parts: &[&[u8]]) {
+        if let Some(Value::Packed(bytes)) = self.value_mut() {
+            return Blob::splice(bytes, range, parts);
+        }
+        let old_len = self.header().value_len as usize;
+        assert!(range.start <= range.end && range.end <= old_len);
+        let added = parts.iter().map(|part| part.len()).sum::<usize>();
+        let (new_len, room) = (old_len - range.len() + added, self.room());
+        if new_len > room || room - new_len > SLACK_MAX {
+            return self.splice_elsewhere(range, parts, new_len);
+        }
+        let value_at = self.value_at();
+        // SAFETY: `range` lies inside the old value (asserted); the old value and the `new_len` bytes of the new one,
+        // from `value_at` on, belong to the allocation. `parts` are borrowed from elsewhere, because `&mut self` is
+        // exclusive.
+        unsafe {
+            let value = self.at_mut(value_at);
+            std::ptr::copy(value.add(range.end), value.add(range.start + added), old_len - range.end);
+            let mut at = value.add(range.start);
+            for part in parts {
+                at.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                at = at.add(part.len());
+            }
+        }
+        let header = self.header_mut();
+        header.slack = (room - new_len) as u8;
+        header.value_len = new_len as u16;
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(Value::Packed(own)) = self.value_mut() {
+            return own[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        assert!(at + bytes.len() <= self.header().value_len as usize);
+        let value_at = self.value_at();
+        // SAFETY: the bytes lie inside the value (asserted), and `bytes` is borrowed from elsewhere, because `&mut
+        // self` is exclusive.
+        unsafe { self.at_mut(value_at + at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) use gate::BusyFlag;
 pub(crate) use interest::WatchFlag;
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals};
-pub(crate) use value::{Str, StringHint, Visitor, WrongType};
+pub(crate) use value::{Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 
 use evict::Evictor;

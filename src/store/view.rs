@@ -13,7 +13,7 @@ use crate::store::event::Event;
 use crate::store::interest::WatchFlag;
 use crate::store::shard::{Edit, Key, Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
-use crate::store::value::{Kind, SHARED_MIN, StringHint, Value, WrongType};
+use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
 use crate::store::{Databases, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
@@ -241,7 +241,6 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`WrongType`] when the key holds something else.
     pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
-        self.lookup(key, Lookup::WRITE);
         let View { access, cx, changes, .. } = self;
         access.shard(key).open(key, event, *cx, changes)
     }
@@ -315,7 +314,7 @@ impl<'a> View<'a> {
             Ttl::Keep => self.deadline(key).flatten(),
         };
         let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
-        let entry = Entry::boxed(key.bytes, Box::new(Value::Text(value.into())), deadline);
+        let entry = Entry::boxed(key.bytes, Type::String, Box::new(Value::Text(value.into())), deadline);
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
         self.exists(key); // deletes the key if the new deadline has passed

@@ -24,7 +24,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("client", &["acl", "config", "memory", "persist", "resp", "spec", "store", "time"]),
     ("config", &["acl", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "resp", "spec", "text"]),
-    ("persist", &["resp", "store"]),
+    ("persist", &["rdb", "resp", "store", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
     ("rdb", &["resp"]),

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::rdb;
-use crate::rdb::LoadError;
+use crate::persist::payload::{self, Target};
+use crate::rdb::{self, LoadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Cx, Event, Lookup, Str, StringHint, Visitor, usage};
+use crate::store::{Classes, Cx, Event, Lookup, ValueRef, usage};
 use crate::time::clock::{Deadline, Now};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -51,10 +51,10 @@ const RESTORE: &Event = &Event::one(Classes::GENERIC, "restore");
 
 fn dump(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let compresses = call.config.rdbcompression;
+    let options = options(call);
     match call.view.lookup(key, Lookup::READ) {
         Some(entry) => {
-            let dump = Parcel::new(entry).dump(compresses);
+            let dump = Parcel::new(entry, options).dump();
             call.reply.bulk_shared(dump);
         }
         None => call.reply.null(),
@@ -62,29 +62,49 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A value to be dumped: taken while its shard is locked, serialised later. A long string is shared, not copied.
-#[derive(Default)]
+/// Returns how this server writes and reads values.
+pub(crate) fn options(call: &Call<'_>) -> payload::Options {
+    payload::Options { compresses: call.config.rdbcompression, len_max: call.bulk_len_max() }
+}
+
+/// A value to be dumped: taken while its shard is locked. A string is serialised later, and a long one is shared until
+/// then, not copied.
 pub(crate) struct Parcel {
-    text: Bytes,
+    value: Taken,
+    options: payload::Options,
+}
+
+enum Taken {
+    Text(Bytes),
+    /// Another value, as DUMP writes it.
+    Dumped(Bytes),
 }
 
 impl Parcel {
     /// Takes the value of an entry.
-    pub(crate) fn new(entry: &Entry) -> Self {
-        let mut parcel = Parcel::default();
-        entry.visit(&mut parcel);
-        parcel
+    pub(crate) fn new(entry: &Entry, options: payload::Options) -> Self {
+        let value = match entry.contents() {
+            ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
+            _ => {
+                let mut body = Vec::new();
+                let version = payload::write(&mut body, entry, options);
+                Taken::Dumped(rdb::seal(body, version).into())
+            }
+        };
+        Parcel { value, options }
     }
 
     /// Returns the value as DUMP writes it.
-    pub(crate) fn dump(&self, compresses: bool) -> Bytes {
-        rdb::dump(&self.text, compresses).into()
-    }
-}
-
-impl Visitor for Parcel {
-    fn string(&mut self, text: Str<'_>, _: StringHint) {
-        self.text = text.to_bytes();
+    pub(crate) fn dump(&self) -> Bytes {
+        match &self.value {
+            Taken::Text(text) => {
+                let mut body = Vec::with_capacity(text.len() + 32);
+                body.push(rdb::kind::STRING);
+                rdb::write_string(&mut body, text, self.options.compresses);
+                rdb::seal(body, rdb::VERSION).into()
+            }
+            Taken::Dumped(dumped) => dumped.clone(),
+        }
     }
 }
 
@@ -145,16 +165,19 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     if ttl_ms < 0 {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
-    let value = rdb::load(payload, call.bulk_len_max()).map_err(refusal)?;
+    let life = options.life(ttl_ms, (call.present(), call.view.cx()));
+    let target = Target { key: key.bytes, deadline: life.flatten() };
+    let (kind, mut reader) = rdb::open(payload).map_err(refusal)?;
+    let entry = payload::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
     let now = call.now();
-    match options.life(ttl_ms, (call.present(), call.view.cx())) {
+    match life {
         None => {
             if call.view.discard(key) {
                 call.log(&[b"DEL", key.bytes]);
             }
         }
         Some(deadline) => {
-            call.view.put(key, Entry::text(key.bytes, &value, deadline), RESTORE);
+            call.view.put(key, entry, RESTORE);
             let (mut number, end_ms) = (itoa::Buffer::new(), deadline.map_or(0, |deadline| deadline.wall_ms(now)));
             let end_ms = number.format(end_ms).as_bytes();
             call.log(&[b"RESTORE", key.bytes, end_ms, payload, b"REPLACE", b"ABSTTL"]);
@@ -175,6 +198,6 @@ fn refusal(error: LoadError) -> Error {
     Error::other(match error {
         LoadError::Footer => "DUMP payload version or checksum are wrong",
         LoadError::Format => "Bad data format",
-        LoadError::OtherType => "Bad data format: only strings can be restored",
+        LoadError::OtherType => "Bad data format: values of modules cannot be restored",
     })
 }

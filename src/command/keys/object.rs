@@ -1,6 +1,6 @@
 //! OBJECT: the encoding, idle time and use frequency of values, as Redis would report them.
 //!
-//! keylatch has its own encodings of strings. It records how a string was stored, which is all that Redis' encodings
+//! keylatch has its own encodings of strings and of large collections. It records how a string was stored, which is all that Redis' encodings
 //! depend on besides the bytes.
 
 use crate::dispatch::{Call, Command};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{Arg, Group, READ, RO, key};
 use crate::store::entry::Entry;
-use crate::store::{Key, Lookup, Str, StringHint, usage};
+use crate::store::{Lookup, StringHint, ValueRef, usage};
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
@@ -47,10 +47,8 @@ const NO_IDLE_TIME: &str = "An LFU maxmemory policy is selected, idle time not t
 
 fn encoding(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match looked_up(call, key)? {
-        Some(Encoding::Integer(_)) => call.reply.bulk(b"int"),
-        Some(Encoding::Embedded) => call.reply.bulk(b"embstr"),
-        Some(Encoding::Raw) => call.reply.bulk(b"raw"),
+    match call.view.lookup(key, Lookup::INSPECT).map(|entry| encoding_of(entry.contents())) {
+        Some(name) => call.reply.bulk(name.as_bytes()),
         None => call.reply.null(),
     }
     Ok(())
@@ -62,10 +60,11 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
     let config = call.namespace.instance.settings.current();
     let policy = config.maxmemory_policy;
     let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
-    match looked_up(call, key)? {
-        Some(Encoding::Integer(number)) if shares && (0..SHARED_INTEGERS).contains(&number) => {
-            call.reply.int(SHARED_COUNT);
-        }
+    match call.view.lookup(key, Lookup::INSPECT).map(Entry::contents) {
+        Some(ValueRef::String(text, hint)) if shares => match encoded_as(hint, text.as_slice()) {
+            Encoding::Integer(0..SHARED_INTEGERS) => call.reply.int(SHARED_COUNT),
+            _ => call.reply.int(1),
+        },
         Some(_) => call.reply.int(1),
         None => call.reply.null(),
     }
@@ -102,26 +101,40 @@ enum Encoding {
     Raw,
 }
 
-/// Returns the encoding, and counts the look-up.
-fn looked_up(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Encoding>> {
-    let Some(entry) = call.view.lookup(key, Lookup::INSPECT) else { return Ok(None) };
-    Ok(Some(encoded_as(entry.hint(), entry.get::<Str>()?.as_slice())))
+impl Encoding {
+    fn name(&self) -> &'static str {
+        match self {
+            Encoding::Integer(_) => "int",
+            Encoding::Embedded => "embstr",
+            Encoding::Raw => "raw",
+        }
+    }
 }
 
-/// Returns the name of the encoding, and the length of the value in a snapshot.
-pub(crate) fn encoding_and_length(hint: StringHint, text: &[u8]) -> (&'static str, usize) {
+/// Returns the name of a value's encoding.
+pub(crate) fn encoding_of(value: ValueRef<'_>) -> &'static str {
+    match value {
+        ValueRef::String(text, hint) => encoded_as(hint, text.as_slice()).name(),
+        ValueRef::List(list) => list.encoding(),
+        ValueRef::Set(set) => set.encoding(),
+        ValueRef::SortedSet(set) => set.encoding(),
+        ValueRef::Hash(hash) => hash.encoding(),
+        ValueRef::Stream(_) => "stream",
+    }
+}
+
+/// Returns the length of an uncompressed string in a snapshot.
+pub(crate) fn saved_len(hint: StringHint, text: &[u8]) -> usize {
     let as_text = match text.len() {
         len @ ..64 => 1 + len,
         len @ 64..16_384 => 2 + len,
         len => 5 + len,
     };
     match encoded_as(hint, text) {
-        Encoding::Integer(number) if i8::try_from(number).is_ok() => ("int", 2),
-        Encoding::Integer(number) if i16::try_from(number).is_ok() => ("int", 3),
-        Encoding::Integer(number) if i32::try_from(number).is_ok() => ("int", 5),
-        Encoding::Integer(_) => ("int", as_text),
-        Encoding::Embedded => ("embstr", as_text),
-        Encoding::Raw => ("raw", as_text),
+        Encoding::Integer(number) if i8::try_from(number).is_ok() => 2,
+        Encoding::Integer(number) if i16::try_from(number).is_ok() => 3,
+        Encoding::Integer(number) if i32::try_from(number).is_ok() => 5,
+        _ => as_text,
     }
 }
 

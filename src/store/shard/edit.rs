@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use crate::store::cx::Cx;
+use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
-use crate::store::shard::{Key, Shard, is_expired};
+use crate::store::shard::{Key, Shard, is_expired, note_use};
 use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
@@ -29,7 +29,7 @@ pub struct Edit<'v, K: Kind> {
 }
 
 impl Shard {
-    /// Opens the value of a key to be changed.
+    /// Opens the value of a key to be changed; that is a use of the key.
     pub(crate) fn open<'v, K: Kind>(
         &'v mut self,
         key: Key<'v>,
@@ -37,11 +37,21 @@ impl Shard {
         cx: Cx,
         view_changes: &'v mut u32,
     ) -> Result<Edit<'v, K>, WrongType> {
-        // A key that has expired and cannot be deleted yet counts as missing.
-        let found = self.table.locate(key.hash, key.bytes).filter(|(_, entry)| !is_expired(entry, &cx));
-        let (place, memory) = match found {
-            Some((_, entry)) if !entry.is_of(K::TYPE) => return Err(WrongType),
-            Some((place, entry)) => (Some(place), entry.memory()),
+        let (place, memory) = match self.table.locate(key.hash, key.bytes) {
+            Some((place, entry)) if !is_expired(entry, &cx) => {
+                if Lookup::WRITE.is_use(cx.lookup) {
+                    note_use(entry, &self.memory_account, &mut self.dice, cx.now);
+                }
+                if !entry.is_of(K::TYPE) {
+                    return Err(WrongType);
+                }
+                (Some(place), entry.memory())
+            }
+            // One that has expired and cannot be deleted yet counts as missing.
+            Some(_) => {
+                self.delete_expired(key, &cx);
+                (None, 0)
+            }
             None => (None, 0),
         };
         Ok(Edit {
@@ -76,6 +86,21 @@ impl<K: Kind> Edit<'_, K> {
             Some(entry) => K::read(entry),
             None => K::nothing(),
         }
+    }
+
+    /// Returns the context of the call.
+    pub fn cx(&self) -> Cx {
+        self.cx
+    }
+
+    /// Sets the event of the change, where it depends on what is changed.
+    pub fn set_event(&mut self, event: &'static Event) {
+        self.event = event;
+    }
+
+    /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.
+    pub fn count_more(&mut self, changes: usize) {
+        self.changes += changes as u64;
     }
 
     /// Borrows the value to be changed; a missing key is created.

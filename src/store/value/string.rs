@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
 use crate::store::entry::Entry;
-use crate::store::value::{Kind, Type, Visitor};
+use crate::store::value::{Kind, Type};
 
 /// The length from which a string is kept as shared bytes, so that a reply can carry it without a copy.
 pub(crate) const SHARED_MIN: usize = 16 * 1024;
@@ -12,9 +12,14 @@ pub(crate) const SHARED_MIN: usize = 16 * 1024;
 /// The page size of the system, in bytes.
 const PAGE_LEN: usize = 4096;
 
+/// Returns the cost of freeing a long allocation: the system reclaims its pages one by one.
+pub(super) fn pages(len: usize) -> usize {
+    len.div_ceil(PAGE_LEN)
+}
+
 /// A long string with its capacity, which shared bytes do not expose.
 #[derive(Debug)]
-pub struct LongText {
+pub(crate) struct LongText {
     bytes: Bytes,
     /// How many bytes fit into the allocation.
     capacity: usize,
@@ -22,7 +27,7 @@ pub struct LongText {
 
 impl LongText {
     /// Copies a string, without spare capacity.
-    pub fn new(text: &[u8]) -> Self {
+    pub(crate) fn new(text: &[u8]) -> Self {
         LongText { bytes: Bytes::copy_from_slice(text), capacity: text.len() }
     }
 
@@ -34,17 +39,17 @@ impl LongText {
     }
 
     /// Borrows the bytes, which a reply may share.
-    pub fn bytes(&self) -> &Bytes {
+    pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the cost of freeing the string: the system reclaims its pages one by one.
-    pub fn effort(&self) -> usize {
-        self.capacity.div_ceil(PAGE_LEN)
+    /// Returns the cost of freeing the string.
+    pub(crate) fn effort(&self) -> usize {
+        pages(self.capacity)
     }
 
     /// Returns the allocated bytes.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         allocation_len(self.capacity) + SHARED_BYTES_LEN
     }
 
@@ -161,10 +166,6 @@ impl Kind for Str<'_> {
 
     fn is_empty(_: Str<'_>) -> bool {
         false
-    }
-
-    fn visit(entry: &Entry, visitor: &mut dyn Visitor) {
-        visitor.string(entry.string(), entry.hint());
     }
 }
 

@@ -31,7 +31,7 @@ impl Migration {
     async fn deliver(&mut self) -> Result<(), Error> {
         let mut target = Target::connect(&self.host, &self.port, self.timeout).await?;
         target.authenticate_and_select(&self.login, self.target_db).await?;
-        let Migration { parcels, accepted, replaces, compresses, clock, .. } = self;
+        let Migration { parcels, accepted, replaces, clock, .. } = self;
         let has_ended = |index: &usize| parcels[*index].deadline.is_some_and(|deadline| deadline.is_due(clock.now()));
         let sent: Vec<usize> = (0..parcels.len()).filter(|index| !has_ended(index)).collect();
         let (mut to_send, mut to_hear) = (sent.iter(), sent.iter());
@@ -44,7 +44,7 @@ impl Migration {
             request.bulk(b"RESTORE");
             request.bulk(&parcel.key);
             request.bulk(itoa::Buffer::new().format(ttl_ms).as_bytes());
-            request.bulk_shared(parcel.value.dump(*compresses));
+            request.bulk_shared(parcel.value.dump());
             if *replaces {
                 request.bulk(b"REPLACE");
             }

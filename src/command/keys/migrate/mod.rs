@@ -162,8 +162,6 @@ pub(crate) struct Migration {
     clock: Clock,
     /// Whether the exchange was started.
     was_sent: bool,
-    /// Whether values are compressed.
-    compresses: bool,
     parcels: Vec<Parcel>,
     /// The indexes of the parcels that the target has accepted.
     accepted: Vec<usize>,
@@ -194,10 +192,10 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
     let int = |position| crate::resp::parse_int(request.arg(position)).ok_or(Error::NotInteger);
     let (timeout_ms, target_db) = (int(5)?, int(4)?);
     let positions = options.first_key..options.end_of_keys;
-    let mut found = Vec::new();
+    let (mut found, saving) = (Vec::new(), dump::options(call));
     for key in positions.map(|position| call.namespace.store.key(request.arg(position))) {
         if let Some(entry) = call.view.lookup(key, Lookup::READ) {
-            found.push((key, dump::Parcel::new(entry), entry.deadline()));
+            found.push((key, dump::Parcel::new(entry, saving), entry.deadline()));
         }
     }
     if found.is_empty() {
@@ -223,7 +221,6 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
         replaces: options.replaces,
         clock: call.namespace.clock.clone(),
         was_sent: false,
-        compresses: call.config.rdbcompression,
         accepted: Vec::new(),
         failure: None,
     };

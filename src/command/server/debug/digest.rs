@@ -8,15 +8,15 @@ use sha1::{Digest as _, Sha1};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::store::entry::Entry;
-use crate::store::{Lookup, Str, StringHint, View, Visitor};
-
-/// The type number of strings in Redis.
-const STRING: [u8; 4] = 0u32.to_be_bytes();
+use crate::store::{Lookup, ValueRef, View};
 
 #[derive(Default)]
 struct Digest([u8; 20]);
 
 impl Digest {
+    /// The numbers of the types in Redis.
+    const STRING: [u8; 4] = 0u32.to_be_bytes();
+
     fn add(&mut self, bytes: &[u8]) {
         self.0.iter_mut().zip(Sha1::digest(bytes)).for_each(|(byte, other)| *byte ^= other);
     }
@@ -28,21 +28,26 @@ impl Digest {
 
     /// Mixes in a value, and whether it has a TTL.
     fn entry(&mut self, entry: &Entry) {
-        entry.visit(self);
+        self.value(entry.contents());
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
         }
     }
 
+    /// Mixes in a value.
+    fn value(&mut self, value: ValueRef<'_>) {
+        match value {
+            ValueRef::String(text, _) => {
+                self.mix(&Self::STRING);
+                self.mix(text.as_slice());
+            }
+            ValueRef::List(_) | ValueRef::Set(_) | ValueRef::SortedSet(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
+            }
+        }
+    }
+
     fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-impl Visitor for Digest {
-    fn string(&mut self, text: Str<'_>, _: StringHint) {
-        self.mix(&STRING);
-        self.mix(text.as_slice());
     }
 }
 

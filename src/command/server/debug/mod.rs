@@ -12,14 +12,16 @@ use tracing::{error, warn};
 
 use crate::client::registry::ClientInfo;
 use crate::client::session::Client;
-use crate::command::keys::object::encoding_and_length;
+use crate::command::keys::dump;
+use crate::command::keys::object::{encoding_of, saved_len};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::persist::payload;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::{Event, Shard, Str, Ttl, usage};
+use crate::store::{Event, Shard, Ttl, ValueRef, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
@@ -321,8 +323,17 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
+    let options = payload::Options { compresses: false, ..dump::options(call) };
     let entry = call.view.leftover(key).ok_or(Error::NoSuchKey)?;
-    let (encoding, len) = encoding_and_length(entry.hint(), entry.get::<Str>()?.as_slice());
+    let encoding = encoding_of(entry.contents());
+    let len = match entry.contents() {
+        ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),
+        _ => {
+            let mut body = Vec::new();
+            payload::write(&mut body, entry, options);
+            body.len() - 1
+        }
+    };
     let usage = entry.usage();
     let idle_s =
         if call.namespace.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };

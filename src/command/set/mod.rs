@@ -1,0 +1,6 @@
+//! Sets.
+
+use crate::dispatch::Command;
+
+/// Declares the commands of this file.
+pub(crate) const COMMANDS: &[Command] = &[];

@@ -1,0 +1,81 @@
+//! Values as DUMP and RDB files hold them: a file per data type. The format's numbers, lengths and strings are in
+//! [`rdb`].
+//!
+//! A packed collection is written as the bytes that its entry holds, and read as they are once they were checked:
+//! RESTORE takes bytes from a client, so every length, count and order in them is verified.
+
+mod hash;
+mod list;
+mod set;
+mod sorted_set;
+mod stream;
+
+use crate::rdb::{self, LoadError, Reader, kind, write_string};
+use crate::store::ValueRef;
+use crate::store::entry::Entry;
+use crate::time::clock::Deadline;
+
+/// How values are written and read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Whether strings are compressed when they are written.
+    pub compresses: bool,
+    /// The maximum length of a string that is read, in bytes.
+    pub len_max: usize,
+}
+
+/// Where a value that is read is put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// When it expires.
+    pub deadline: Option<Deadline>,
+}
+
+/// Appends the number of the type and the value of an entry; returns the lowest version that includes the type.
+pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry, options: Options) -> u16 {
+    match entry.contents() {
+        ValueRef::String(text, _) => {
+            out.push(kind::STRING);
+            write_string(out, text.as_slice(), options.compresses);
+            rdb::VERSION
+        }
+        ValueRef::List(list) => list::write(out, list, options),
+        ValueRef::Set(set) => set::write(out, set, options),
+        ValueRef::SortedSet(set) => sorted_set::write(out, set, options),
+        ValueRef::Hash(hash) => hash::write(out, hash, options),
+        ValueRef::Stream(stream) => stream::write(out, stream, options),
+    }
+}
+
+/// Reads a value of a type.
+///
+/// # Errors
+/// [`LoadError`].
+pub(crate) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Result<Entry, LoadError> {
+    let entry = match of {
+        kind::STRING => {
+            let text = reader.string(options.len_max);
+            text.map(|text| Entry::text(target.key, &text, target.deadline))
+        }
+        kind::LIST | kind::LIST_ZIPLIST | kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => {
+            list::read(of, reader, target, options)
+        }
+        kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => set::read(of, reader, target, options),
+        kind::ZSET | kind::ZSET_2 | kind::ZSET_ZIPLIST | kind::ZSET_LISTPACK => {
+            sorted_set::read(of, reader, target, options)
+        }
+        kind::HASH
+        | kind::HASH_ZIPMAP
+        | kind::HASH_ZIPLIST
+        | kind::HASH_LISTPACK
+        | kind::HASH_METADATA
+        | kind::HASH_LISTPACK_EX => hash::read(of, reader, target, options),
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            stream::read(of, reader, target, options)
+        }
+        _ => None,
+    };
+    entry.ok_or(LoadError::Format)
+}
