@@ -73,9 +73,6 @@ pub mod kind {
     pub const HASH_LISTPACK_EX: u8 = 25;
 }
 
-/// The types of modules' values, which cannot be read.
-const MODULE_TYPES: std::ops::RangeInclusive<u8> = 6..=7;
-
 /// Version and checksum.
 const FOOTER: usize = 2 + CHECKSUM;
 const CHECKSUM: usize = 8;
@@ -111,8 +108,6 @@ pub enum LoadError {
     Footer,
     /// The payload violates the format.
     Format,
-    /// The value is of a type that is not supported.
-    OtherType,
 }
 
 /// Appends version and checksum to a type and a body.
@@ -140,10 +135,7 @@ fn body_of(payload: &[u8]) -> Option<(u16, &[u8])> {
 pub fn open(payload: &[u8]) -> Result<(u8, Reader<'_>), LoadError> {
     body_of(payload).ok_or(LoadError::Footer)?;
     let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
-    match MODULE_TYPES.contains(kind) {
-        true => Err(LoadError::OtherType),
-        false => Ok((*kind, Reader(body))),
-    }
+    Ok((*kind, Reader(body)))
 }
 
 /// Writes a string in the shortest encoding, choosing as Redis does.
@@ -333,7 +325,6 @@ mod tests {
         assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(LoadError::Format));
         assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB claimed by two bytes
         assert_eq!(load(b"\0\xc3\x01\0\0"), Ok(Vec::new()));
-        assert_eq!(load(b"\x06\0"), Err(LoadError::OtherType));
     }
 
     #[test]

@@ -86,19 +86,3 @@ fn what_is_known_of_a_keys_use_travels_with_it() {
         ("OBJECT FREQ often", ":100"),
     ]);
 }
-
-#[test]
-fn a_value_of_another_type_is_refused_as_such() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    // RPUSH list a b, dumped by Redis 7.0.15.
-    let list = b"\x12\x01\x02\x0b\x0b\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff\x0a\x00";
-    let refusal = restore(&mut client, "list", "0", &sealed(list), "");
-    assert_eq!(refusal, "-ERR Bad data format: only strings can be restored");
-    client.expect(&[("EXISTS list", ":0")]);
-}
-
-/// Adds the checksum.
-fn sealed(payload: &[u8]) -> Vec<u8> {
-    [payload, &crate::differential::dumps::checksum(payload).to_le_bytes()].concat()
-}

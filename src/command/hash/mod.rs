@@ -1,4 +1,4 @@
-//! Hashes.
+//! The commands on hashes.
 
 use crate::dispatch::Command;
 

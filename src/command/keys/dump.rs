@@ -198,6 +198,5 @@ fn refusal(error: LoadError) -> Error {
     Error::other(match error {
         LoadError::Footer => "DUMP payload version or checksum are wrong",
         LoadError::Format => "Bad data format",
-        LoadError::OtherType => "Bad data format: values of modules cannot be restored",
     })
 }

@@ -1,4 +1,4 @@
-//! Lists.
+//! The commands on lists.
 
 use crate::dispatch::Command;
 

@@ -1,4 +1,4 @@
-//! Sets.
+//! The commands on sets.
 
 use crate::dispatch::Command;
 

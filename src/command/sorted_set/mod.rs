@@ -1,4 +1,4 @@
-//! Sorted sets.
+//! The commands on sorted sets.
 
 use crate::dispatch::Command;
 

@@ -1,4 +1,4 @@
-//! Streams.
+//! The commands on streams.
 
 use crate::dispatch::Command;
 

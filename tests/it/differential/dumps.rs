@@ -232,11 +232,11 @@ fn damaged_dumps_get_the_same_verdict() {
         b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff",
     ];
     for body in bodies {
-        for version in [0, 6, 9, 10, 11, 12] {
+        for version in [0, 6, 9, 10, 13, 80] {
             judge(&mut pair, body, version, &mut found);
         }
     }
-    for kind in [8, 20, 21, 100, 255] {
+    for kind in [8, 100, 255] {
         judge(&mut pair, &[kind, 0], 10, &mut found);
     }
     found.report();
