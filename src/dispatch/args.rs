@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
 use crate::store::Key;
+use crate::text::bounds::{LexRange, ScoreRange};
+use crate::text::double::parse_double;
 use crate::text::long_double;
 use crate::text::long_double::LongDouble;
 
@@ -72,6 +74,35 @@ impl<'a> Args<'a> {
     /// [`Error::NotFloat`].
     pub fn long_double(&mut self) -> Result<LongDouble> {
         long_double::parse(self.bytes()?).ok_or(Error::NotFloat)
+    }
+
+    /// Parses a double: a score, a weight, a coordinate.
+    ///
+    /// # Errors
+    /// [`Error::NotFloat`].
+    #[expect(dead_code, reason = "the commands on sorted sets take doubles")]
+    pub(crate) fn double(&mut self) -> Result<f64> {
+        parse_double(self.bytes()?).ok_or(Error::NotFloat)
+    }
+
+    /// Parses the two ends of a range of scores, the lower one first.
+    ///
+    /// # Errors
+    /// When one of them is not a number.
+    #[expect(dead_code, reason = "the commands on sorted sets take ranges")]
+    pub(crate) fn score_range(&mut self) -> Result<ScoreRange> {
+        let (min, max) = (self.bytes()?, self.bytes()?);
+        ScoreRange::parse(min, max).ok_or_else(|| Error::other("min or max is not a float"))
+    }
+
+    /// Parses the two ends of a range of members, the lower one first.
+    ///
+    /// # Errors
+    /// When one of them begins with none of `[`, `(`, `-` and `+`.
+    #[expect(dead_code, reason = "the commands on sorted sets take ranges")]
+    pub(crate) fn lex_range(&mut self) -> Result<LexRange<'a>> {
+        let (min, max) = (self.bytes()?, self.bytes()?);
+        LexRange::parse(min, max).ok_or_else(|| Error::other("min or max not valid string range item"))
     }
 }
 

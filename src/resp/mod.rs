@@ -21,10 +21,11 @@ use std::io;
 use bytes::BytesMut;
 use tokio_util::codec::{Decoder, Encoder};
 
+pub use crate::text::double::write_double;
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int, reserve_exact};
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 pub use output::{Mark, Output, SHARED_MIN};
-pub use reply::{Protocol, Reply, format_double, format_general};
+pub use reply::{Protocol, Reply, format_general};
 pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 
 /// The server's side of the protocol: decodes batches of requests, encodes frames as replies.

@@ -124,6 +124,30 @@ impl Output {
         Mark(self.written + self.len() as u64)
     }
 
+    /// Inserts bytes at `mark`, before everything appended since; nothing of that may have been written yet.
+    pub fn insert(&mut self, mark: Mark, bytes: Bytes) {
+        let at = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        if let Some(in_tail) = at.checked_sub(self.chunks_len) {
+            let start = in_tail.min(self.tail.len());
+            self.tail.extend_from_slice(&bytes);
+            return self.tail[start..].rotate_right(bytes.len());
+        }
+        let (mut index, mut offset) = (0, at);
+        while let Some(chunk) = self.chunks.get(index).filter(|chunk| chunk.len() <= offset) {
+            offset -= chunk.len();
+            index += 1;
+        }
+        if offset > 0
+            && let Some(chunk) = self.chunks.get_mut(index)
+        {
+            let rest = chunk.split_off(offset);
+            index += 1;
+            self.chunks.insert(index, rest);
+        }
+        self.chunks_len += bytes.len();
+        self.chunks.insert(index, bytes);
+    }
+
     /// Drops everything appended after `mark` that has not been written yet.
     pub fn rollback(&mut self, mark: Mark) {
         let keep = mark.0.saturating_sub(self.written);
@@ -262,6 +286,23 @@ mod tests {
                     false => &all[written..keep],
                 };
                 assert_eq!(out.into_bytes(), rest, "keep {keep}, written {written}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_inserted_at_a_mark_in_the_tail_between_chunks_and_inside_one() {
+        let stream: Vec<Bytes> = vec![Bytes::from_static(b"ab"), large(b'1'), large(b'2'), Bytes::from_static(b"cd")];
+        let all = stream.concat();
+        for at in [0, 1, 2, 3, SHARED_MIN + 2, SHARED_MIN + 3, all.len() - 2, all.len() - 1, all.len()] {
+            for written in [0, 1, 2, 3, SHARED_MIN + 2].into_iter().filter(|written| *written <= at) {
+                let mut out = Output::new();
+                stream.iter().for_each(|part| out.push_shared(part.clone()));
+                out.advance(written);
+                out.insert(Mark(at as u64), Bytes::from_static(b"*3"));
+                assert_eq!(out.len(), all.len() - written + 2);
+                let expected = [&all[written..at], b"*3", &all[at..]].concat();
+                assert!(out.into_bytes() == expected, "at {at}, written {written}");
             }
         }
     }

@@ -8,6 +8,7 @@
 use bytes::Bytes;
 
 use crate::resp::output::{Mark, Output};
+use crate::text::double::write_double;
 
 /// The version of the protocol replies are written in; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,11 @@ impl<'a> Reply<'a> {
         self.out.extend(b"\r\n");
     }
 
+    /// Writes an integer as a bulk string.
+    pub fn bulk_int(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
     /// Writes the absent value.
     #[inline]
     pub fn null(&mut self) {
@@ -118,11 +124,7 @@ impl<'a> Reply<'a> {
 
     /// Writes a double with the fewest digits that identify it; to RESP2 clients as a bulk string.
     pub fn double(&mut self, value: f64) {
-        let digits = format_double(value);
-        match self.protocol {
-            Protocol::Resp2 => self.bulk(digits.as_bytes()),
-            Protocol::Resp3 => self.line(b',', digits.as_bytes()),
-        }
+        self.double_digits(&write_double(value));
     }
 
     /// Writes a double given as its decimal digits; to RESP2 clients as a bulk string.
@@ -168,6 +170,30 @@ impl<'a> Reply<'a> {
             Protocol::Resp2 => self.header(b'*', len as u64 * 2),
             Protocol::Resp3 => self.header(b'%', len as u64),
         }
+    }
+
+    /// Announces `len` pairs, each begun by [`Reply::pair`]: in RESP3 an array of arrays, to RESP2 clients a flat array.
+    pub fn pairs(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', len as u64 * 2),
+            Protocol::Resp3 => self.header(b'*', len as u64),
+        }
+    }
+
+    /// Begins one of the pairs that [`Reply::pairs`] has announced; its two values follow.
+    #[inline]
+    pub fn pair(&mut self) {
+        if self.protocol == Protocol::Resp3 {
+            self.header(b'*', 2);
+        }
+    }
+
+    /// Writes by `announce` what precedes everything written since `mark`: the header of an array or map whose length
+    /// was not known before its values were written.
+    pub fn announce_at(&mut self, mark: Mark, announce: impl FnOnce(&mut Reply<'_>)) {
+        let mut header = Output::new();
+        announce(&mut Reply::new(&mut header, self.protocol));
+        self.out.insert(mark, header.into_bytes().freeze());
     }
 
     /// Announces a set of `len` values; to RESP2 clients an array.
@@ -235,35 +261,6 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Formats a double with the fewest digits that identify it, as Redis has done since 7.2: integers of up to 62 bits in
-/// full, other numbers with an exponent where they would be long otherwise.
-///
-/// NaN is `nan` whatever its sign: Redis keeps NaN out of its values, so no reply shows one.
-pub fn format_double(value: f64) -> String {
-    const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
-    if value.is_nan() {
-        return "nan".to_owned();
-    }
-    if value.is_infinite() || value == 0.0 {
-        return value.to_string();
-    }
-    if value.fract() == 0.0 && value.abs() <= INTEGER_MAX {
-        return (value as i64).to_string();
-    }
-    let scientific = format!("{:e}", value.abs());
-    let (mantissa, exponent) = scientific.split_once('e').expect("{:e} always writes an exponent");
-    let exponent: i32 = exponent.parse().expect("{:e} writes a decimal exponent");
-    let digits = mantissa.len() as i32 - i32::from(mantissa.contains('.'));
-    // The power of ten that the last digit stands for.
-    let last = exponent - digits + 1;
-    let is_plain = if last >= 0 { exponent < digits + 7 } else { last > -7 || exponent.abs() < 4 };
-    if is_plain {
-        return value.to_string();
-    }
-    let (minus, sign) = (if value < 0.0 { "-" } else { "" }, if exponent < 0 { '-' } else { '+' });
-    format!("{minus}{mantissa}e{sign}{}", exponent.unsigned_abs())
-}
-
 /// Formats a double as C's `%g` with `significant` digits; NaN is `nan` whatever its sign.
 pub fn format_general(value: f64, significant: i32) -> String {
     if value.is_nan() {
@@ -301,39 +298,6 @@ mod tests {
         let mut out = Output::new();
         write(&mut Reply::new(&mut out, protocol));
         String::from_utf8(out.into_bytes().to_vec()).expect("the test writes text")
-    }
-
-    #[test]
-    fn doubles_are_written_as_short_as_they_can_be_read_again() {
-        let cases = [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (3.0, "3"),
-            (-3.1, "-3.1"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (3.25, "3.25"),
-            (1e17, "100000000000000000"),
-            (-123456789012345680.0, "-123456789012345680"),
-            (2f64.powi(60) + 256.0, "1152921504606847232"),
-            (2f64.powi(63), "9223372036854776000"),
-            (4.7e18, "4.7e+18"),
-            (1e20, "1e+20"),
-            (123.4567890123, "123.4567890123"),
-            (12345.678901234, "1.2345678901234e+4"),
-            (12345.678901, "12345.678901"),
-            (0.000001, "0.000001"),
-            (-0.0000001, "-1e-7"),
-            (0.0000123, "1.23e-5"),
-            (1.5e300, "1.5e+300"),
-            (5e-324, "5e-324"),
-            (f64::MAX, "1.7976931348623157e+308"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN, "nan"),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(format_double(value), expected);
-        }
     }
 
     /// Recorded from C's printf.
@@ -378,6 +342,12 @@ mod tests {
             (|r| r.array(12), "*12\r\n", "*12\r\n"),
             (|r| r.map(2), "*4\r\n", "%2\r\n"),
             (|r| r.set(2), "*2\r\n", "~2\r\n"),
+            (|r| r.pairs(2), "*4\r\n", "*2\r\n"),
+            (|r| r.pair(), "", "*2\r\n"),
+            (|r| r.bulk_int(-7), "$2\r\n-7\r\n", "$2\r\n-7\r\n"),
+            (|r| r.bulk_int(i64::MIN), "$20\r\n-9223372036854775808\r\n", "$20\r\n-9223372036854775808\r\n"),
+            (|r| r.double(-1.5e300), "$9\r\n-1.5e+300\r\n", ",-1.5e+300\r\n"),
+            (|r| r.double(3.0), "$1\r\n3\r\n", ",3\r\n"),
             (|r| r.push(3), "*3\r\n", ">3\r\n"),
             (|r| r.int(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
             (|r| r.int(i64::MAX), ":9223372036854775807\r\n", ":9223372036854775807\r\n"),
@@ -390,6 +360,21 @@ mod tests {
             assert_eq!(written(Protocol::Resp2, write), *resp2);
             assert_eq!(written(Protocol::Resp3, write), *resp3);
         }
+    }
+
+    #[test]
+    fn an_array_is_announced_before_the_values_that_were_written_already() {
+        let count_later = |reply: &mut Reply<'_>| {
+            reply.ok();
+            let start = reply.mark();
+            (1..=3).for_each(|number| reply.int(number));
+            reply.announce_at(start, |reply| reply.map(3));
+            reply.ok();
+        };
+        assert_eq!(written(Protocol::Resp2, count_later), "+OK\r\n*6\r\n:1\r\n:2\r\n:3\r\n+OK\r\n");
+        assert_eq!(written(Protocol::Resp3, count_later), "+OK\r\n%3\r\n:1\r\n:2\r\n:3\r\n+OK\r\n");
+        let of_nothing = |reply: &mut Reply<'_>| reply.announce_at(reply.mark(), |reply| reply.array(0));
+        assert_eq!(written(Protocol::Resp2, of_nothing), "*0\r\n");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use tracing::{debug, info, trace, warn};
 
-use crate::resp::{Protocol, RequestBuffer, format_double};
+use crate::resp::{Protocol, RequestBuffer, write_double};
 use crate::script::arguments::{Arguments, number_of, truncate};
 use crate::script::control::Control;
 use crate::script::{HOST, convert, raise, vm};
@@ -122,7 +122,7 @@ fn fill(lua: &Lua, request: &mut RequestBuffer, args: &MultiValue) -> std::resul
             Value::Integer(number) => request.push(itoa::Buffer::new().format(*number).as_bytes()),
             // As C's printf does, which prints the sign of NaN.
             Value::Number(number) if number.is_nan() && number.is_sign_negative() => request.push(b"-nan"),
-            Value::Number(number) => request.push(format_double(*number).as_bytes()),
+            Value::Number(number) => request.push(&write_double(*number)),
             _ => {
                 return Err(raise::dialect(lua).choose(
                     "Lua redis lib command arguments must be strings or integers",

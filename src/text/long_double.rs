@@ -1,8 +1,8 @@
 //! Numbers with the range and precision of C's `long double` on x86: 80 bits, 64 of them significand.
 //!
 //! INCRBYFLOAT is defined by `strtold`, one addition and `printf("%.17Lf")` on that type, so it is calculated in
-//! software: the result is the same on every machine, and the same as Redis'. This file is not a general parser of
-//! numbers: scores and geographic coordinates will be plain doubles.
+//! software: the result is the same on every machine, and the same as Redis'. Scores and geographic coordinates are plain doubles,
+//! see [`double`](crate::text::double).
 
 use num_bigint::BigUint;
 use rustc_apfloat::ieee::X87DoubleExtended;
@@ -68,7 +68,9 @@ pub(crate) fn format(value: LongDouble) -> Vec<u8> {
 }
 
 /// Reads digits with at most one point, and an exponent; hexadecimal ones come without their `0x`.
-fn parse_finite(text: &[u8], hex: bool) -> Option<LongDouble> {
+///
+/// Returns `None` when that is not all of the text, and when the number overflows to infinity or underflows to zero.
+pub(super) fn parse_finite<F: Float>(text: &[u8], hex: bool) -> Option<F> {
     let (prefix, mark) = if hex { ("0x", b'p') } else { ("", b'e') };
     let (mantissa, exponent) = match text.iter().position(|byte| byte.to_ascii_lowercase() == mark) {
         Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
@@ -89,7 +91,7 @@ fn parse_finite(text: &[u8], hex: bool) -> Option<LongDouble> {
     }
     let mantissa = std::str::from_utf8(mantissa).ok()?;
     let spelled = format!("{prefix}{mantissa}{}{exponent}", char::from(mark));
-    let value = LongDouble::from_str_r(&spelled, Round::NearestTiesToEven).ok()?.value;
+    let value = F::from_str_r(&spelled, Round::NearestTiesToEven).ok()?.value;
     (value.is_finite() && value.is_zero() == zero).then_some(value)
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Nothing here depends on a setting, a user or a command.
 
+pub(crate) mod bounds;
 mod dialect;
+pub(crate) mod double;
 pub(crate) mod long_double;
 mod number;
 mod words;

@@ -14,7 +14,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use keylatch::resp::{format_double, format_general};
+use keylatch::resp::{format_general, write_double};
 
 use super::oracle::{Arena, Pair, Replies};
 use crate::harness::show;
@@ -200,7 +200,7 @@ fn with_short_doubles(reply: &[u8]) -> Vec<u8> {
             None => ("", line),
         };
         let number = digits.parse().ok().filter(|number| format_general(*number, 17) == digits);
-        match number.map(format_double) {
+        match number.map(|number| String::from_utf8_lossy(&write_double(number)).into_owned()) {
             None => lines.push(line.to_owned()),
             Some(short) => {
                 if comma.is_empty()
