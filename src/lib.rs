@@ -123,7 +123,7 @@ pub mod internals {
         use std::path::Path;
 
         use crate::config::LoadError;
-        pub use crate::config::{Change, Config, Setting, example_file, options_text, rewrite_file};
+        pub use crate::config::{Change, Config, Limits, Setting, example_file, options_text, rewrite_file};
         pub use crate::text::{REDIS_VERSION, quote, split_words};
 
         /// Loads settings; users and renamed commands are checked against the existing commands.

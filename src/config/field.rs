@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::kind::{bytes_to_os, os_to_bytes};
-use crate::store::{Classes, Policy};
+use crate::store::{Classes, ListLimit, Policy};
 
 /// A field that is parsed from canonical text and formatted as it.
 pub(super) trait Field {
@@ -252,6 +252,17 @@ macro_rules! number_fields {
 
 number_fields!(u16 u32 u64 i64 usize);
 
+impl Field for ListLimit {
+    fn from_text(text: &[u8]) -> Self {
+        let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
+        ListLimit::new(number.expect("the kind accepts only 32-bit numbers"))
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.setting().to_string().into_bytes()
+    }
+}
+
 impl Field for Policy {
     fn from_text(text: &[u8]) -> Self {
         let policy = std::str::from_utf8(text).ok().and_then(Policy::from_word);
@@ -402,6 +413,7 @@ mod tests {
         Supervisor::WORDS.iter().for_each(|word| round::<Supervisor>(word));
         TlsAuthClients::WORDS.iter().for_each(|word| round::<TlsAuthClients>(word));
         round::<u16>("65535");
+        round::<ListLimit>("-2147483648");
         round::<usize>("9223372036854775807");
         round::<Vec<f64>>("50 99 99.9");
         round::<Vec<f64>>("");

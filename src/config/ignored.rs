@@ -4,9 +4,8 @@
 //! listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
 use crate::config::kind::Kind;
-use crate::config::settings::{Change, INT_MAX, LONG_MAX, Setting};
+use crate::config::settings::{Change, INT_MAX, INT_MIN, LONG_MAX, Setting};
 
-const INT_MIN: i64 = i32::MIN as i64;
 const UINT_MAX: i64 = u32::MAX as i64;
 
 const NETWORK: &str = "Network";
@@ -163,17 +162,7 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(NETWORK, "rdma-completion-vector", Int(-1, 1024), "-1", Start, &["Would be the completion vector for RDMA."]).hidden(),
         S::ignored(SCRIPTS, "lua-enable-insecure-api", Switch, "no", Runtime, &["Would give scripts access to deprecated functions."]).hidden(),
         S::ignored(SCRIPTS, "lua-enable-deprecated-api", Switch, "no", Start, &["Would give scripts access to deprecated functions."]).hidden(),
-        S::ignored(DATA, "hash-max-listpack-entries", Int(0, i64::MAX), "512", Runtime, &["Would be the maximum number of fields of a hash in the compact encoding."]).alias("hash-max-ziplist-entries"),
-        S::ignored(DATA, "hash-max-listpack-value", Memory(0, LONG_MAX), "64", Runtime, &["Would be the maximum length of a value of a hash in the compact encoding."]).alias("hash-max-ziplist-value"),
-        S::ignored(DATA, "list-max-listpack-size", Int(INT_MIN, INT_MAX), "-2", Runtime, &["Would be the maximum size of a list's nodes."]).alias("list-max-ziplist-size"),
-        S::ignored(DATA, "list-compress-depth", Int(0, INT_MAX), "0", Runtime, &["Would compress a list's nodes, except this many at each end."]),
-        S::ignored(DATA, "set-max-intset-entries", Int(0, i64::MAX), "512", Runtime, &["Would be the maximum size of a set of integers in the compact encoding."]),
-        S::ignored(DATA, "set-max-listpack-entries", Int(0, i64::MAX), "128", Runtime, &["Would be the maximum number of members of a set in the compact encoding."]).since("7.2"),
-        S::ignored(DATA, "set-max-listpack-value", Int(0, i64::MAX), "64", Runtime, &["Would be the maximum length of a member of a set in the compact encoding."]).since("7.2"),
-        S::ignored(DATA, "zset-max-listpack-entries", Int(0, i64::MAX), "128", Runtime, &["Would be the maximum number of members of a sorted set in the compact encoding."]).alias("zset-max-ziplist-entries"),
-        S::ignored(DATA, "zset-max-listpack-value", Memory(0, LONG_MAX), "64", Runtime, &["Would be the maximum length of a member of a sorted set in the compact encoding."]).alias("zset-max-ziplist-value"),
-        S::ignored(DATA, "stream-node-max-bytes", Memory(0, LONG_MAX), "4096", Runtime, &["Would be the maximum size of a stream's nodes, in bytes."]),
-        S::ignored(DATA, "stream-node-max-entries", Int(0, i64::MAX), "100", Runtime, &["Would be the maximum number of entries of a stream's nodes."]),
+        S::ignored(DATA, "list-compress-depth", Int(0, INT_MAX), "0", Runtime, &["Would compress a list's nodes, except this many at each end; keylatch compresses none."]),
         S::ignored(CLUSTER, "cluster-enabled", Switch, "no", Start, &["Would make the server part of a cluster; keylatch is a standalone server."]),
         S::ignored(CLUSTER, "cluster-config-file", Text, "nodes.conf", Start, &["Would name the file with the state of the cluster."]),
         S::ignored(CLUSTER, "cluster-node-timeout", Int(0, i64::MAX), "15000", Runtime, &["Would be the time after which a node counts as failed, in milliseconds."]),

@@ -275,7 +275,7 @@ fn split_at_brace(text: &[u8], brace: u8) -> Option<(&[u8], &[u8])> {
 fn events(word: &[u8]) -> Result<Vec<u8>, String> {
     let is_known = |letter: &u8| *letter == b'A' || Classes::LETTERS.contains(letter);
     if !word.iter().all(is_known) {
-        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'.".into());
     }
     // Not yet in the printed form, which may leave a letter out.
     Ok(word.to_vec())

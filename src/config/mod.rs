@@ -25,6 +25,7 @@ mod warnings;
 
 use std::fmt;
 
+pub use crate::store::limits::Limits;
 pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
@@ -44,9 +45,13 @@ pub(crate) use warnings::start_warnings;
 
 use crate::acl::{Setup, UserFile};
 use crate::glob;
+use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
 
 const VALKEY_BAD_PRIMARY_PORT: &str = "Invalid primary port";
+
+/// The maximum number of members of a set of integers, whatever the setting.
+const INTSET_ENTRIES_MAX: usize = 1 << 30;
 
 /// A smaller limit of client memory, in bytes, would make the server inaccessible.
 const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
@@ -136,6 +141,20 @@ impl Config {
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
         }
         Ok(config)
+    }
+
+    /// Returns the sizes up to which collections are stored packed. Inlined, so that only those a handler reads are
+    /// loaded.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        Limits {
+            hash: PackedLimit { entries: self.hash_max_listpack_entries, len: self.hash_max_listpack_value },
+            list: self.list_max_listpack_size,
+            set: PackedLimit { entries: self.set_max_listpack_entries, len: self.set_max_listpack_value },
+            intset_entries: self.set_max_intset_entries.min(INTSET_ENTRIES_MAX),
+            zset: PackedLimit { entries: self.zset_max_listpack_entries, len: self.zset_max_listpack_value },
+            stream: StreamLimit { bytes: self.stream_node_max_bytes, entries: self.stream_node_max_entries },
+        }
     }
 
     /// Returns whether writes are rejected because of too few replicas: there are none.

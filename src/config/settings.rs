@@ -16,7 +16,7 @@ use crate::config::field::{
 };
 use crate::config::ignored::INERT;
 use crate::config::kind::Kind;
-use crate::store::{Classes, Policy};
+use crate::store::{Classes, ListLimit, Policy};
 
 /// When a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,11 +168,12 @@ impl Setting {
 
 /// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
 /// keeps settings that Redis does not have out of `CONFIG GET *`, because test suites and tools set all that they find
-/// there. `?secret` keeps the value out of MONITOR and the slow log. `~` precedes the name in Valkey.
+/// there. `?secret` keeps the value out of MONITOR and the slow log. `~` precedes the name in Valkey, `@` the version
+/// of Redis after 7.0 that introduced the setting.
 macro_rules! supported {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// The values of all settings.
         #[derive(Clone, Debug)]
@@ -200,7 +201,7 @@ macro_rules! supported {
             alias: [$(Some($alias),)? None][0],
             synonym: [$(Some($synonym),)? None][0],
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
-            since: None,
+            since: [$(Some($since),)? None][0],
             secret: [$({ let $secret = true; $secret },)? false][0],
             section: $section,
             kind: $kind,
@@ -217,6 +218,7 @@ macro_rules! supported {
 }
 
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
+pub(super) const INT_MIN: i64 = i32::MIN as i64;
 pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 /// The upper bound of `proto-max-bulk-len`: 4 GiB.
 const BULK_LEN_MAX: u64 = u32::MAX as u64;
@@ -341,14 +343,41 @@ supported! {
         "latency-tracking-info-percentiles" latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
             Kind::Percentiles, Runtime, Supported;
         /// Publishes keyspace notifications to channels named after the key (K), the event (E) or both: for generic
-        /// commands (g) and string commands ($), new keys (n), key misses (m), expired keys (x) and evicted keys (e). A
-        /// is an alias of g$lshzxetd; some of these letters belong to data types that do not exist yet.
+        /// commands (g), strings ($), lists (l), sets (s), hashes (h), sorted sets (z) and streams (t), new keys (n), key
+        /// misses (m), expired keys (x) and evicted keys (e); d, o and c are accepted and have no events. A is an alias
+        /// of g$lshzxetd.
         "notify-keyspace-events" notify_keyspace_events: Classes = "", Kind::Events, Runtime, Supported;
     }
     "Data types" {
         /// The maximum size of a HyperLogLog in the sparse encoding, in bytes; a larger one is converted to the dense
         /// encoding of 12304 bytes, which is faster.
         "hll-sparse-max-bytes" hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// The maximum number of fields of a hash in the compact encoding.
+        "hash-max-listpack-entries" | "hash-max-ziplist-entries" hash_max_listpack_entries: usize = "512",
+            Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The maximum length of a field or value of a hash in the compact encoding, in bytes.
+        "hash-max-listpack-value" | "hash-max-ziplist-value" hash_max_listpack_value: usize = "64",
+            Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// The maximum size of a list in the compact encoding, and of each node of a longer one: a number of entries,
+        /// or from -1 to -5 a size of 4, 8, 16, 32 or 64 kb.
+        "list-max-listpack-size" | "list-max-ziplist-size" list_max_listpack_size: ListLimit = "-2",
+            Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
+        /// The maximum number of members of a set of integers in the encoding for these.
+        "set-max-intset-entries" set_max_intset_entries: usize = "512", Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The maximum number of members of a set in the compact encoding.
+        "set-max-listpack-entries" @ "7.2" set_max_listpack_entries: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The maximum length of a member of a set in the compact encoding, in bytes.
+        "set-max-listpack-value" @ "7.2" set_max_listpack_value: usize = "64", Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The maximum number of members of a sorted set in the compact encoding.
+        "zset-max-listpack-entries" | "zset-max-ziplist-entries" zset_max_listpack_entries: usize = "128",
+            Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The maximum length of a member of a sorted set in the compact encoding, in bytes.
+        "zset-max-listpack-value" | "zset-max-ziplist-value" zset_max_listpack_value: usize = "64",
+            Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// The maximum size of a stream's nodes, in bytes; 0 is no limit.
+        "stream-node-max-bytes" stream_node_max_bytes: usize = "4096", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        /// The maximum number of entries of a stream's nodes; 0 is no limit.
+        "stream-node-max-entries" stream_node_max_entries: usize = "100", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
     "Memory" {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.

@@ -105,6 +105,18 @@ pub enum Group {
     Bitmap,
     /// Strings that count distinct elements.
     HyperLogLog,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
+    /// Streams.
+    Stream,
+    /// Sorted sets of places.
+    Geo,
     /// Keys of any type.
     Generic,
     /// Transactions.
@@ -128,6 +140,12 @@ impl Group {
             Group::String => "string",
             Group::Bitmap => "bitmap",
             Group::HyperLogLog => "hyperloglog",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Stream => "stream",
+            Group::Geo => "geo",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",

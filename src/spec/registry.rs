@@ -230,6 +230,12 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
                     let belongs_elsewhere = |name| ["connection", "list"].contains(name);
                     group == Some(Group::Generic) && !command.categories.iter().any(belongs_elsewhere)
                 }
+                "set" => group == Some(Group::Set),
+                "sortedset" => group == Some(Group::SortedSet),
+                "list" => group == Some(Group::List),
+                "hash" => group == Some(Group::Hash),
+                "geo" => group == Some(Group::Geo),
+                "stream" => group == Some(Group::Stream),
                 "string" => group == Some(Group::String),
                 "bitmap" => group == Some(Group::Bitmap),
                 "hyperloglog" => group == Some(Group::HyperLogLog),

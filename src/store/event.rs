@@ -17,25 +17,37 @@ pub struct Classes(u32);
 
 impl Classes {
     /// The letters of the classes, in the order of the bits and in that in which `notify-keyspace-events` is printed.
-    pub const LETTERS: &'static [u8] = b"g$lshzxetdnKEm";
+    pub const LETTERS: &'static [u8] = b"g$lshzxetdnocKEm";
     /// How many of the classes the letter `A` stands for: the first ones.
     pub const ALL_COUNT: usize = 10;
+    /// The bits of `n`, `o` and `c`.
+    const NOT_PRINTED_WITH_ALL: u32 = 0b111 << Self::ALL_COUNT;
     /// Changes of keys of any type.
     pub const GENERIC: Classes = Classes(1);
     /// Changes of strings.
     pub const STRING: Classes = Classes(1 << 1);
+    /// Changes of lists.
+    pub const LIST: Classes = Classes(1 << 2);
+    /// Changes of sets.
+    pub const SET: Classes = Classes(1 << 3);
+    /// Changes of hashes.
+    pub const HASH: Classes = Classes(1 << 4);
+    /// Changes of sorted sets.
+    pub const ZSET: Classes = Classes(1 << 5);
     /// Keys that have expired.
     pub const EXPIRED: Classes = Classes(1 << 6);
     /// Keys that were evicted.
     pub const EVICTED: Classes = Classes(1 << 7);
+    /// Changes of streams.
+    pub const STREAM: Classes = Classes(1 << 8);
     /// Keys that did not exist before.
     pub const NEW: Classes = Classes(1 << 10);
     /// Not a class: events are published to keyspace channels.
-    pub const KEYSPACE: Classes = Classes(1 << 11);
+    pub const KEYSPACE: Classes = Classes(1 << 13);
     /// Not a class: events are published to keyevent channels.
-    pub const KEYEVENT: Classes = Classes(1 << 12);
+    pub const KEYEVENT: Classes = Classes(1 << 14);
     /// Missing keys that a client tried to read.
-    pub const MISSED: Classes = Classes(1 << 13);
+    pub const MISSED: Classes = Classes(1 << 15);
 
     /// Parses letters, all of which are known; `A` stands for the first ten classes.
     pub fn from_letters(text: &[u8]) -> Self {
@@ -46,11 +58,12 @@ impl Classes {
         Classes(text.iter().map(bit).fold(0, |bits, bit| bits | bit))
     }
 
-    /// Formats the letters as Redis does. When all that `A` stands for are set, `n` is not printed even if it is set.
+    /// Formats the letters as Redis does. When all that `A` stands for are set, `n`, `o` and `c` are not printed even if
+    /// they are set.
     pub fn to_letters(self) -> Vec<u8> {
         let all = (1 << Self::ALL_COUNT) - 1;
         let (abbreviated, rest): (&[u8], _) = match self.0 & all == all {
-            true => (b"A", Classes(self.0 & !all & !Self::NEW.0)),
+            true => (b"A", Classes(self.0 & !all & !Self::NOT_PRINTED_WITH_ALL)),
             false => (b"", self),
         };
         let letters = (0..).zip(Self::LETTERS).filter(|(at, _)| rest.0 >> at & 1 != 0).map(|(_, letter)| *letter);
@@ -226,7 +239,15 @@ mod tests {
 
     #[test]
     fn letters_are_printed_in_a_fixed_order_and_all_of_them_as_one() {
-        for (given, printed) in [("", ""), ("xKE", "xKE"), ("mEK$g", "g$KEm"), ("nKA", "AK"), ("dtexzhsl$gn", "A")] {
+        for (given, printed) in [
+            ("", ""),
+            ("xKE", "xKE"),
+            ("mEK$g", "g$KEm"),
+            ("nKA", "AK"),
+            ("dtexzhsl$gn", "A"),
+            ("mEcKon", "nocKEm"),
+            ("cKoA", "AK"),
+        ] {
             let letters = Classes::from_letters(given.as_bytes()).to_letters();
             assert_eq!(String::from_utf8_lossy(&letters), printed, "{given}");
         }

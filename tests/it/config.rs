@@ -1,7 +1,7 @@
 //! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
 
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
-use keylatch::internals::config::Setting;
+use keylatch::internals::config::{Limits, Setting};
 use keylatch::internals::{Names, table};
 
 fn failed(name: &str, reason: &str) -> String {
@@ -376,4 +376,57 @@ fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others
         let refusal = load(line).expect_err("it names no command");
         assert!(refusal.ends_with("No such command in rename-command"), "{refusal}");
     }
+}
+
+#[test]
+fn the_limits_of_packed_collections_follow_their_settings_and_default_to_those_of_redis() {
+    let limits = |text: &str| {
+        let config = keylatch::internals::config::load(None, Some(text.as_bytes()), b"").expect("it is understood");
+        config.limits()
+    };
+    assert_eq!(limits(""), Limits::default());
+    let changed = limits(
+        "hash-max-ziplist-entries 1\nhash-max-listpack-value 1kb\nlist-max-ziplist-size -5\n\
+         set-max-intset-entries 9223372036854775807\nset-max-listpack-entries 2\nset-max-listpack-value 3\n\
+         zset-max-ziplist-entries 4\nzset-max-ziplist-value 5\nstream-node-max-bytes 1k\nstream-node-max-entries 0\n",
+    );
+    assert_eq!((changed.hash.entries, changed.hash.len), (1, 1024));
+    assert_eq!((changed.list.setting(), changed.intset_entries), (-5, 1 << 30));
+    assert_eq!((changed.set.entries, changed.set.len), (2, 3));
+    assert_eq!((changed.zset.entries, changed.zset.len), (4, 5));
+    assert_eq!((changed.stream.bytes, changed.stream.entries), (1000, 0));
+}
+
+#[test]
+fn limits_of_packed_collections_can_be_set_at_run_time_by_both_of_their_names() {
+    let server = TestServer::start();
+    let range = |name: &str, least: &str, most: &str| {
+        failed(name, &format!("argument must be between {least} and {most} inclusive"))
+    };
+    let long_max = "9223372036854775807";
+    server.client().expect(&[
+        ("CONFIG SET hash-max-ziplist-entries 7", "+OK"),
+        ("CONFIG GET hash-max-listpack-entries", "*2 $25 hash-max-listpack-entries $1 7"),
+        ("CONFIG SET zset-max-listpack-value 1kb", "+OK"),
+        ("CONFIG GET zset-max-ziplist-value", "*2 $22 zset-max-ziplist-value $4 1024"),
+        ("CONFIG SET list-max-listpack-size -2147483648", "+OK"),
+        ("CONFIG GET list-max-ziplist-size", "*2 $21 list-max-ziplist-size $11 -2147483648"),
+        ("CONFIG SET list-max-listpack-size 2147483648", &range("list-max-listpack-size", "-2147483648", "2147483647")),
+        ("CONFIG SET set-max-intset-entries -1", &range("set-max-intset-entries", "0", long_max)),
+        ("CONFIG SET list-compress-depth 3", "+OK"),
+        ("CONFIG GET list-compress-depth", "*2 $19 list-compress-depth $1 3"),
+    ]);
+}
+
+#[test]
+fn the_classes_of_events_that_came_in_8_2_are_taken_and_printed() {
+    let server = TestServer::start();
+    let refused = "Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'.";
+    server.client().expect(&[
+        ("CONFIG SET notify-keyspace-events KEcon", "+OK"),
+        ("CONFIG GET notify-keyspace-events", "*2 $22 notify-keyspace-events $5 nocKE"),
+        ("CONFIG SET notify-keyspace-events KEAoc", "+OK"),
+        ("CONFIG GET notify-keyspace-events", "*2 $22 notify-keyspace-events $3 AKE"),
+        ("CONFIG SET notify-keyspace-events r", &failed("notify-keyspace-events", refused)),
+    ]);
 }

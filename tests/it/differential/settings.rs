@@ -75,8 +75,11 @@ fn settings_take_and_refuse_the_values_that_redis_takes_and_refuses() {
         // One value is enough to show that a setting cannot change.
         let values = if setting.change == Change::Runtime { VALUES } else { &VALUES[..1] };
         for value in values {
-            // The longest string that keylatch can hold is shorter; the table of deviations has it.
-            if setting.name != "proto-max-bulk-len" {
+            // The longest string that keylatch can hold is shorter; the table of deviations has it. Since 8.2 there are
+            // the classes `o` and `c`, and the error for other letters names them.
+            let is_newer =
+                name == "notify-keyspace-events" && !value.bytes().all(|letter| b"AKEg$lshzxetdnm".contains(&letter));
+            if setting.name != "proto-max-bulk-len" && !is_newer {
                 compare(&mut pair, name, value, &mut found);
             }
         }
