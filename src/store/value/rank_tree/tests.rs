@@ -1,0 +1,450 @@
+//! The tree against a sorted vector, its invariants, and its size.
+
+use std::cmp::Ordering;
+
+use super::*;
+
+/// A member of up to five bytes; the last byte tells handles of equal members apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name([u8; 8]);
+
+impl Name {
+    fn new(number: u64, generation: u8) -> Self {
+        let digits = number.to_string();
+        let mut name = [0; 8];
+        name[0] = digits.len() as u8;
+        name[1..=digits.len()].copy_from_slice(digits.as_bytes());
+        name[7] = generation;
+        Name(name)
+    }
+}
+
+impl Member for Name {
+    fn bytes(&self) -> &[u8] {
+        &self.0[1..=usize::from(self.0[0])]
+    }
+}
+
+/// An eight-byte member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Id([u8; 8]);
+
+impl Member for Id {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A splitmix64 generator: every run does the same.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64
+    }
+}
+
+/// How a run chooses scores.
+#[derive(Clone, Copy, Debug)]
+enum Scores {
+    Few,
+    Equal,
+    Spread,
+    Ascending,
+    Descending,
+}
+
+impl Scores {
+    fn pick(self, random: &mut Random, step: usize) -> f64 {
+        const FEW: [f64; 8] = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 5e-324, 1.0, f64::MAX, f64::INFINITY];
+        match self {
+            Scores::Few => FEW[random.below(FEW.len())],
+            Scores::Equal => 0.0,
+            Scores::Spread => random.unit(),
+            Scores::Ascending => step as f64,
+            Scores::Descending => -(step as f64),
+        }
+    }
+}
+
+fn order(left: &(f64, impl Member), right: (f64, &[u8])) -> Ordering {
+    left.0.partial_cmp(&right.0).expect("scores are numbers").then_with(|| left.1.bytes().cmp(right.1))
+}
+
+/// What a walk over a subtree finds.
+struct Found {
+    count: usize,
+    depth: usize,
+    nodes: usize,
+}
+
+fn check_node<M: Member + fmt::Debug + PartialEq>(node: &Node<M>, root: bool, left: bool, right: bool) -> Found {
+    let least = match node {
+        Node::Inner(_) if root => 2,
+        _ if left || right => 1,
+        _ => node.min(),
+    };
+    assert!((least..=node.max()).contains(&node.len()), "{} in a node of {least}..={}", node.len(), node.max());
+    let inner = match node {
+        Node::Leaf(leaf) => return Found { count: leaf.len(), depth: 1, nodes: 1 },
+        Node::Inner(inner) => inner,
+    };
+    let mut all = Found { count: 0, depth: 0, nodes: 1 };
+    for at in 0..inner.len() {
+        let found = check_node(inner.child(at), false, left && at == 0, right && at + 1 == inner.len());
+        let (score, member) = inner.child(at).first();
+        assert_eq!(inner.keys().scores()[at].to_bits(), score.to_bits());
+        assert_eq!(inner.keys().members()[at], member);
+        all.count += found.count;
+        all.nodes += found.nodes;
+        assert_eq!(inner.count_before(at + 1), all.count);
+        assert!(at == 0 || all.depth == found.depth, "all leaves are equally deep");
+        all.depth = found.depth;
+    }
+    all.depth += 1;
+    all
+}
+
+fn check<M: Member + fmt::Debug + PartialEq>(tree: &RankTree<M>) {
+    let Some(root) = tree.root.as_deref() else {
+        return assert_eq!((tree.len, tree.nodes), (0, 0));
+    };
+    let found = check_node(root, true, true, true);
+    assert_eq!((found.count, found.nodes), (tree.len(), tree.effort()));
+    assert_eq!(tree.memory(), found.nodes * size_of::<Node<M>>());
+    assert!(found.depth <= 7);
+}
+
+fn same(tree: &RankTree<Name>, model: &[(f64, Name)]) {
+    check(tree);
+    let bits = |(score, name): (f64, Name)| (score.to_bits(), name);
+    assert!(tree.iter().map(bits).eq(model.iter().copied().map(bits)), "elements differ");
+    assert!(tree.iter().rev().eq(model.iter().rev().copied()), "elements differ backwards");
+}
+
+/// A tree and a sorted vector that undergo the same operations.
+struct Pair {
+    tree: RankTree<Name>,
+    model: Vec<(f64, Name)>,
+    random: Random,
+    scores: Scores,
+    /// How many different members there are.
+    names: usize,
+    steps: usize,
+}
+
+impl Pair {
+    fn new(seed: u64, scores: Scores, names: usize) -> Self {
+        Pair { tree: RankTree::new(), model: Vec::new(), random: Random(seed), scores, names, steps: 0 }
+    }
+
+    fn score(&mut self) -> f64 {
+        self.steps += 1;
+        self.scores.pick(&mut self.random, self.steps)
+    }
+
+    fn place(&self, score: f64, bytes: &[u8]) -> Result<usize, usize> {
+        self.model.binary_search_by(|element| order(element, (score, bytes)))
+    }
+
+    /// An element of the set, or one that usually is not in it.
+    fn choose(&mut self) -> (f64, Name) {
+        if self.model.is_empty() || self.random.below(8) == 0 {
+            return (self.score(), Name::new(self.random.below(self.names) as u64, 0));
+        }
+        self.model[self.random.below(self.model.len())]
+    }
+
+    fn insert(&mut self) {
+        let (score, name) = (self.score(), Name::new(self.random.below(self.names) as u64, 0));
+        if let Err(at) = self.place(score, name.bytes()) {
+            self.model.insert(at, (score, name));
+            self.tree.insert(score, name);
+        }
+    }
+
+    fn remove(&mut self) {
+        let (score, name) = self.choose();
+        let expected = self.place(score, name.bytes()).ok().map(|at| self.model.remove(at).1);
+        assert_eq!(self.tree.remove(score, name.bytes()), expected);
+    }
+
+    fn pop(&mut self) {
+        let last = self.model.len().checked_sub(1);
+        if self.random.below(2) == 0 {
+            assert_eq!(self.tree.pop_first(), last.map(|_| self.model.remove(0)));
+        } else {
+            assert_eq!(self.tree.pop_last(), self.model.pop());
+        }
+    }
+
+    fn update(&mut self) {
+        let (score, name) = self.choose();
+        let near = self.random.below(2) == 0;
+        let fresh = if near && score.is_finite() { score + self.random.below(5) as f64 - 2.0 } else { self.score() };
+        let found = self.place(score, name.bytes());
+        if self.place(fresh, name.bytes()).is_ok_and(|at| found != Ok(at)) {
+            return;
+        }
+        assert_eq!(self.tree.update(score, name.bytes(), fresh), found.is_ok());
+        if let Ok(at) = found {
+            let (_, handle) = self.model.remove(at);
+            let at = self.place(fresh, name.bytes()).expect_err("the element was removed");
+            self.model.insert(at, (fresh, handle));
+        }
+    }
+
+    fn rebind(&mut self) {
+        let (score, name) = self.choose();
+        let mut other = name;
+        other.0[7] = other.0[7].wrapping_add(1);
+        let found = self.place(score, name.bytes());
+        assert_eq!(self.tree.rebind(score, name.bytes(), other), found.is_ok());
+        if let Ok(at) = found {
+            self.model[at].1 = other;
+        }
+    }
+
+    fn look(&mut self) {
+        let (score, name) = self.choose();
+        assert_eq!(self.tree.rank_of(score, name.bytes()), self.place(score, name.bytes()).ok());
+        assert_eq!(self.tree.rank_not_less(score), self.model.partition_point(|element| element.0 < score));
+        assert_eq!(self.tree.rank_greater(score), self.model.partition_point(|element| element.0 <= score));
+        let expected = self.model.partition_point(|element| order(element, (score, name.bytes())).is_lt());
+        let precedes = |other, bytes: &[u8]| order(&(other, name), (score, name.bytes())).then(bytes.cmp(name.bytes()));
+        assert_eq!(self.tree.partition_point(|other, bytes| precedes(other, bytes).is_lt()), expected);
+        let rank = self.random.below(self.model.len() + 2);
+        assert_eq!(self.tree.get(rank), self.model.get(rank).copied());
+        assert_eq!(self.tree.first(), self.model.first().copied());
+        assert_eq!(self.tree.last(), self.model.last().copied());
+        assert_eq!((self.tree.len(), self.tree.is_empty()), (self.model.len(), self.model.is_empty()));
+        let taken: Vec<_> = self.tree.iter_from(rank).take(3).collect();
+        assert_eq!(taken, self.model.iter().skip(rank).take(3).copied().collect::<Vec<_>>());
+    }
+
+    fn ranks(&mut self) -> Range<usize> {
+        let start = self.random.below(self.model.len() + 1);
+        let longest = [3, 100, self.model.len()][self.random.below(3)];
+        start..(start + self.random.below(longest + 1)).min(self.model.len())
+    }
+
+    /// Walks a range from both ends at once.
+    fn walk(&mut self) {
+        let ranks = self.ranks();
+        let (mut elements, mut expected) = (self.tree.range(ranks.clone()), self.model[ranks].iter().copied());
+        loop {
+            assert_eq!(elements.len(), expected.len());
+            let (one, other) = if self.random.below(2) == 0 {
+                (elements.next(), expected.next())
+            } else {
+                (elements.next_back(), expected.next_back())
+            };
+            assert_eq!(one, other);
+            if one.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn remove_range(&mut self) {
+        let ranks = self.ranks();
+        let mut removed = Vec::new();
+        self.tree.remove_range(ranks.clone(), |name| removed.push(name));
+        assert_eq!(removed, self.model.drain(ranks).map(|(_, name)| name).collect::<Vec<_>>());
+    }
+
+    /// A batch of operations, most of which are insertions if the set is to grow and removals if it is to shrink.
+    fn batch(&mut self, operations: usize, grow: bool) {
+        for _ in 0..operations {
+            match self.random.below(100) {
+                0..40 if grow => self.insert(),
+                0..40 => self.remove(),
+                40..50 => self.insert(),
+                50..58 => self.remove(),
+                58..62 => self.pop(),
+                62..75 => self.update(),
+                75..80 => self.rebind(),
+                80..99 => self.look(),
+                _ => self.walk(),
+            }
+        }
+        self.remove_range();
+        same(&self.tree, &self.model);
+    }
+}
+
+#[test]
+fn behaves_as_a_sorted_vector_does() {
+    let kinds = [Scores::Few, Scores::Equal, Scores::Spread, Scores::Ascending, Scores::Descending];
+    for (seed, scores) in kinds.into_iter().enumerate() {
+        for names in [30, 2_000, 90_000] {
+            let mut pair = Pair::new(seed as u64, scores, names);
+            for round in 0..30 {
+                pair.batch(1_000, round % 10 < 7);
+            }
+            while !pair.model.is_empty() {
+                pair.batch(300, false);
+                pair.remove_range();
+            }
+            same(&pair.tree, &[]);
+        }
+    }
+}
+
+#[test]
+fn removes_ranges_from_a_deep_tree() {
+    let mut random = Random(11);
+    for round in 0..40 {
+        let mut model: Vec<_> = (0..60_000).map(|number| (f64::from(number), Name::new(number as u64, 0))).collect();
+        let mut tree = RankTree::from_ascending(model.iter().copied());
+        same(&tree, &model);
+        while !model.is_empty() {
+            let start = random.below(model.len());
+            let longest = [50, 3_000, model.len()][(round + random.below(2)) % 3];
+            let end = (start + 1 + random.below(longest)).min(model.len());
+            let mut count = 0;
+            tree.remove_range(start..end, |_| count += 1);
+            assert_eq!(count, end - start);
+            model.drain(start..end);
+            check(&tree);
+            if random.below(8) == 0 {
+                same(&tree, &model);
+            }
+            if longest == 50 && random.below(20) == 0 {
+                break;
+            }
+        }
+        same(&tree, &model);
+    }
+}
+
+#[test]
+fn short_ranges_thin_a_deep_tree_out() {
+    let mut random = Random(12);
+    for longest in [40, 70, 400] {
+        let mut model: Vec<_> = (0..70_000).map(|number| (f64::from(number), Name::new(number as u64, 0))).collect();
+        let mut tree = RankTree::from_ascending(model.iter().copied());
+        while !model.is_empty() {
+            let start = random.below(model.len());
+            let end = (start + 1 + random.below(longest)).min(model.len());
+            tree.remove_range(start..end, |_| {});
+            model.drain(start..end);
+            check(&tree);
+        }
+    }
+}
+
+#[test]
+fn ranges_beyond_the_end_are_cut() {
+    let element = |number| (number as f64, Name::new(number, 0));
+    let mut tree = RankTree::from_ascending((0..100).map(element));
+    assert_eq!(tree.range(98..usize::MAX).collect::<Vec<_>>(), [element(98), element(99)]);
+    assert_eq!(tree.range(..=usize::MAX).len(), 100);
+    assert_eq!(tree.iter_from(usize::MAX).next(), None);
+    let (start, end) = (50, 40);
+    assert_eq!(tree.range(start..end).next_back(), None);
+    tree.remove_range(start..end, |_| panic!("nothing is removed"));
+    tree.remove_range(usize::MAX.., |_| panic!("nothing is removed"));
+    tree.remove_range(1..=usize::MAX, |_| {});
+    assert_eq!(tree.iter().collect::<Vec<_>>(), [element(0)]);
+    tree.clear();
+    check(&tree);
+    assert_eq!((tree.len(), tree.memory(), tree.get(0), tree.first(), tree.last()), (0, 0, None, None, None));
+    assert_eq!((tree.pop_first(), tree.pop_last(), tree.remove(0.0, b"0")), (None, None, None));
+    assert_eq!((tree.rank_not_less(0.0), tree.partition_point(|_, _| true), tree.rank_of(0.0, b"")), (0, 0, None));
+}
+
+#[test]
+fn zeros_of_both_signs_are_equal_scores() {
+    let mut tree = RankTree::new();
+    tree.insert(0.0, Name::new(1, 0));
+    tree.insert(-0.0, Name::new(2, 0));
+    tree.insert(0.0, Name::new(3, 0));
+    assert_eq!((tree.rank_of(0.0, b"2"), tree.rank_of(-0.0, b"3")), (Some(1), Some(2)));
+    assert_eq!((tree.rank_not_less(-0.0), tree.rank_greater(-0.0)), (0, 3));
+    assert!(tree.update(-0.0, b"1", -0.0));
+    assert!(tree.get(0).expect("there are three").0.is_sign_negative());
+}
+
+fn id(number: u64) -> Id {
+    Id(number.to_be_bytes())
+}
+
+fn bytes_per_element(tree: &RankTree<Id>) -> f64 {
+    check(tree);
+    tree.memory() as f64 / tree.len() as f64
+}
+
+#[test]
+fn nodes_are_well_filled() {
+    assert_eq!(size_of::<Node<Id>>(), 1024);
+    let count = 100_000;
+    let mut random = Random(5);
+    let mut scattered = RankTree::new();
+    (0..count).for_each(|number| scattered.insert(random.unit(), id(number)));
+    let scattered = bytes_per_element(&scattered);
+    assert!(scattered <= 21.0, "{scattered} bytes per element in random order");
+
+    let mut lexical = RankTree::new();
+    (0..count).for_each(|_| lexical.insert(0.0, id(random.next())));
+    let lexical = bytes_per_element(&lexical);
+    assert!(lexical <= 21.0, "{lexical} bytes per element of equal score in random order");
+
+    let (mut ascending, mut descending) = (RankTree::new(), RankTree::new());
+    for number in 0..count {
+        ascending.insert(number as f64, id(number));
+        descending.insert(-(number as f64), id(number));
+    }
+    let built = RankTree::from_ascending(ascending.iter());
+    assert!(built.iter().eq(ascending.iter()));
+    for tree in [ascending, descending, built] {
+        let size = bytes_per_element(&tree);
+        assert!(size <= 17.5, "{size} bytes per element in order");
+    }
+}
+
+#[test]
+fn removals_give_memory_back() {
+    let count = 100_000;
+    let mut random = Random(6);
+    let mut scores: Vec<f64> = (0..count).map(|_| random.unit()).collect();
+    let mut tree = RankTree::new();
+    (0..count).for_each(|number| tree.insert(scores[number], id(number as u64)));
+    let mut live: Vec<usize> = (0..count).collect();
+    while live.len() > 1_000 {
+        let number = live.swap_remove(random.below(live.len()));
+        assert_eq!(tree.remove(scores[number], id(number as u64).bytes()), Some(id(number as u64)));
+    }
+    let size = bytes_per_element(&tree);
+    assert!(size <= 36.0, "{size} bytes per element after removals");
+
+    // A queue, and scores that rise forever: neither leaves gaps.
+    for number in 0..count {
+        tree.insert(1e18 + number as f64, id((count + number) as u64));
+        tree.pop_first();
+    }
+    let size = bytes_per_element(&tree);
+    assert!(size <= 22.0, "{size} bytes per element of a queue");
+    tree.clear();
+    (0..1_000).for_each(|number| tree.insert(scores[number], id(number as u64)));
+    for _ in 0..count {
+        let number = random.below(1_000);
+        let next = scores[number] + random.unit() / 8.0;
+        assert!(tree.update(scores[number], id(number as u64).bytes(), next));
+        scores[number] = next;
+    }
+    let size = bytes_per_element(&tree);
+    assert!(size <= 30.0, "{size} bytes per element after updates");
+}
