@@ -135,6 +135,24 @@ pub mod internals {
         }
     }
 
+    pub mod packed {
+        use crate::store::value::intset::IntSet;
+        use crate::store::value::listpack::Listpack;
+
+        /// Checks a listpack. Returns its elements, read forward and backward.
+        pub fn listpack(bytes: &[u8]) -> Option<[Vec<Vec<u8>>; 2]> {
+            let listpack = Listpack::validate(bytes)?;
+            let forward = listpack.iter().map(|item| item.to_cow().into_owned()).collect();
+            let backward = listpack.iter().rev().map(|item| item.to_cow().into_owned()).collect();
+            Some([forward, backward])
+        }
+
+        /// Checks an intset. Returns its integers.
+        pub fn intset(bytes: &[u8]) -> Option<Vec<i64>> {
+            Some(IntSet::validate(bytes)?.iter().collect())
+        }
+    }
+
     pub mod rdb {
         pub use crate::rdb::*;
     }

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::config;
 use keylatch::internals::table;
-use keylatch::internals::{payload, rdb};
+use keylatch::internals::{packed, payload, rdb};
 use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dispatcher", dispatcher),
     ("config", config),
     ("restore", restore),
+    ("packed", packed_formats),
     ("acl", acl),
     #[cfg(feature = "lua")]
     ("script", script),
@@ -97,6 +98,24 @@ pub fn restore(data: &[u8]) {
     if let Ok(dumped) = payload::rewrite(&sealed, true) {
         let plain = payload::rewrite(&dumped, false).expect("what was written can be read");
         assert_eq!(payload::rewrite(&plain, true), Ok(dumped));
+    }
+}
+
+/// Checks bytes as a listpack and as an intset, as they are and with a right length; what is accepted reads the same
+/// in both directions, and integers ascend.
+pub fn packed_formats(data: &[u8]) {
+    let mut sealed = data.to_vec();
+    if let Some(header) = sealed.first_chunk_mut() {
+        *header = (data.len() as u32).to_le_bytes();
+    }
+    for bytes in [data, &sealed[..]] {
+        if let Some([forward, mut backward]) = packed::listpack(bytes) {
+            backward.reverse();
+            assert_eq!(forward, backward, "the elements depend on the direction");
+        }
+    }
+    if let Some(ints) = packed::intset(data) {
+        assert!(!ints.is_empty() && ints.is_sorted_by(|low, high| low < high), "{ints:?}");
     }
 }
 

@@ -42,6 +42,11 @@ fn what_the_restore_fuzzer_kept_is_refused_or_comes_back() {
 }
 
 #[test]
+fn what_the_packed_fuzzer_kept_is_refused_or_reads_the_same_both_ways() {
+    replay("packed");
+}
+
+#[test]
 fn what_the_acl_fuzzer_kept_makes_no_user_that_cannot_be_read_again() {
     replay("acl");
 }
