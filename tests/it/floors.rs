@@ -11,7 +11,7 @@ use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
-    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "text", "time"]),
+    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "text", "time"]),
     ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
     ("net", &["acl", "client", "command", "config", "dispatch", "error", "memory", "namespace", "resp", "runtime", "store", "text", "time"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "text", "time"]),
