@@ -158,23 +158,6 @@ pub mod internals {
     }
 
     pub mod payload {
-        use crate::persist::payload::{Options, Target, read, write};
-        use crate::rdb::{LoadError, open, seal};
-
-        /// A string is at most this long, in bytes.
-        const LEN_MAX: usize = 1 << 20;
-
-        /// Reads a payload of DUMP and writes the value again; returns the new payload.
-        ///
-        /// # Errors
-        /// What is wrong with the payload.
-        pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
-            let options = Options { compresses, len_max: LEN_MAX };
-            let (kind, mut reader) = open(payload)?;
-            let entry = read(kind, &mut reader, Target { key: b"key", deadline: None }, options)?;
-            let mut body = Vec::new();
-            let version = write(&mut body, &entry, options);
-            Ok(seal(body, version))
-        }
+        pub use crate::persist::payload::rewrite;
     }
 }

@@ -46,6 +46,7 @@ pub(crate) use interest::WatchFlag;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals};
+pub(crate) use table::Hasher;
 pub(crate) use value::{Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 
@@ -53,7 +54,6 @@ use evict::Evictor;
 use gate::Gate;
 use interest::TailWork;
 use reclaim::Reclaimer;
-use table::Hasher;
 
 /// How many shards a database has: enough that two threads rarely contend, few enough that an idle server stays small.
 pub(crate) const SHARDS: usize = 64;
@@ -212,6 +212,12 @@ impl Store {
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         self.services.hasher.hash_one(bytes)
+    }
+
+    /// Returns what hashes keys, and the fields and members of large values.
+    #[allow(dead_code, reason = "large hashes and sets come next")]
+    pub fn hasher(&self) -> &Hasher {
+        &self.services.hasher
     }
 
     /// Acquires the gate for a batch of `calls`. Where one thread executes everything, a long batch takes it

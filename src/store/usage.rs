@@ -154,6 +154,11 @@ impl Dice {
         self.0 >> 32
     }
 
+    /// Creates another generator, whose numbers do not depend on how many are drawn from this one later.
+    pub fn split(&mut self) -> Self {
+        Dice::new(self.roll() << 32 | self.roll())
+    }
+
     /// Returns a random number below `below`, which is not 0.
     pub fn below(&mut self, below: usize) -> usize {
         self.roll() as usize % below

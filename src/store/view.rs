@@ -13,6 +13,7 @@ use crate::store::event::Event;
 use crate::store::interest::WatchFlag;
 use crate::store::shard::{Edit, Key, Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
+use crate::store::usage::Dice;
 use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
 use crate::store::{Databases, SHARDS};
 use crate::time::clock::{Deadline, Now};
@@ -248,6 +249,12 @@ impl<'a> View<'a> {
     /// Returns the entry of a key, even one that has expired and is not deleted yet.
     pub fn leftover(&mut self, key: Key<'_>) -> Option<&Entry> {
         self.access.shard(key).leftover(key)
+    }
+
+    /// Returns random numbers for a call on a key.
+    #[allow(dead_code, reason = "random fields and members come next")]
+    pub(crate) fn dice(&mut self, key: Key<'_>) -> Dice {
+        self.shard_mut(key, |shard, _| shard.dice.split())
     }
 
     /// Sets the usage of a key.

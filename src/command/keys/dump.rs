@@ -166,7 +166,12 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
     let life = options.life(ttl_ms, (call.present(), call.view.cx()));
-    let target = Target { key: key.bytes, deadline: life.flatten() };
+    let target = Target {
+        key: key.bytes,
+        deadline: life.flatten(),
+        limits: call.config.limits(),
+        hasher: call.namespace.store.hasher(),
+    };
     let (kind, mut reader) = rdb::open(payload).map_err(refusal)?;
     let entry = payload::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
     let now = call.now();

@@ -11,8 +11,9 @@ mod sorted_set;
 mod stream;
 
 use crate::rdb::{self, LoadError, Reader, kind, write_string};
-use crate::store::ValueRef;
 use crate::store::entry::Entry;
+use crate::store::limits::Limits;
+use crate::store::{Hasher, ValueRef};
 use crate::time::clock::Deadline;
 
 /// How values are written and read.
@@ -31,6 +32,12 @@ pub(crate) struct Target<'a> {
     pub key: &'a [u8],
     /// When it expires.
     pub deadline: Option<Deadline>,
+    /// Up to which size it is packed.
+    #[allow(dead_code, reason = "values that are packed come next")]
+    pub limits: Limits,
+    /// What hashes the fields or members of a large value.
+    #[allow(dead_code, reason = "large hashes and sets come next")]
+    pub hasher: &'a Hasher,
 }
 
 /// Appends the number of the type and the value of an entry; returns the lowest version that includes the type.
@@ -47,6 +54,24 @@ pub(crate) fn write(out: &mut Vec<u8>, entry: &Entry, options: Options) -> u16 {
         ValueRef::Hash(hash) => hash::write(out, hash, options),
         ValueRef::Stream(stream) => stream::write(out, stream, options),
     }
+}
+
+/// Reads a payload of DUMP and writes the value again; returns the new payload.
+///
+/// # Errors
+/// What is wrong with the payload.
+#[cfg(feature = "internals")]
+pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
+    /// A string is at most this long, in bytes.
+    const LEN_MAX: usize = 1 << 20;
+    let options = Options { compresses, len_max: LEN_MAX };
+    let (kind, mut reader) = rdb::open(payload)?;
+    let hasher = Hasher::new();
+    let target = Target { key: b"key", deadline: None, limits: Limits::default(), hasher: &hasher };
+    let entry = read(kind, &mut reader, target, options)?;
+    let mut body = Vec::new();
+    let version = write(&mut body, &entry, options);
+    Ok(rdb::seal(body, version))
 }
 
 /// Reads a value of a type.
