@@ -16,6 +16,8 @@ pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod pubsub;
+#[allow(dead_code, reason = "the commands on hashes, sets and sorted sets come one by one")]
+pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;
 pub(crate) mod server;

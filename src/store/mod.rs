@@ -46,7 +46,7 @@ pub(crate) use interest::WatchFlag;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals};
-pub(crate) use table::Hasher;
+pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::{Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 

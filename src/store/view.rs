@@ -237,6 +237,27 @@ impl<'a> View<'a> {
         self.peek(key).is_some()
     }
 
+    /// Borrows the entries of several keys at once, `None` for missing ones; the look-ups have no effects.
+    #[allow(dead_code, reason = "the commands that combine sets and sorted sets come next")]
+    pub(crate) fn peek_all(&mut self, keys: &[Key<'_>]) -> SmallVec<[Option<&Entry>; 8]> {
+        let View { access, cx, .. } = self;
+        let shards: SmallVec<[(usize, &Shard); 8]> = match access {
+            Access::One(shard) => std::iter::once((shard.index(), &**shard)).collect(),
+            Access::Few(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
+            Access::Borrowed(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
+            Access::Whole(databases, db) => {
+                let shards = databases.0[*db].shards_mut().iter_mut();
+                shards.map(|shard| &*shard.get_mut()).enumerate().collect()
+            }
+            Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
+        };
+        let entry_of = |key: &Key<'_>| {
+            let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
+            shards[at].1.unexpired(*key, cx)
+        };
+        keys.iter().map(entry_of).collect()
+    }
+
     /// Opens the value of a key to be changed in place, or created; the look-up is a use of the key.
     ///
     /// # Errors
@@ -358,6 +379,14 @@ impl<'a> View<'a> {
     pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
         self.changes += 1;
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, true, event, cx));
+    }
+
+    /// Sets the entry of a key, whatever it held before; the key counts as new only if it was missing.
+    #[allow(dead_code, reason = "the commands that store sets and sorted sets come next")]
+    pub(crate) fn overwrite(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
+        let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
+        self.changes += 1;
+        self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
     }
 
     /// Emits an event in addition to a change, or that summarises several unnamed ones.

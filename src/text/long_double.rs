@@ -51,6 +51,13 @@ pub(crate) fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
     Some((a + b).value).filter(|sum| sum.is_finite())
 }
 
+/// Returns the smallest integer that is not below the product of a number and an integer, or the nearest one that 64
+/// bits can hold.
+pub(crate) fn ceil_of_product(value: LongDouble, factor: u32) -> i64 {
+    let product = (value * LongDouble::from_u128(u128::from(factor)).value).value;
+    product.to_i128_r(64, Round::TowardPositive, &mut false).value as i64
+}
+
 /// Writes a finite number in decimals, rounded half to even after the 17th, without trailing zeros.
 pub(crate) fn format(value: LongDouble) -> Vec<u8> {
     let bits = value.to_bits();
@@ -210,6 +217,26 @@ mod tests {
         "0x1p-99999999999",
         "1\0",
     ];
+
+    #[test]
+    fn products_are_rounded_up_and_clamped() {
+        let ceil = |text: &str| ceil_of_product(parse(text.as_bytes()).expect("a number"), 1000);
+        let cases = [
+            ("0", 0),
+            ("1.5", 1500),
+            ("0.0001", 1),
+            ("-0.0001", 0),
+            ("-1", -1000),
+            ("9223372036854775.807", i64::MAX),
+            ("9223372036854775.806", i64::MAX - 1),
+            ("1e300", i64::MAX),
+            ("inf", i64::MAX),
+            ("-inf", i64::MIN),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(ceil(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn sums_are_those_of_redis() {

@@ -18,7 +18,7 @@ use crate::store::entry::Entry;
 use crate::store::{SCAN_CURSORS, View};
 
 /// How many keys SCAN visits without COUNT.
-const COUNT_DEFAULT: usize = 10;
+pub(crate) const COUNT_DEFAULT: usize = 10;
 
 /// The maximum number of buckets SCAN visits per key of COUNT, so that a sparse table costs no more than a full one.
 const BUCKETS_PER_KEY: usize = 10;
@@ -144,7 +144,7 @@ impl Options {
     }
 }
 
-fn read_count(args: &mut Args<'_>) -> Result<usize> {
+pub(crate) fn read_count(args: &mut Args<'_>) -> Result<usize> {
     match usize::try_from(args.int()?) {
         Ok(0) | Err(_) => Err(Error::Syntax),
         Ok(count) => Ok(count),
@@ -153,7 +153,7 @@ fn read_count(args: &mut Args<'_>) -> Result<usize> {
 
 /// Parses a cursor as C's `strtoul` does, because Redis calls it: a sign is allowed, and `-` counts down from 2^64;
 /// empty text is 0; the text ends at a zero byte.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.split(|byte| *byte == 0).next()?;
     let (negative, digits) = match text {
         [] => return Some(0),

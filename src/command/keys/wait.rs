@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
 use crate::spec::{BLOCKING, Group, integer};
 use crate::store::NEVER;
+use crate::text::long_double;
+use crate::time::clock::Now;
 
 const TIPS: &[&str] = &["request_policy:all_shards", "response_policy:agg_min"];
 
@@ -64,12 +66,25 @@ pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
     let now = call.now();
     let timeout = call.args.bytes()?;
     let ms = parse_int(timeout).ok_or(Error::other("timeout is not an integer or out of range"))?;
-    if ms < 0 {
+    deadline(ms, now)
+}
+
+/// Parses a timeout in seconds, which may have a fraction; 0 for none. Returns the deadline, or [`NEVER`].
+#[allow(dead_code, reason = "the commands that block on lists and sorted sets come next")]
+pub(crate) fn read_timeout_in_seconds(call: &Call<'_>, timeout: &[u8]) -> Result<u64> {
+    let now = call.now();
+    let seconds = long_double::parse(timeout).ok_or(Error::other("timeout is not a float or out of range"))?;
+    deadline(long_double::ceil_of_product(seconds, 1000), now)
+}
+
+/// Returns the deadline of a timeout in milliseconds.
+fn deadline(timeout_ms: i64, now: Now) -> Result<u64> {
+    if timeout_ms < 0 {
         return Err(Error::other("timeout is negative"));
     }
     // Redis adds the wall-clock time, which must not overflow.
-    if ms > i64::MAX - now.wall_ms() {
+    if timeout_ms > i64::MAX - now.wall_ms() {
         return Err(Error::other("timeout is out of range"));
     }
-    Ok(if ms > 0 { now.mono_ms() + ms as u64 } else { NEVER })
+    Ok(if timeout_ms > 0 { now.mono_ms() + timeout_ms as u64 } else { NEVER })
 }

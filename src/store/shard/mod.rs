@@ -230,6 +230,11 @@ impl Shard {
         self.table.find(key.hash, key.bytes)
     }
 
+    /// Returns the entry of a key that has not expired; the look-up has no effects.
+    pub(crate) fn unexpired(&self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+        self.leftover(key).filter(|entry| !is_expired(entry, cx))
+    }
+
     /// Sets the usage of an existing key.
     pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         if let Some(entry) = self.table.find(key.hash, key.bytes) {

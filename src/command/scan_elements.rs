@@ -1,0 +1,100 @@
+//! The options of HSCAN, SSCAN and ZSCAN, and their reply.
+
+use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use crate::dispatch::Args;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::resp::Reply;
+use crate::store::SCAN_POSITIONS;
+
+/// How many buckets are visited at most per element of COUNT, so that a sparse table costs no more than a full one.
+const BUCKETS_PER_ELEMENT: usize = 10;
+
+/// What a call of HSCAN, SSCAN or ZSCAN asks for, after the key and the cursor.
+pub(crate) struct ElementScan<'a> {
+    cursor: u64,
+    /// The pattern of the fields or members; `None` matches all.
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    /// Whether a hash shows its fields alone.
+    pub without_values: bool,
+}
+
+/// Parses the cursor, which is checked before the key is looked up.
+///
+/// # Errors
+/// [`Error::InvalidCursor`].
+pub(crate) fn read_cursor(args: &mut Args<'_>) -> Result<u64> {
+    parse_cursor(args.bytes()?).ok_or(Error::InvalidCursor)
+}
+
+/// Replies as for a missing key, whose options are not even parsed.
+pub(crate) fn reply_nothing(reply: &mut Reply<'_>) {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(0);
+}
+
+impl<'a> ElementScan<'a> {
+    /// Parses the options to the end of the request; of repeated ones the last counts.
+    ///
+    /// # Errors
+    /// When an option is unknown, or its value is invalid.
+    pub(crate) fn read(cursor: u64, args: &mut Args<'a>, is_hash: bool) -> Result<Self> {
+        let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, without_values: false };
+        while let Some(word) = args.next_arg() {
+            match word {
+                word if is_word(word, "COUNT") => scan.count = read_count(args)?,
+                word if is_word(word, "MATCH") => scan.pattern = Some(args.bytes()?).filter(|all| *all != b"*"),
+                word if is_word(word, "NOVALUES") && is_hash => scan.without_values = true,
+                word if is_word(word, "NOVALUES") => {
+                    return Err(Error::other("NOVALUES option can only be used in HSCAN"));
+                }
+                _ => return Err(Error::Syntax),
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Returns whether a field or member is shown.
+    pub(crate) fn admits(&self, element: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, element, false))
+    }
+
+    /// Replies with the elements of a packed collection, all of them at once. `write_all` writes the elements that are
+    /// admitted, and returns how many values it has written.
+    pub(crate) fn reply_packed(&self, reply: &mut Reply<'_>, write_all: impl FnOnce(&mut Reply<'_>) -> usize) {
+        reply.array(2);
+        reply.bulk(b"0");
+        let start = reply.mark();
+        let written = write_all(reply);
+        reply.announce_at(start, |reply| reply.array(written));
+    }
+
+    /// Replies with some elements of a table. `visit` writes the admitted elements at a position; it returns how many
+    /// elements it has visited, how many values it has written, and the next position.
+    pub(crate) fn reply_table(
+        &self,
+        reply: &mut Reply<'_>,
+        mut visit: impl FnMut(&mut Reply<'_>, u64) -> (usize, usize, Option<u64>),
+    ) {
+        reply.array(2);
+        let start = reply.mark();
+        let (mut position, mut visited, mut written) = (Some(self.cursor), 0, 0);
+        let mut buckets_left = self.count.saturating_mul(BUCKETS_PER_ELEMENT);
+        while let Some(at) = position.filter(|at| *at < SCAN_POSITIONS)
+            && visited < self.count
+            && buckets_left > 0
+        {
+            let (more_visited, more_written, next) = visit(reply, at);
+            (visited, written, position) = (visited + more_visited, written + more_written, next);
+            buckets_left -= 1;
+        }
+        let next = position.filter(|at| *at < SCAN_POSITIONS).unwrap_or(0);
+        reply.announce_at(start, |reply| {
+            reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+            reply.array(written);
+        });
+    }
+}
