@@ -11,6 +11,7 @@ ARG BUILD_IMAGE=rust:1.95.0-bookworm
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 COPY lua lua
 # A layer with Lua and the dependencies alone, which is built again only when they change. The manifest also names tests and
 # benches, which cargo wants to see and the image does not need.

@@ -2,4 +2,4 @@
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: keylatch::Jemalloc = keylatch::Jemalloc;

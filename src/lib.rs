@@ -31,7 +31,8 @@
 //!   valid sequential order of execution.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
-//! - **Architecture Invariant:** `unsafe` lives in `store/entry.rs` and `store/table.rs` and nowhere else.
+//! - **Architecture Invariant:** `unsafe` lives in the store (`store/entry.rs`, `store/table.rs`) and in the binary's
+//!   allocator (`memory/global.rs`) and nowhere else.
 //!
 //! # Example
 //!
@@ -92,6 +93,9 @@ mod time;
 #[doc(hidden)]
 pub use app::{Console, main as run_binary};
 pub use config::Config;
+#[cfg(feature = "jemalloc")]
+#[doc(hidden)]
+pub use memory::global::Jemalloc;
 pub use net::server::{Builder, Server};
 pub use time::clock::Clock;
 

@@ -6,7 +6,7 @@ use keylatch::Console;
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: keylatch::Jemalloc = keylatch::Jemalloc;
 
 fn main() -> ExitCode {
     keylatch::run_binary(Console { say, complain })

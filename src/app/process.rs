@@ -355,7 +355,9 @@ fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
 /// Reads the statistics of jemalloc, which `main.rs` has made the allocator of this process.
 #[cfg(feature = "jemalloc")]
 fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
-    use tikv_jemalloc_ctl::{epoch, stats, version};
+    use tikv_jemalloc_ctl::{Access, AsName, epoch, stats, version};
+    let quantum = || Access::<usize>::read(b"arenas.quantum\0"[..].name()).ok();
+    debug_assert_eq!(quantum(), Some(crate::memory::heap::QUANTUM), "jemalloc has the size classes it was built for");
     // These reads are compiled in and cannot fail; advancing the epoch refreshes the statistics.
     let _ = epoch::advance();
     crate::memory::allocator::AllocatorStats {

@@ -4,18 +4,28 @@
 //! The size classes are jemalloc's, the binary's allocator. With another one the figures are estimates.
 
 /// The control block of shared bytes ([`bytes::Bytes`]), allocated once they are cloned or have spare capacity.
-pub(crate) const SHARED_BYTES_LEN: usize = 32;
+pub(crate) const SHARED_BYTES_LEN: usize = allocation_len(3 * size_of::<usize>());
 
 /// The two reference counters that [`std::sync::Arc`] puts before its value.
 pub(crate) const COUNTED_LEN: usize = 16;
 
-/// Returns the bytes that the allocator sets aside for `len`: multiples of 16 up to 128, then four sizes between a
-/// power of two and the next.
+/// How far apart the allocator's smallest size classes are, in bytes: what jemalloc was built with, by the same
+/// variable (`.cargo/config.toml`).
+pub(crate) const QUANTUM: usize = match option_env!("JEMALLOC_SYS_WITH_LG_QUANTUM") {
+    Some(lg) if matches!(lg.as_bytes(), b"3") => 8,
+    _ => 16,
+};
+
+/// The last of the size classes that are [`QUANTUM`] apart.
+const LINEAR_MAX: usize = 8 * QUANTUM;
+
+/// Returns the bytes that the allocator sets aside for `len`: multiples of 8 up to 64, or of 16 up to 128, then four
+/// sizes between a power of two and the next.
 #[inline]
 pub(crate) const fn allocation_len(len: usize) -> usize {
     match len {
         0..=8 => 8,
-        9..=128 => len.next_multiple_of(16),
+        9..=LINEAR_MAX => len.next_multiple_of(QUANTUM),
         _ => len.next_multiple_of(1 << ((len - 1).ilog2() - 2)),
     }
 }
@@ -55,9 +65,10 @@ mod tests {
 
     #[test]
     fn sizes_are_rounded_up_to_four_classes_for_each_doubling() {
-        let classes = [(0, 8), (8, 8), (9, 16), (128, 128), (129, 160), (160, 160), (161, 192), (257, 320)];
+        let small = [(0, 8), (8, 8), (9, 16), (17, 32.min(16 + QUANTUM)), (48, 48), (49, 48 + QUANTUM), (65, 80)];
+        let classes = [(128, 128), (129, 160), (160, 160), (161, 192), (257, 320)];
         let large = [(16_384, 16_384), (16_385, 20_480), (17_000, 20_480), (1_000_001, 1_048_576), (1 << 20, 1 << 20)];
-        for (len, class) in classes.into_iter().chain(large) {
+        for (len, class) in small.into_iter().chain(classes).chain(large) {
             assert_eq!(allocation_len(len), class, "{len}");
         }
     }

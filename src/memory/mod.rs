@@ -1,4 +1,6 @@
-//! Heap usage of data structures, and the statistics of the allocator.
+//! Heap usage of data structures, the binary's allocator and its statistics.
 
 pub(crate) mod allocator;
+#[cfg(feature = "jemalloc")]
+pub(crate) mod global;
 pub(crate) mod heap;

@@ -165,7 +165,7 @@ fn survivors(policy: &str, uses: usize) -> i64 {
         client.pipeline(&get);
     }
     limit(&mut client, 0);
-    client.pipeline(&(0..1000).map(|at| format!("SET scan:{at} v EX 100000")).collect::<Vec<_>>());
+    client.pipeline(&(0..1000).map(|at| format!("SET s:{at} v EX 100000")).collect::<Vec<_>>());
     let exists: Vec<String> = (0..200).map(|at| format!("EXISTS k:{}", at * 10)).collect();
     client.pipeline(&exists).iter().filter(|reply| *reply == ":1").count() as i64
 }

@@ -137,8 +137,8 @@ fn every_file_says_what_it_is_for() {
 }
 
 #[test]
-fn unsafe_code_lives_in_the_entry_and_the_table_and_each_block_says_why_it_is_sound() {
-    let may = ["src/store/entry.rs", "src/store/table.rs"];
+fn unsafe_code_lives_in_a_few_files_and_each_block_says_why_it_is_sound() {
+    let may = ["src/memory/global.rs", "src/store/entry.rs", "src/store/table.rs"];
     assert_nowhere("unsafe", &[&may[..], &["src/lib.rs"]].concat());
     for file in rust_files("src").iter().filter(|file| may.contains(&file.path.as_str())) {
         let lines: Vec<&str> = file.text.lines().collect();
