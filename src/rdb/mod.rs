@@ -15,6 +15,7 @@ use std::borrow::Cow;
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
+pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
 

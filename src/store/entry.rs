@@ -63,6 +63,9 @@ const LONG_KEY: u8 = 1 << 4;
 /// The kind byte holds the data type from this bit on.
 const TYPE_SHIFT: u32 = 5;
 
+/// The bits that say where things lie, not what they are.
+const STRUCTURE: u8 = BOXED | TIMED | LONG_KEY;
+
 /// How many bits of the header's last word are the key's length; the rest are the usage.
 const KEY_LEN_BITS: u32 = 8;
 const SHORT_KEY_MAX: usize = (1 << KEY_LEN_BITS) - 1;
@@ -230,7 +233,6 @@ impl Entry {
     }
 
     /// Replaces the value by a boxed one of the same type.
-    #[expect(dead_code, reason = "the commands of some types come next")]
     pub(crate) fn set_boxed(&mut self, value: Value) {
         let new = Self::boxed(self.key(), self.kind(), Box::new(value), self.deadline());
         *self = new.used_as(self.usage());
@@ -275,7 +277,7 @@ impl Entry {
             self.set_deadline(Some(deadline));
         }
         let header = self.header_mut();
-        header.kind &= !ENCODING;
+        header.kind &= STRUCTURE; // a string with a plain hint, whatever it was before
         header.slack = slack;
         header.value_len = value.len() as u16;
         // SAFETY: `room` bytes from `value_at` belong to the allocation and value.len() <= room; `value`

@@ -215,7 +215,6 @@ impl Store {
     }
 
     /// Returns what hashes keys, and the fields and members of large values.
-    #[allow(dead_code, reason = "large hashes and sets come next")]
     pub fn hasher(&self) -> &Hasher {
         &self.services.hasher
     }

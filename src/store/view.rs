@@ -273,7 +273,6 @@ impl<'a> View<'a> {
     }
 
     /// Returns random numbers for a call on a key.
-    #[allow(dead_code, reason = "random fields and members come next")]
     pub(crate) fn dice(&mut self, key: Key<'_>) -> Dice {
         self.shard_mut(key, |shard, _| shard.dice.split())
     }

@@ -33,10 +33,8 @@ pub(crate) struct Target<'a> {
     /// When it expires.
     pub deadline: Option<Deadline>,
     /// Up to which size it is packed.
-    #[allow(dead_code, reason = "values that are packed come next")]
     pub limits: Limits,
     /// What hashes the fields or members of a large value.
-    #[allow(dead_code, reason = "large hashes and sets come next")]
     pub hasher: &'a Hasher,
 }
 

@@ -22,7 +22,7 @@ mod string;
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
 
-pub(crate) use hash::{Hash, HashRef};
+pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
 pub(crate) use list::{List, ListRef};
 pub(crate) use set::{Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};

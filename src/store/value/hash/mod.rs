@@ -1,0 +1,334 @@
+//! Hashes: small ones packed in their entries, large ones as a table of entries whose keys are the fields.
+//!
+//! A packed hash is a listpack in which field and value alternate. It becomes a [`BigHash`] when it passes a limit of
+//! the settings, and never goes back. In a big hash a field is the key of an [`Entry`] and its value the entry's
+//! string, so that a long value is shared with replies as that of a key is.
+
+mod big;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use crate::store::entry::Entry;
+use crate::store::limits::PackedLimit;
+use crate::store::table::Hasher;
+use crate::store::usage::Dice;
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::{Kind, Packing, Str, Type, Value};
+
+pub(crate) use big::BigHash;
+
+/// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
+const PACKED_LEN_MAX: usize = 1 << 30;
+
+/// The data type of hashes.
+pub(crate) enum Hash {}
+
+/// A field, or the value of one, as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HashText<'e> {
+    /// Lies in the hash.
+    Inline(&'e [u8]),
+    /// A canonical decimal number.
+    Int(i64),
+    /// Can be cloned without copying.
+    Shared(&'e Bytes),
+}
+
+impl HashText<'_> {
+    /// Passes the string to a function, without allocation.
+    #[inline]
+    pub(crate) fn with<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            HashText::Inline(text) => read(text),
+            HashText::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
+            HashText::Shared(bytes) => read(bytes),
+        }
+    }
+
+    /// Returns the integer that the string is, if it is canonical.
+    #[inline]
+    pub(crate) fn to_int(self) -> Option<i64> {
+        match self {
+            HashText::Inline(text) => Item::Text(text).to_int(),
+            HashText::Int(int) => Some(int),
+            HashText::Shared(_) => None,
+        }
+    }
+
+    /// Returns the length of the string.
+    pub(crate) fn len(self) -> usize {
+        self.with(<[u8]>::len)
+    }
+}
+
+impl<'e> From<Item<'e>> for HashText<'e> {
+    #[inline]
+    fn from(item: Item<'e>) -> Self {
+        match item {
+            Item::Text(text) => HashText::Inline(text),
+            Item::Int(int) => HashText::Int(int),
+        }
+    }
+}
+
+impl<'e> From<Str<'e>> for HashText<'e> {
+    #[inline]
+    fn from(text: Str<'e>) -> Self {
+        match text {
+            Str::Inline(text) => HashText::Inline(text),
+            Str::Shared(bytes) => HashText::Shared(bytes),
+        }
+    }
+}
+
+/// A field with its value.
+pub(crate) type Pair<'e> = (HashText<'e>, HashText<'e>);
+
+/// A borrowed hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HashRef<'e> {
+    /// Field and value alternate.
+    Packed(Listpack<'e>),
+    /// Above the limits of packed ones.
+    Big(&'e BigHash),
+}
+
+impl<'e> HashRef<'e> {
+    /// Returns the number of fields.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            HashRef::Packed(packed) => packed.len() / 2,
+            HashRef::Big(big) => big.len(),
+        }
+    }
+
+    /// Returns the value of a field.
+    #[inline]
+    pub(crate) fn get(self, field: &[u8]) -> Option<HashText<'e>> {
+        match self {
+            HashRef::Packed(packed) => {
+                let at = packed.next(packed.find(HEADER_LEN, field, 1)?)?;
+                Some(packed.get(at).into())
+            }
+            HashRef::Big(big) => Some(big.get(field)?.string().into()),
+        }
+    }
+
+    /// Returns whether there is a field.
+    pub(crate) fn contains(self, field: &[u8]) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// Visits all fields: those of a packed hash in the order in which they were added.
+    #[inline]
+    pub(crate) fn for_each(self, mut visit: impl FnMut(HashText<'e>, HashText<'e>)) {
+        match self {
+            HashRef::Packed(packed) => Pairs(packed.iter()).for_each(|(field, value)| visit(field, value)),
+            HashRef::Big(big) => big.entries().for_each(|entry| {
+                let (field, value) = pair_of(entry);
+                visit(field, value);
+            }),
+        }
+    }
+
+    /// Visits the fields at a scan position, all of a packed hash; see [`Table::scan`](crate::store::table::Table::scan).
+    pub(crate) fn scan(self, position: u64, mut visit: impl FnMut(HashText<'_>, HashText<'_>)) -> Option<u64> {
+        match self {
+            HashRef::Packed(_) => {
+                self.for_each(visit);
+                None
+            }
+            HashRef::Big(big) => big.scan(position, |entry| {
+                let (field, value) = pair_of(entry);
+                visit(field, value);
+            }),
+        }
+    }
+
+    /// Returns a random field with its value, each with the same probability; `None` of an empty hash.
+    pub(crate) fn random(self, dice: &mut Dice) -> Option<Pair<'e>> {
+        match self {
+            HashRef::Packed(packed) if packed.is_empty() => None,
+            HashRef::Packed(packed) => {
+                let at = packed.seek(2 * dice.below(self.len()) as isize)?;
+                Some((packed.get(at).into(), packed.get(packed.next(at)?).into()))
+            }
+            HashRef::Big(big) => big.random(dice).map(pair_of),
+        }
+    }
+
+    /// Returns `count` different random fields, which is at most their number; those of a packed hash in its order.
+    pub(crate) fn sample(self, count: usize, dice: &mut Dice) -> Vec<Pair<'e>> {
+        match self {
+            HashRef::Packed(packed) => {
+                let (mut left, mut wanted) = (self.len(), count);
+                let is_chosen = |_: &Pair<'e>| {
+                    let is_chosen = wanted > 0 && dice.below(left) < wanted;
+                    left -= 1;
+                    wanted -= usize::from(is_chosen);
+                    is_chosen
+                };
+                Pairs(packed.iter()).filter(is_chosen).collect()
+            }
+            HashRef::Big(big) => big.sample(count, dice).into_iter().map(pair_of).collect(),
+        }
+    }
+
+    /// Returns the name of the encoding that `OBJECT ENCODING` reports.
+    pub(crate) fn encoding(self) -> &'static str {
+        match self {
+            HashRef::Packed(_) => "listpack",
+            HashRef::Big(_) => "hashtable",
+        }
+    }
+}
+
+/// Returns field and value of an entry of a big hash.
+#[inline]
+fn pair_of(entry: &Entry) -> Pair<'_> {
+    (HashText::Inline(entry.key()), entry.string().into())
+}
+
+/// The fields of a packed hash with their values.
+struct Pairs<'e>(Items<'e>);
+
+impl<'e> Iterator for Pairs<'e> {
+    type Item = Pair<'e>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Pair<'e>> {
+        Some((self.0.next()?.into(), self.0.next()?.into()))
+    }
+}
+
+/// What decides how a hash is stored when something is added.
+#[derive(Clone, Copy)]
+pub(crate) struct HashGrowth<'a> {
+    /// Up to which size it stays packed.
+    pub limit: PackedLimit,
+    /// What hashes the fields of a large one.
+    pub hasher: &'a Hasher,
+}
+
+/// A hash borrowed to be changed.
+pub(crate) struct HashMut<'e>(&'e mut Entry);
+
+impl HashMut<'_> {
+    /// Sets a field; returns whether it is new.
+    #[inline]
+    pub(crate) fn set(&mut self, field: &[u8], value: &[u8], growth: HashGrowth<'_>) -> bool {
+        if let Some(big) = self.big() {
+            return big.set(field, value);
+        }
+        let may_stay = growth.limit.admits(0, field.len().max(value.len()));
+        if !may_stay || self.packed_len() + field.len() + value.len() > PACKED_LEN_MAX {
+            return self.enlarged(growth.hasher).set(field, value);
+        }
+        let is_new = self.set_packed(field, value);
+        if is_new && !growth.limit.admits(Hash::read(self.0).len(), 0) {
+            self.enlarged(growth.hasher);
+        }
+        is_new
+    }
+
+    /// Prepares for a number of fields that are set next, new ones or not.
+    pub(crate) fn expect_fields(&mut self, count: usize, growth: HashGrowth<'_>) {
+        if !growth.limit.admits(count, 0) {
+            self.enlarged(growth.hasher);
+        }
+    }
+
+    /// Removes a field; returns whether there was one.
+    pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
+        if let Some(big) = self.big() {
+            return big.remove(field);
+        }
+        let mut packed = ListpackMut::new(&mut *self.0);
+        match packed.as_listpack().find(HEADER_LEN, field, 1) {
+            Some(at) => {
+                packed.remove_range(at, 2);
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn big(&mut self) -> Option<&mut BigHash> {
+        match self.0.value_mut() {
+            Some(Value::Hash(big)) => Some(big),
+            _ => None,
+        }
+    }
+
+    fn packed_len(&self) -> usize {
+        self.0.packed_bytes().map_or(0, <[u8]>::len)
+    }
+
+    fn set_packed(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let mut packed = ListpackMut::new(&mut *self.0);
+        let listpack = packed.as_listpack();
+        match listpack.find(HEADER_LEN, field, 1) {
+            Some(at) => {
+                let value_at = listpack.next(at).expect("a value follows each field");
+                packed.replace(value_at, Encoded::of(value));
+                false
+            }
+            None => {
+                packed.push_back_all(&[Encoded::of(field), Encoded::of(value)]);
+                true
+            }
+        }
+    }
+
+    /// Converts the hash to a big one, if it is not yet.
+    #[cold]
+    #[inline(never)]
+    fn enlarged(&mut self, hasher: &Hasher) -> &mut BigHash {
+        if self.0.packed_bytes().is_some() {
+            let mut big = BigHash::new(hasher.clone());
+            Hash::read(self.0).for_each(|field, value| {
+                field.with(|field| value.with(|value| big.set(field, value)));
+            });
+            self.0.set_boxed(Value::Hash(Box::new(big)));
+        }
+        self.big().expect("it is big now")
+    }
+}
+
+impl Kind for Hash {
+    const TYPE: Type = Type::Hash;
+    type Ref<'e> = HashRef<'e>;
+    type Mut<'e> = HashMut<'e>;
+
+    #[inline]
+    fn read(entry: &Entry) -> HashRef<'_> {
+        match (entry.packed_bytes(), entry.value()) {
+            (Some(bytes), _) => HashRef::Packed(Listpack::new(bytes)),
+            (None, Some(Value::Hash(big))) => HashRef::Big(big),
+            _ => unreachable!("the type of the value was checked"),
+        }
+    }
+
+    #[inline]
+    fn write(entry: &mut Entry) -> HashMut<'_> {
+        HashMut(entry)
+    }
+
+    fn nothing<'e>() -> HashRef<'e> {
+        HashRef::Packed(Listpack::EMPTY)
+    }
+
+    fn create(key: &[u8]) -> Entry {
+        Entry::packed(key, Type::Hash, Packing::Listpack, Listpack::EMPTY.bytes(), None)
+    }
+
+    fn is_empty(value: HashRef<'_>) -> bool {
+        match value {
+            HashRef::Packed(packed) => packed.is_empty(),
+            HashRef::Big(big) => big.len() == 0,
+        }
+    }
+}
