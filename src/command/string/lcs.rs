@@ -43,10 +43,12 @@ struct Range {
 pub(crate) fn lcs(call: &mut Call<'_>) -> Result<()> {
     let (key_a, key_b) = (call.args.key()?, call.args.key()?);
     let not_text = |_| Error::other("The specified keys must contain string values");
-    let a =
-        call.view.get::<Str>(key_a, Lookup::READ).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
-    let b =
-        call.view.get::<Str>(key_b, Lookup::READ).map_err(not_text)?.map(|text| text.to_bytes()).unwrap_or_default();
+    // Both keys are looked up before either type is checked.
+    let [a, b]: [Result<Bytes>; 2] = [key_a, key_b].map(|key| {
+        let text = call.view.get::<Str>(key, Lookup::READ).map_err(not_text)?;
+        Ok(text.map(|text| text.to_bytes()).unwrap_or_default())
+    });
+    let (a, b) = (a?, b?);
     let options = Options::read(call)?;
     check_size(a.len(), b.len(), call.bulk_len_max())?;
     call.run_incrementally(Comparison::new(a, b, options)?)
