@@ -46,6 +46,11 @@ pub(crate) fn parse(text: &[u8]) -> Option<LongDouble> {
     Some(if negative { -value } else { value })
 }
 
+/// Returns whether a number is not infinite.
+pub(crate) fn is_finite(value: LongDouble) -> bool {
+    value.is_finite()
+}
+
 /// Adds two numbers; returns `None` when the sum is NaN or infinite.
 pub(crate) fn add(a: LongDouble, b: LongDouble) -> Option<LongDouble> {
     Some((a + b).value).filter(|sum| sum.is_finite())

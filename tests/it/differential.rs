@@ -4,7 +4,7 @@
 //! one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`keys`],
+//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`hashes`], [`keys`],
 //!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
 //!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
@@ -28,6 +28,7 @@ mod deviations;
 pub(crate) mod dumps;
 mod eviction;
 mod grids;
+mod hashes;
 mod hyperloglogs;
 mod keys;
 mod migrations;

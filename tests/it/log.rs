@@ -109,6 +109,26 @@ fn a_request_that_does_the_same_at_any_time_is_logged_as_it_came() {
 }
 
 #[test]
+fn changes_of_hashes_are_logged_as_they_came_except_sums_of_floats() {
+    expect(
+        &start(),
+        &[
+            ("HSET h a 1 b 2", "hset h a 1 b 2"),
+            ("HMSET h a 1 b 2", "hmset h a 1 b 2"),
+            ("HSETNX h c 3", "hsetnx h c 3"),
+            ("HSETNX h c 4", ""),
+            ("HINCRBY h a 5", "hincrby h a 5"),
+            ("HINCRBYFLOAT h a 0.5", "HSET h a 6.5"),
+            ("HINCRBY h a 5", ""),
+            ("HDEL h nothing", ""),
+            ("HDEL h a nothing", "hdel h a nothing"),
+            ("HDEL h b c", "hdel h b c"),
+            ("HGET h a", ""),
+        ],
+    );
+}
+
+#[test]
 fn a_request_that_changes_nothing_is_not_logged() {
     let requests = [
         "GET k",

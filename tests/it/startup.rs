@@ -38,7 +38,7 @@ fn a_verbose_log_has_connections_failed_logins_unknown_commands_and_changed_sett
     client.call("CONFIG SET requirepass s3cret timeout 77");
     assert!(client.call("AUTH wrong").starts_with("-WRONGPASS"));
     for _ in 0..3 {
-        assert!(client.call("HSET h f v").starts_with("-ERR unknown command"));
+        assert!(client.call("NOSUCH h f v").starts_with("-ERR unknown command"));
         assert!(client.call("client nosuch").starts_with("-ERR unknown subcommand"));
         #[cfg(feature = "lua")]
         client.call_args(&["EVAL", "return redis.pcall('LPUSH', 'l', '1')", "0"]);
@@ -49,7 +49,7 @@ fn a_verbose_log_has_connections_failed_logins_unknown_commands_and_changed_sett
         format!("- Accepted {addr} as client 1\n"),
         format!("- CONFIG SET by {addr}: requirepass \"(redacted)\", timeout \"77\"\n"),
         format!("- Authentication failed for a client at {addr}\n"),
-        format!("- unknown command 'HSET' from {addr};"),
+        format!("- unknown command 'NOSUCH' from {addr};"),
         format!("- unknown command 'client|nosuch' from {addr};"),
         format!("- Client closed connection id=1 addr={addr} laddr="),
     ] {
@@ -63,7 +63,7 @@ fn a_verbose_log_has_connections_failed_logins_unknown_commands_and_changed_sett
 fn a_log_at_level_notice_has_no_connections() {
     let mut process = Process::start(&[]);
     let mut client = process.client();
-    client.call("HSET h f v");
+    client.call("NOSUCH h f v");
     client.send(b"SHUTDOWN NOSAVE\r\n");
     assert!(process.wait().success());
     let rest = process.rest();

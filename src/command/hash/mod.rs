@@ -1,6 +1,299 @@
-//! The commands on hashes.
+//! Hashes: HSET, HGET and related commands.
+//!
+//! HRANDFIELD and HSCAN have their rows here and their handlers in files of their own.
 
-use crate::dispatch::Command;
+mod random;
+mod scan;
 
-/// Declares the commands of this file.
-pub(crate) const COMMANDS: &[Command] = &[];
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::spec::{
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, integer,
+    key, pattern, string, token,
+};
+use crate::store::value::{Hash, HashGrowth, HashText};
+use crate::store::{Classes, Event, Lookup};
+use crate::text::long_double;
+
+const HSET_COST: &str = "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is \
+    called with multiple field/value pairs.";
+const HMSET_COST: &str = "O(N) where N is the number of fields being set.";
+const HMGET_COST: &str = "O(N) where N is the number of fields being requested.";
+const HDEL_COST: &str = "O(N) where N is the number of fields to be removed.";
+const HRANDFIELD_COST: &str = "O(N) where N is the number of fields returned";
+const HSCAN_COST: &str = "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
+    cursor to return back to 0. N is the number of elements inside the collection..";
+const WHOLE_COST: &str = "O(N) where N is the size of the hash.";
+
+const READ_KEY: Arg = key("key", RO | ACCESS);
+const ASKED_KEY: Arg = key("key", RO);
+const COUNTED_KEY: Arg = key("key", RW | ACCESS | UPDATE);
+const FIELD: Arg = string("field");
+const PAIRS: Arg = block("field_value", &[FIELD, string("value")]).multiple();
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+
+/// Declares the commands of this family.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("HDEL", hdel, WRITE | FAST, Group::Hash)
+        .args(&[key("key", RW | DELETE), FIELD.multiple()])
+        .docs("2.0.0", HDEL_COST, "Removes fields from a hash."),
+    Command::new("HEXISTS", hexists, READ | FAST, Group::Hash)
+        .args(&[ASKED_KEY, FIELD])
+        .docs("2.0.0", "O(1)", "Tells whether a hash has a field."),
+    Command::new("HGET", hget, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELD])
+        .docs("2.0.0", "O(1)", "Returns the value of a field."),
+    Command::new("HGETALL", hgetall, READ, Group::Hash)
+        .args(&[READ_KEY])
+        .tips(UNORDERED)
+        .docs("2.0.0", WHOLE_COST, "Returns all fields of a hash with their values."),
+    Command::new("HINCRBY", hincrby, WRITE | DENY_OOM | FAST, Group::Hash)
+        .args(&[COUNTED_KEY, FIELD, integer("increment")])
+        .docs("2.0.0", "O(1)", "Adds a number to the integer of a field; a missing field counts as 0."),
+    Command::new("HINCRBYFLOAT", hincrbyfloat, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[COUNTED_KEY, FIELD, double("increment")])
+        .docs("2.6.0", "O(1)", "Adds a number to the floating-point number of a field; a missing field counts as 0."),
+    Command::new("HKEYS", hkeys, READ, Group::Hash)
+        .args(&[READ_KEY])
+        .tips(UNORDERED)
+        .docs("2.0.0", WHOLE_COST, "Returns all fields of a hash."),
+    Command::new("HLEN", hlen, READ | FAST, Group::Hash)
+        .args(&[ASKED_KEY])
+        .docs("2.0.0", "O(1)", "Returns the number of fields of a hash."),
+    Command::new("HMGET", hmget, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELD.multiple()])
+        .docs("2.0.0", HMGET_COST, "Returns the values of several fields."),
+    Command::new("HMSET", hmset, WRITE | DENY_OOM | FAST, Group::Hash)
+        .args(&[key("key", RW | UPDATE), PAIRS])
+        .docs("2.0.0", HMSET_COST, "Sets several fields of a hash.")
+        .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+    Command::new("HRANDFIELD", random::hrandfield, READ, Group::Hash)
+        .args(&[
+            READ_KEY,
+            block("options", &[integer("count"), token("withvalues", "WITHVALUES").optional()]).optional(),
+        ])
+        .tips(&["nondeterministic_output"])
+        .docs("6.2.0", HRANDFIELD_COST, "Returns random fields of a hash."),
+    Command::new("HSCAN", scan::hscan, READ, Group::Hash)
+        .args(&[
+            READ_KEY,
+            integer("cursor"),
+            pattern("pattern").token("MATCH").optional(),
+            integer("count").token("COUNT").optional(),
+            token("novalues", "NOVALUES").optional().since("7.4.0"),
+        ])
+        .tips(&["nondeterministic_output"])
+        .docs("2.8.0", HSCAN_COST, "Iterates over the fields of a hash and their values."),
+    Command::new("HSET", hset, WRITE | DENY_OOM | FAST, Group::Hash)
+        .args(&[key("key", RW | UPDATE), PAIRS])
+        .docs("2.0.0", HSET_COST, "Sets fields of a hash, creating it if needed."),
+    Command::new("HSETNX", hsetnx, WRITE | DENY_OOM | FAST, Group::Hash)
+        .args(&[key("key", RW | INSERT), FIELD, string("value")])
+        .docs("2.0.0", "O(1)", "Sets a field unless it exists."),
+    Command::new("HSTRLEN", hstrlen, READ | FAST, Group::Hash)
+        .args(&[ASKED_KEY, FIELD])
+        .docs("3.2.0", "O(1)", "Returns the length of the value of a field."),
+    Command::new("HVALS", hvals, READ, Group::Hash)
+        .args(&[READ_KEY])
+        .tips(UNORDERED)
+        .docs("2.0.0", WHOLE_COST, "Returns all values of a hash."),
+];
+
+/// Fields were set.
+const HSET: &Event = &Event::one(Classes::HASH, "hset");
+/// Fields were removed.
+const HDEL: &Event = &Event::one(Classes::HASH, "hdel");
+/// A number was added to the integer of a field.
+const HINCRBY: &Event = &Event::one(Classes::HASH, "hincrby");
+/// A number was added to the floating-point number of a field.
+const HINCRBYFLOAT: &Event = &Event::one(Classes::HASH, "hincrbyfloat");
+
+const NOT_INTEGER: &str = "hash value is not an integer";
+const NOT_FLOAT: &str = "hash value is not a float";
+const NOT_FINITE: &str = "value is NaN or Infinity";
+
+/// Writes a field or a value; a long one is shared.
+#[inline]
+fn reply_text(reply: &mut Reply<'_>, text: HashText<'_>) {
+    match text {
+        HashText::Inline(text) => reply.bulk(text),
+        HashText::Int(int) => reply.bulk_int(int),
+        HashText::Shared(bytes) => reply.bulk_shared(bytes.clone()),
+    }
+}
+
+/// Returns what decides how a hash is stored when this call adds to it.
+#[inline]
+fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
+    HashGrowth { limit: call.config.limits().hash, hasher: call.namespace.store.hasher() }
+}
+
+fn hget(call: &mut Call<'_>) -> Result<()> {
+    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    match call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field)) {
+        Some(value) => reply_text(&mut call.reply, value),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn hmget(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let hash = call.view.get::<Hash>(key, Lookup::READ)?;
+    call.reply.array(call.args.left());
+    while let Some(field) = call.args.next_arg() {
+        match hash.and_then(|hash| hash.get(field)) {
+            Some(value) => reply_text(&mut call.reply, value),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn hexists(call: &mut Call<'_>) -> Result<()> {
+    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    let exists = call.view.get::<Hash>(key, Lookup::READ)?.is_some_and(|hash| hash.contains(field));
+    call.reply.int(i64::from(exists));
+    Ok(())
+}
+
+fn hstrlen(call: &mut Call<'_>) -> Result<()> {
+    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    let value = call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field));
+    call.reply.int(value.map_or(0, HashText::len) as i64);
+    Ok(())
+}
+
+fn hlen(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let len = call.view.get::<Hash>(key, Lookup::READ)?.map_or(0, |hash| hash.len());
+    call.reply.int(len as i64);
+    Ok(())
+}
+
+fn hgetall(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+        call.reply.map(0);
+        return Ok(());
+    };
+    call.reply.map(hash.len());
+    hash.for_each(|field, value| {
+        reply_text(&mut call.reply, field);
+        reply_text(&mut call.reply, value);
+    });
+    Ok(())
+}
+
+fn hkeys(call: &mut Call<'_>) -> Result<()> {
+    list(call, |field, _| field)
+}
+
+fn hvals(call: &mut Call<'_>) -> Result<()> {
+    list(call, |_, value| value)
+}
+
+/// Replies with one half of all pairs.
+fn list(call: &mut Call<'_>, half: for<'e> fn(HashText<'e>, HashText<'e>) -> HashText<'e>) -> Result<()> {
+    let key = call.args.key()?;
+    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    call.reply.array(hash.len());
+    hash.for_each(|field, value| reply_text(&mut call.reply, half(field, value)));
+    Ok(())
+}
+
+fn hset(call: &mut Call<'_>) -> Result<()> {
+    let added = set_pairs(call)?;
+    call.reply.int(added as i64);
+    Ok(())
+}
+
+fn hmset(call: &mut Call<'_>) -> Result<()> {
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Sets the fields of the request; returns how many are new.
+fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
+    if call.args.left().is_multiple_of(2) {
+        return Err(Error::WrongArity(call.name().into()));
+    }
+    let key = call.args.key()?;
+    let (growth, count) = (growth(call), call.args.left() / 2);
+    let mut edit = call.view.edit::<Hash>(key, HSET)?;
+    let (mut hash, mut added) = (edit.change(), 0);
+    hash.expect_fields(count, growth);
+    while let (Some(field), Some(value)) = (call.args.next_arg(), call.args.next_arg()) {
+        added += usize::from(hash.set(field, value, growth));
+    }
+    edit.count_more(count - 1);
+    Ok(added)
+}
+
+fn hsetnx(call: &mut Call<'_>) -> Result<()> {
+    let (key, field, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    let growth = growth(call);
+    let mut edit = call.view.edit::<Hash>(key, HSET)?;
+    let is_set = !edit.value().contains(field);
+    if is_set {
+        edit.change().set(field, value, growth);
+    }
+    drop(edit);
+    call.reply.int(i64::from(is_set));
+    Ok(())
+}
+
+fn hdel(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let (mut edit, mut removed) = (call.view.edit::<Hash>(key, HDEL)?, 0);
+    if let Some(mut hash) = edit.annotate() {
+        while let Some(field) = call.args.next_arg() {
+            removed += usize::from(hash.remove(field));
+        }
+    }
+    edit.count_more(removed);
+    drop(edit);
+    call.reply.int(removed as i64);
+    Ok(())
+}
+
+fn hincrby(call: &mut Call<'_>) -> Result<()> {
+    let (key, field, increment) = (call.args.key()?, call.args.bytes()?, call.args.int()?);
+    let growth = growth(call);
+    let mut edit = call.view.edit::<Hash>(key, HINCRBY)?;
+    let old = match edit.value().get(field) {
+        Some(text) => text.to_int().ok_or(Error::other(NOT_INTEGER))?,
+        None => 0,
+    };
+    let new = old.checked_add(increment).ok_or(Error::Overflow)?;
+    edit.change().set(field, itoa::Buffer::new().format(new).as_bytes(), growth);
+    drop(edit);
+    call.reply.int(new);
+    Ok(())
+}
+
+fn hincrbyfloat(call: &mut Call<'_>) -> Result<()> {
+    let (key, field, increment) = (call.args.key()?, call.args.bytes()?, call.args.long_double()?);
+    if !long_double::is_finite(increment) {
+        return Err(Error::other(NOT_FINITE));
+    }
+    let growth = growth(call);
+    let mut edit = call.view.edit::<Hash>(key, HINCRBYFLOAT)?;
+    let old = match edit.value().get(field) {
+        Some(text) => text.with(long_double::parse).ok_or(Error::other(NOT_FLOAT))?,
+        None => long_double::LongDouble::default(),
+    };
+    let new = long_double::format(long_double::add(old, increment).ok_or(Error::NotFinite)?);
+    edit.change().set(field, &new, growth);
+    drop(edit);
+    call.log(&[b"HSET", key.bytes, field, &new]);
+    call.reply.bulk(&new);
+    Ok(())
+}

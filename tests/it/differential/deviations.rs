@@ -30,6 +30,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("exec", "docs: arguments", "the conditions are those of Valkey 9.2"),
     ("expire", "docs: arguments", "conditions on the string, as proposed to Redis (pull request 15280)"),
     ("expireat", "docs: arguments", "see expire"),
+    ("hscan", "docs: arguments", "NOVALUES is from Redis 7.4"),
     ("increx", "existence", "Redis has it since 8.8, Valkey since 9.2"),
     ("msetex", "existence", "Redis has it since 8.4, Valkey since 9.1"),
     ("pexpire", "docs: arguments", "see expire"),
@@ -76,8 +77,8 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("WAIT 0 9223372036854775807", ":0", "-ERR timeout is out of range", "since Redis 7.2; CLIENT PAUSE, too"),
     ("CONFIG SET maxmemory-samples 65", "+OK", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-samples') - argument must be between 1 and 64 inclusive",
      "since Redis 7.2"),
-    ("HSET h f v", ":1", "-ERR unknown command 'HSET', with args beginning with: 'h' 'f' 'v' ",
-     "strings are the only data type so far"),
+    ("GEOADD g 1 2 m", ":1", "-ERR unknown command 'GEOADD', with args beginning with: 'g' '1' '2' 'm' ",
+     "not implemented yet"),
 ];
 
 #[test]

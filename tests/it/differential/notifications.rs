@@ -214,6 +214,49 @@ fn commands_on_bits_and_hyperloglogs_tell_the_events_of_redis() {
 }
 
 #[test]
+fn commands_on_hashes_tell_the_events_of_redis() {
+    tell_beside_listener(
+        "
+        HSET h a 1
+        HSET h a 1 b 2
+        HSET h a
+        HMSET h a 1 c 3
+        HSETNX h a 1
+        HSETNX h d 1
+        HSETNX n d 1
+        HINCRBY h a 5
+        HINCRBY h a 0
+        HINCRBY h a x
+        HINCRBY new a 5
+        HINCRBYFLOAT h a 1.5
+        HINCRBYFLOAT other a 1.5
+        HDEL h nothing
+        HDEL h a b
+        HDEL h a c d
+        HDEL h a
+        HDEL n d d
+        HGET h a
+        HGETALL h
+        HRANDFIELD h
+        HSCAN h 0
+        HGET other a
+        HLEN h
+        COPY other copied
+        RENAME copied h
+        SET h v
+        HSET h a 1
+        HGET h a
+
+        CONFIG SET hash-max-listpack-entries 1
+        HSET h a 1 b 2
+        HDEL h a
+        HDEL h b
+        CONFIG SET hash-max-listpack-entries 512
+        ",
+    );
+}
+
+#[test]
 fn commands_on_any_key_tell_the_events_of_redis() {
     tell_beside_listener(
         "

@@ -74,12 +74,21 @@ struct Step {
 }
 
 impl Step {
+    /// Returns whether the replies are the same, apart from an order that is not specified.
+    fn agrees(&self, replies: &Replies) -> bool {
+        let is_unordered = UNORDERED.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
+        replies.agree() || is_unordered && replies.agree_in_any_order()
+    }
+
     /// Returns whether it may set a key that has expired already.
     fn sets_dead_key(&self) -> bool {
         let is_set = self.args[0].eq_ignore_ascii_case(b"SET");
         is_set && self.args.windows(2).any(|two| two[0].ends_with(b"XAT") && two[1] == b"1")
     }
 }
+
+/// Commands whose replies list the elements of hash tables, in no particular order; EXEC may contain such a reply.
+const UNORDERED: &[&str] = &["EXEC", "HGETALL", "HKEYS", "HRANDFIELD", "HSCAN", "HVALS"];
 
 /// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how.
 fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
@@ -94,7 +103,7 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
             pair.send(&bytes);
             for _ in chunk {
                 let replies = pair.replies();
-                if !replies.agree() {
+                if !script[at].agrees(&replies) {
                     return Some((at, replies));
                 }
                 at += 1;
@@ -208,6 +217,8 @@ const VALUES: &[&[u8]] = &[
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80",
 ];
 
+const FIELDS: &[&[u8]] = &[b"f", b"g", b"7", b"-1", b"field:1", b"", b"\x00\xff"];
+
 const INTEGERS: &[&[u8]] = &[
     b"0",
     b"1",
@@ -280,6 +291,11 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (1, "TOUCH", &[Keys]), (6, "OBJECT", &[Encoding, Key]),
         (3, "RESTORE", &[Key, RelativeMs, Dump, RestoreOptions]), (1, "SORT", &[Key]), (1, "SORT_RO", &[Key]),
         (8, "PFADD", &[Key, Elements]), (4, "PFCOUNT", &[Keys]), (3, "PFMERGE", &[Keys]), (1, "PFDEBUG", &[Inside, Key]),
+        (8, "HSET", &[Key, FieldValues]), (2, "HMSET", &[Key, FieldValues]), (2, "HSETNX", &[Key, Field, Value]),
+        (4, "HGET", &[Key, Field]), (2, "HMGET", &[Key, HashFields]), (3, "HGETALL", &[Key]), (1, "HKEYS", &[Key]),
+        (1, "HVALS", &[Key]), (1, "HLEN", &[Key]), (1, "HSTRLEN", &[Key, Field]), (1, "HEXISTS", &[Key, Field]),
+        (4, "HDEL", &[Key, HashFields]), (3, "HINCRBY", &[Key, Field, Integer]),
+        (2, "HINCRBYFLOAT", &[Key, Field, Value]), (1, "HRANDFIELD", &[Key, AllFields]), (1, "HSCAN", &[Key, AllOfHash]),
         (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
         (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
         (3, "EXPIRE", &[Key, RelativeS, Conditions]), (3, "PEXPIRE", &[Key, RelativeMs, Conditions]),
@@ -324,6 +340,11 @@ enum Part {
     Encoding,
     Database,
     Name,
+    Field,
+    HashFields,
+    FieldValues,
+    AllFields,
+    AllOfHash,
 }
 
 /// SplitMix64: small, and good enough to choose commands.
@@ -374,7 +395,8 @@ impl Random {
         parts.iter().for_each(|part| self.add(*part, &mut args));
         // An argument of EXEC is a condition here, and an error in Redis 7; invalid arguments of BITCOUNT and BITPOS
         // are rejected before the key is looked up, as since Redis 7.2.
-        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS");
+        // A number of random fields below all of them has no reply that can be compared.
+        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS" | "HRANDFIELD");
         match self.below(150) {
             0 if !is_strict => args.push(self.pick(VALUES).to_vec()),
             1 if args.len() > 1 && !is_strict => drop(args.pop()),
@@ -411,6 +433,20 @@ impl Random {
             // A small number that was copied has a different reference count.
             Part::Encoding => self.pick(&[&b"ENCODING"[..], b"encoding", b"FREQ"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
+            Part::Field => match self.one_in(4) {
+                true => self.value(),
+                false => self.pick(FIELDS).to_vec(),
+            },
+            Part::HashFields => return self.repeat(&[Part::Field], args),
+            Part::FieldValues => return self.repeat(&[Part::Field, Part::Value], args),
+            Part::AllFields => {
+                args.push(b"1000".to_vec());
+                if self.one_in(2) {
+                    return;
+                }
+                b"WITHVALUES".to_vec()
+            }
+            Part::AllOfHash => return args.extend(["0", "COUNT", "10000"].map(|word| word.as_bytes().to_vec())),
             Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
             Part::SetOptions => return self.options(SET_OPTIONS, args),
             Part::GetexOptions => return self.options(&SET_OPTIONS[4..], args),

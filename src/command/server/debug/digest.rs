@@ -16,6 +16,7 @@ struct Digest([u8; 20]);
 impl Digest {
     /// The numbers of the types in Redis.
     const STRING: [u8; 4] = 0u32.to_be_bytes();
+    const HASH: [u8; 4] = 4u32.to_be_bytes();
 
     fn add(&mut self, bytes: &[u8]) {
         self.0.iter_mut().zip(Sha1::digest(bytes)).for_each(|(byte, other)| *byte ^= other);
@@ -41,8 +42,16 @@ impl Digest {
                 self.mix(&Self::STRING);
                 self.mix(text.as_slice());
             }
-            ValueRef::List(_) | ValueRef::Set(_) | ValueRef::SortedSet(_) | ValueRef::Hash(_) | ValueRef::Stream(_) => {
+            ValueRef::Hash(hash) => {
+                self.mix(&Self::HASH);
+                hash.for_each(|field, value| {
+                    let mut pair = Digest::default();
+                    field.with(|field| pair.mix(field));
+                    value.with(|value| pair.mix(value));
+                    self.add(&pair.0);
+                });
             }
+            ValueRef::List(_) | ValueRef::Set(_) | ValueRef::SortedSet(_) | ValueRef::Stream(_) => {}
         }
     }
 

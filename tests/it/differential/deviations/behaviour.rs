@@ -20,6 +20,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["pfadd", "pfmerge"]), "`hll-sparse-max-bytes` above 12304", "stays sparse although dense is shorter; the larger, the slower", "becomes dense when that is shorter; after 2048 changes in one command the runs are rewritten in their shortest form", "bounded time per element"),
     (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "no command blocks the server"),
 
+    // Hashes
+    (Commands(&["hrandfield"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
+
     // Generic
     (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "no command blocks the server"),
     (Commands(&["migrate"]), "the target refuses the login or the database", "has already sent the keys; they may land in another database", "sends no key before both have succeeded", "no key ends up in a wrong database"),
@@ -35,7 +38,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
     (Commands(&["object|refcount"]), "a small number", "fixed when it was stored: shared, unless `maxmemory` has an LRU or LFU policy", "follows from the present settings; 2147483647 also after `COPY`, where Redis says 1", "numbers are not shared"),
-    (Commands(&["restore"]), "other types than strings", "restores them", "`Bad data format`", "no other data types yet"),
+    (Commands(&["restore"]), "other types than strings and hashes", "restores them", "`Bad data format`", "no other data types yet"),
     (Commands(&["restore"]), "longer than `proto-max-bulk-len`", "restores it", "`Bad data format`", "the limit holds for every string"),
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 

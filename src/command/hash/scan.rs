@@ -1,0 +1,39 @@
+//! HSCAN: iterates over the fields of a hash.
+
+use crate::command::hash::reply_text;
+use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
+use crate::dispatch::Call;
+use crate::error::Result;
+use crate::resp::Reply;
+use crate::store::Lookup;
+use crate::store::value::{Hash, HashRef};
+
+pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
+    let (key, cursor) = (call.args.key()?, read_cursor(&mut call.args)?);
+    let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
+        reply_nothing(&mut call.reply);
+        return Ok(());
+    };
+    let options = ElementScan::read(cursor, &mut call.args, true)?;
+    let visit = |reply: &mut Reply<'_>, position: u64| {
+        let (mut visited, mut written) = (0, 0);
+        let next = hash.scan(position, |field, value| {
+            visited += 1;
+            if !field.with(|field| options.admits(field)) {
+                return;
+            }
+            reply_text(reply, field);
+            written += 1;
+            if !options.without_values {
+                reply_text(reply, value);
+                written += 1;
+            }
+        });
+        (visited, written, next)
+    };
+    match hash {
+        HashRef::Packed(_) => options.reply_packed(&mut call.reply, |reply| visit(reply, 0).1),
+        HashRef::Big(_) => options.reply_table(&mut call.reply, visit),
+    }
+    Ok(())
+}
