@@ -81,6 +81,7 @@ struct Header {
 }
 
 /// Owns one key, its value and its optional deadline.
+#[repr(transparent)] // a member of a set is borrowed as one
 pub struct Entry(NonNull<Header>);
 
 // SAFETY: an entry owns its allocation and the boxed value alone (invariants 1 and 3); both are plain
@@ -431,6 +432,19 @@ impl Entry {
     /// Returns the entry's address, for prefetching only.
     pub fn address(&self) -> *const u8 {
         self.0.as_ptr().cast()
+    }
+
+    /// Returns the entry as a pointer, whose lowest bits are 0 because of its alignment.
+    pub(crate) fn into_raw(self) -> NonNull<u8> {
+        std::mem::ManuallyDrop::new(self).0.cast()
+    }
+
+    /// Returns the entry of a pointer.
+    ///
+    /// # Safety
+    /// The pointer came from [`Entry::into_raw`] and is used this once.
+    pub(crate) unsafe fn from_raw(pointer: NonNull<u8>) -> Self {
+        Entry(pointer.cast())
     }
 
     /// Replaces `self` with an entry that has taken over its boxed value, if any.

@@ -13,6 +13,7 @@ pub(crate) mod hash;
 pub(crate) mod intset;
 pub(crate) mod list;
 pub(crate) mod listpack;
+pub(crate) mod member;
 pub(crate) mod rank_tree;
 pub(crate) mod set;
 pub(crate) mod sorted_set;

@@ -1,0 +1,248 @@
+//! A member of a large set: one word, which is an integer or owns an entry with the member's text.
+//!
+//! ```text
+//!   63 bits                                     lowest bit
+//! +-------------------------------------------+-----------+
+//! | the integer                               | 1         |
+//! | the address of an entry, whose key it is  | 0         |
+//! +-------------------------------------------+-----------+
+//! ```
+//!
+//! A text that is a canonical integer of 63 bits is always stored as one, so that two members are equal exactly if
+//! their words are, or if both are entries with the same text.
+//!
+//! Invariant, which every `unsafe` block below leans on: a word with the lowest bit 0 came from [`Entry::into_raw`],
+//! and this member alone owns that entry.
+
+#![allow(unsafe_code)] // the tagged pointer above; see SAFETY at each block
+
+use std::hash::{Hash, Hasher as State};
+use std::ptr::{self, NonNull};
+
+use crate::store::entry::Entry;
+use crate::store::table::{Hasher, Item};
+use crate::store::value::listpack;
+
+/// The lowest bit of a word that holds an integer.
+const INT: usize = 1;
+/// The integers that fit in a word beside that bit.
+const MIN: i64 = (isize::MIN >> 1) as i64;
+const MAX: i64 = (isize::MAX >> 1) as i64;
+
+/// A member of a set, owned.
+#[repr(transparent)]
+pub(crate) struct Member(NonNull<u8>);
+
+// SAFETY: an entry may move to another thread and be read by several, and an integer is only a number.
+unsafe impl Send for Member {}
+// SAFETY: as above.
+unsafe impl Sync for Member {}
+
+/// What a member is looked up by: its text, parsed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name<'k>(Form<'k>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form<'k> {
+    /// Within [`MIN`] and [`MAX`].
+    Int(i64),
+    /// No canonical integer, or one outside of them.
+    Text(&'k [u8]),
+}
+
+impl<'k> Name<'k> {
+    /// Returns the name of the member with a text.
+    #[inline]
+    pub(crate) fn of(text: &'k [u8]) -> Self {
+        match listpack::Item::of(text) {
+            listpack::Item::Int(int @ MIN..=MAX) => Name(Form::Int(int)),
+            _ => Name(Form::Text(text)),
+        }
+    }
+
+    /// Returns the name of the member that is an integer; `buffer` is used for one that is stored as text.
+    pub(crate) fn of_int(int: i64, buffer: &'k mut itoa::Buffer) -> Self {
+        match int {
+            MIN..=MAX => Name(Form::Int(int)),
+            _ => Name(Form::Text(buffer.format(int).as_bytes())),
+        }
+    }
+}
+
+/// An integer is hashed as eight bytes. It never equals a text, so their hashes need not differ.
+impl Hash for Name<'_> {
+    #[inline]
+    fn hash<S: State>(&self, state: &mut S) {
+        match self.0 {
+            Form::Int(int) => int.hash(state),
+            Form::Text(text) => text.hash(state),
+        }
+    }
+}
+
+impl Member {
+    /// Creates a member.
+    pub(crate) fn new(name: Name<'_>) -> Self {
+        let word = match name.0 {
+            Form::Int(int) => {
+                let word = ptr::without_provenance_mut((int as usize) << 1 | INT);
+                NonNull::new(word).expect("the lowest bit is set")
+            }
+            Form::Text(text) => Entry::text(text, b"", None).into_raw(),
+        };
+        Member(word)
+    }
+
+    /// Returns the integer, if it is stored as one.
+    #[inline]
+    pub(crate) fn to_int(&self) -> Option<i64> {
+        let word = self.0.addr().get();
+        (word & INT != 0).then_some((word as isize >> 1) as i64)
+    }
+
+    /// Returns what the member is: an integer or a text.
+    #[inline]
+    pub(crate) fn item(&self) -> listpack::Item<'_> {
+        match self.to_int() {
+            Some(int) => listpack::Item::Int(int),
+            None => listpack::Item::Text(self.entry().map_or(b"", Entry::key)),
+        }
+    }
+
+    /// Appends the text.
+    #[inline]
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        self.item().write_to(out);
+    }
+
+    /// Returns the bytes allocated for the member besides its slot.
+    pub(crate) fn memory(&self) -> usize {
+        self.entry().map_or(0, Entry::memory)
+    }
+
+    /// Returns the entry, if the member is stored as one.
+    #[inline]
+    fn entry(&self) -> Option<&Entry> {
+        if self.0.addr().get() & INT != 0 {
+            return None;
+        }
+        // SAFETY: the word came from `Entry::into_raw`, an entry has the layout of that pointer, and the borrow of the
+        // member keeps the entry alive.
+        Some(unsafe { &*ptr::from_ref(&self.0).cast::<Entry>() })
+    }
+}
+
+impl Drop for Member {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.addr().get() & INT == 0 {
+            // SAFETY: the word came from `Entry::into_raw`, this member owns the entry and is not used again.
+            drop(unsafe { Entry::from_raw(self.0) });
+        }
+    }
+}
+
+impl Item for Member {
+    type Key<'k> = Name<'k>;
+
+    #[inline]
+    fn is(&self, name: Name<'_>) -> bool {
+        match name.0 {
+            Form::Int(int) => self.to_int() == Some(int),
+            Form::Text(text) => self.entry().is_some_and(|entry| entry.key() == text),
+        }
+    }
+
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> u64 {
+        let form = match self.entry() {
+            Some(entry) => Form::Text(entry.key()),
+            None => Form::Int(self.to_int().unwrap_or(0)),
+        };
+        hasher.hash_one(Name(form))
+    }
+
+    #[inline]
+    fn address(&self) -> Option<*const u8> {
+        self.entry().map(Entry::address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::store::table::Table;
+
+    fn text(member: &Member) -> Vec<u8> {
+        let mut out = Vec::new();
+        member.write_to(&mut out);
+        out
+    }
+
+    fn samples() -> Vec<Vec<u8>> {
+        let texts =
+            ["", "0", "-0", "-1", "1", "01", "+1", " 1", "1 ", "1.0", "-", "abc", "1e3", "\0", "9223372036854775808"];
+        let ints = [MIN - 1, MIN, MIN + 1, MAX - 1, MAX, MAX + 1, i64::MIN, i64::MAX, 1 << 32, -(1 << 40), 127, -128];
+        let texts = texts.iter().map(|text| text.as_bytes().to_vec());
+        let long = [vec![b'1'; 20], vec![b'x'; 300], vec![b'y'; 70_000]];
+        texts.chain(ints.iter().map(|int| int.to_string().into_bytes())).chain(long).collect()
+    }
+
+    #[test]
+    fn a_slot_with_a_member_is_one_word() {
+        assert_eq!(size_of::<Option<Member>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn a_member_is_the_one_whose_text_it_has_and_no_other() {
+        let (hasher, samples) = (Hasher::new(), samples());
+        for one in &samples {
+            let member = Member::new(Name::of(one));
+            assert_eq!(&text(&member), one);
+            assert_eq!(Item::hash(&member, &hasher), hasher.hash_one(Name::of(one)));
+            for other in &samples {
+                assert_eq!(member.is(Name::of(other)), one == other, "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_of_63_bits_take_no_memory_and_others_are_entries() {
+        for (int, is_word) in [(0, true), (-1, true), (MIN, true), (MAX, true), (MIN - 1, false), (i64::MAX, false)] {
+            let (mut buffer, written) = (itoa::Buffer::new(), int.to_string());
+            let (by_int, by_text) = (Name::of_int(int, &mut buffer), Name::of(written.as_bytes()));
+            assert_eq!(by_int, by_text);
+            let member = Member::new(by_int);
+            assert_eq!((member.to_int(), member.memory() == 0), (is_word.then_some(int), is_word));
+            assert_eq!(text(&member), written.as_bytes());
+            assert_eq!(member.item().to_int(), Some(int));
+        }
+    }
+
+    #[test]
+    fn a_table_of_members_behaves_as_a_plain_set() {
+        // Fewer steps where each takes a thousand times as long.
+        let steps = if cfg!(miri) { 2_000 } else { 100_000 };
+        let (mut table, mut model) = (Table::<Member>::new(Hasher::new()), HashSet::new());
+        let mut random = 1_u64;
+        for step in 0..steps {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (random >> 33) % (steps / 20);
+            let text =
+                if number.is_multiple_of(3) { format!("member {number}") } else { number.to_string() }.into_bytes();
+            let name = Name::of(&text);
+            let hash = table.hash(name);
+            if (step / (steps / 10)) % 2 == 0 {
+                let added = table.find_or_insert(hash, name, || Member::new(name)).is_none();
+                assert_eq!(added, model.insert(text));
+            } else {
+                assert_eq!(table.remove(hash, name).is_some(), model.remove(&text));
+            }
+            assert_eq!(table.count(), model.len());
+        }
+        assert_eq!(table.iter().map(text).collect::<HashSet<_>>(), model);
+        assert_eq!(table.drain().map(|member| text(&member)).collect::<HashSet<_>>(), model);
+    }
+}
