@@ -22,6 +22,8 @@ pub struct Edit<'v, K: Kind> {
     /// The memory of the entry that the shard has counted.
     memory: usize,
     is_new: bool,
+    /// Whether the key is to be deleted, whatever it holds.
+    is_emptied: bool,
     changes: u64,
     /// How often the view has changed keys.
     view_changes: &'v mut u32,
@@ -62,6 +64,7 @@ impl Shard {
             place,
             memory,
             is_new: false,
+            is_emptied: false,
             changes: 0,
             view_changes,
             kind: PhantomData,
@@ -112,6 +115,13 @@ impl<K: Kind> Edit<'_, K> {
         K::write(self.entry_mut().expect("it was created where it was missing"))
     }
 
+    /// Deletes the key in the end, as if each of its elements had been removed, and counts `changes`. The value stays
+    /// readable until then, and is freed as a whole, in the background if it is large.
+    pub fn empty(&mut self, changes: usize) {
+        self.is_emptied = true;
+        self.count_more(changes);
+    }
+
     /// Borrows the value of an existing key for something that does not count as a change.
     pub fn annotate(&mut self) -> Option<K::Mut<'_>> {
         self.entry_mut().map(K::write)
@@ -141,6 +151,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
             return;
         }
         let (memory, is_empty) = self.entry().map_or((0, false), |entry| (entry.memory(), K::is_empty(K::read(entry))));
+        let is_empty = is_empty || self.is_emptied;
         self.shard.resized(memory as isize - self.memory as isize);
         if is_empty && let Some(emptied) = self.shard.detach(self.key) {
             self.shard.reclaimer.free(emptied);

@@ -4,8 +4,6 @@
 //! An intset is the width of an integer in bytes (2, 4 or 8) and the number of integers, both `u32`, and the integers
 //! in ascending order; all in little endian. The width grows with the integers, and never shrinks.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the collections that lie packed come one by one"))]
-
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +13,8 @@ use crate::store::value::listpack::Blob;
 
 /// The length of the header: width and number of integers.
 const HEADER_LEN: usize = 8;
+
+const TOO_MANY: &str = "intsets are limited to far fewer integers";
 
 /// Returns how many bytes an integer takes.
 #[inline]
@@ -26,6 +26,17 @@ fn width_of(int: i64) -> usize {
     } else {
         8
     }
+}
+
+/// Returns an intset of integers that ascend.
+pub(crate) fn of_sorted(ints: &[i64]) -> Vec<u8> {
+    let width = ints.first().into_iter().chain(ints.last()).map(|int| width_of(*int)).max().unwrap_or(width_of(0));
+    let len = u32::try_from(ints.len()).expect(TOO_MANY);
+    let mut bytes = Vec::with_capacity(HEADER_LEN + ints.len() * width);
+    bytes.extend((width as u32).to_le_bytes());
+    bytes.extend(len.to_le_bytes());
+    ints.iter().for_each(|int| bytes.extend_from_slice(&int.to_le_bytes()[..width]));
+    bytes
 }
 
 /// A borrowed intset. Its bytes are valid: made here, or checked by [`IntSet::validate`].
@@ -206,7 +217,7 @@ impl<B: Blob> IntSetMut<B> {
     }
 
     fn write_len(&mut self, len: usize) {
-        let len = u32::try_from(len).expect("intsets are limited to far fewer integers");
+        let len = u32::try_from(len).expect(TOO_MANY);
         self.0.write(4, &len.to_le_bytes());
     }
 }

@@ -28,6 +28,8 @@ const INT: usize = 1;
 /// The integers that fit in a word beside that bit.
 const MIN: i64 = (isize::MIN >> 1) as i64;
 const MAX: i64 = (isize::MAX >> 1) as i64;
+/// How long an integer outside of these is at least.
+const LONG_INT_LEN: usize = 10;
 
 /// A member of a set, owned.
 #[repr(transparent)]
@@ -60,11 +62,14 @@ impl<'k> Name<'k> {
         }
     }
 
-    /// Returns the name of the member that is an integer; `buffer` is used for one that is stored as text.
-    pub(crate) fn of_int(int: i64, buffer: &'k mut itoa::Buffer) -> Self {
-        match int {
-            MIN..=MAX => Name(Form::Int(int)),
-            _ => Name(Form::Text(buffer.format(int).as_bytes())),
+    /// Returns the name of a member that is given as an integer if it is one; `buffer` is used for an integer that is
+    /// stored as text.
+    #[inline]
+    pub(crate) fn of_item(item: listpack::Item<'k>, buffer: &'k mut itoa::Buffer) -> Self {
+        match item {
+            listpack::Item::Int(int @ MIN..=MAX) => Name(Form::Int(int)),
+            listpack::Item::Int(int) => Name(Form::Text(buffer.format(int).as_bytes())),
+            listpack::Item::Text(text) => Name(Form::Text(text)),
         }
     }
 }
@@ -100,12 +105,27 @@ impl Member {
         (word & INT != 0).then_some((word as isize >> 1) as i64)
     }
 
-    /// Returns what the member is: an integer or a text.
+    /// Returns what the member is: an integer, also one that is stored as text, or a text.
     #[inline]
     pub(crate) fn item(&self) -> listpack::Item<'_> {
-        match self.to_int() {
-            Some(int) => listpack::Item::Int(int),
-            None => listpack::Item::Text(self.entry().map_or(b"", Entry::key)),
+        match self.entry().map(Entry::key) {
+            None => listpack::Item::Int(self.to_int().unwrap_or(0)),
+            Some(text) if text.len() < LONG_INT_LEN => listpack::Item::Text(text),
+            Some(text) => listpack::Item::of(text),
+        }
+    }
+
+    /// Returns a copy that shares no memory with the original.
+    pub(crate) fn copy(&self) -> Self {
+        Member::new(self.name())
+    }
+
+    /// Returns what the member is looked up by.
+    #[inline]
+    fn name(&self) -> Name<'_> {
+        match self.entry() {
+            Some(entry) => Name(Form::Text(entry.key())),
+            None => Name(Form::Int(self.to_int().unwrap_or(0))),
         }
     }
 
@@ -155,11 +175,7 @@ impl Item for Member {
 
     #[inline]
     fn hash(&self, hasher: &Hasher) -> u64 {
-        let form = match self.entry() {
-            Some(entry) => Form::Text(entry.key()),
-            None => Form::Int(self.to_int().unwrap_or(0)),
-        };
-        hasher.hash_one(Name(form))
+        hasher.hash_one(self.name())
     }
 
     #[inline]
@@ -212,7 +228,8 @@ mod tests {
     fn integers_of_63_bits_take_no_memory_and_others_are_entries() {
         for (int, is_word) in [(0, true), (-1, true), (MIN, true), (MAX, true), (MIN - 1, false), (i64::MAX, false)] {
             let (mut buffer, written) = (itoa::Buffer::new(), int.to_string());
-            let (by_int, by_text) = (Name::of_int(int, &mut buffer), Name::of(written.as_bytes()));
+            let by_int = Name::of_item(listpack::Item::Int(int), &mut buffer);
+            let by_text = Name::of(written.as_bytes());
             assert_eq!(by_int, by_text);
             let member = Member::new(by_int);
             assert_eq!((member.to_int(), member.memory() == 0), (is_word.then_some(int), is_word));

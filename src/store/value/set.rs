@@ -1,8 +1,27 @@
-//! Sets: small ones packed in their entries, large ones as a table of members.
+//! Sets: small ones packed in their entries, as an intset or a listpack; large ones as a table of members.
+//!
+//! The first member decides: an integer begins an intset, anything else a listpack. Beyond the limits, which the caller
+//! passes, a set becomes a table, and stays one.
+
+mod big;
+mod members;
+mod random;
+#[cfg(test)]
+mod tests;
 
 use crate::store::entry::Entry;
-use crate::store::value::listpack::Listpack;
-use crate::store::value::{Kind, Packing, Type, Value};
+use crate::store::limits::{Limits, PackedLimit};
+use crate::store::table::Hasher;
+use crate::store::value::intset::{IntSet, IntSetMut};
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
+use crate::store::value::{Kind, Packing, Type, Value, intset};
+use crate::time::clock::Deadline;
+
+pub(crate) use big::BigSet;
+pub(crate) use members::Members;
+
+/// The length above which nothing is added to a listpack, in bytes, whatever the limits are.
+const LISTPACK_LEN_MAX: usize = 1 << 30;
 
 /// The data type of sets.
 pub(crate) enum Set {}
@@ -10,6 +29,8 @@ pub(crate) enum Set {}
 /// A borrowed set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SetRef<'e> {
+    /// Integers in ascending order.
+    Ints(IntSet<'e>),
     /// The members in the order of insertion.
     Packed(Listpack<'e>),
     /// Above the limits of packed ones.
@@ -19,43 +40,214 @@ pub(crate) enum SetRef<'e> {
 /// A set borrowed to be changed.
 pub(crate) struct SetMut<'e>(&'e mut Entry);
 
-/// A set above the limits of packed ones.
-#[derive(Debug)]
-pub(crate) struct BigSet {}
+/// What decides how a set is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    /// The limit of a listpack.
+    packed: PackedLimit,
+    /// The maximum number of members of an intset.
+    ints: usize,
+    /// Hashes the members of a large set.
+    hasher: &'a Hasher,
+}
 
-impl BigSet {
-    /// Returns the bytes allocated, without this struct itself.
-    pub(super) fn memory(&self) -> usize {
-        0
-    }
-
-    /// Returns the cost of freeing it, in units of one allocation.
-    pub(super) fn effort(&self) -> usize {
-        1
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(super) fn copy(&self) -> Self {
-        BigSet {}
+impl<'a> Rules<'a> {
+    /// Returns the rules by the settings.
+    #[inline]
+    pub(crate) fn new(limits: Limits, hasher: &'a Hasher) -> Self {
+        Rules { packed: limits.set, ints: limits.intset_entries, hasher }
     }
 }
 
-impl SetRef<'_> {
+impl<'e> SetRef<'e> {
     /// Returns the number of members.
+    #[inline]
     pub(crate) fn len(self) -> usize {
         match self {
+            SetRef::Ints(ints) => ints.len(),
             SetRef::Packed(listpack) => listpack.len(),
-            SetRef::Big(_) => 0,
+            SetRef::Big(big) => big.len(),
         }
     }
 
     /// Returns the name of the encoding that `OBJECT ENCODING` reports.
     pub(crate) fn encoding(self) -> &'static str {
         match self {
+            SetRef::Ints(_) => "intset",
             SetRef::Packed(_) => "listpack",
             SetRef::Big(_) => "hashtable",
         }
     }
+
+    /// Returns whether a member is in the set; an integer must be given as one.
+    #[inline]
+    pub(crate) fn contains(self, member: Item<'_>) -> bool {
+        match (self, member) {
+            (SetRef::Big(big), member) => big.contains(member),
+            (SetRef::Ints(ints), Item::Int(int)) => ints.contains(int),
+            (SetRef::Ints(_), Item::Text(_)) => false,
+            (SetRef::Packed(listpack), member) => position(listpack, member).is_some(),
+        }
+    }
+
+    /// Returns an iterator over the members: those of an intset in ascending order, of a listpack in the order of
+    /// insertion, of a table in no particular order. Integers are returned as such.
+    pub(crate) fn iter(self) -> Members<'e> {
+        Members::new(self)
+    }
+}
+
+impl Set {
+    /// Creates an entry with an empty intset or listpack, for a result to be stored.
+    pub(crate) fn draft(key: &[u8], packing: Packing, deadline: Option<Deadline>) -> Entry {
+        let empty = match packing {
+            Packing::Listpack => Listpack::EMPTY.bytes(),
+            Packing::Other => IntSet::EMPTY.bytes(),
+        };
+        Entry::packed(key, Type::Set, packing, empty, deadline)
+    }
+}
+
+impl SetMut<'_> {
+    /// Borrows the set to be read.
+    #[inline]
+    pub(crate) fn as_ref(&self) -> SetRef<'_> {
+        Set::read(self.0)
+    }
+
+    /// Chooses how to store an empty set to which `count` members will be added, the first of which is given.
+    pub(crate) fn start(&mut self, first: Item<'_>, count: usize, rules: Rules<'_>) {
+        match first {
+            Item::Int(_) if count <= rules.ints => self.0.set_packed(Packing::Other, IntSet::EMPTY.bytes()),
+            _ if count <= rules.packed.entries => {}
+            _ => drop(self.grow_big(rules.hasher)),
+        }
+    }
+
+    /// Converts a packed set to which so many members will be added that they alone exceed the limit.
+    #[inline]
+    pub(crate) fn expect(&mut self, count: usize, rules: Rules<'_>) {
+        let most = match self.as_ref() {
+            SetRef::Big(_) => return,
+            SetRef::Ints(_) => rules.ints,
+            SetRef::Packed(_) => rules.packed.entries,
+        };
+        if count > most {
+            self.grow_big(rules.hasher);
+        }
+    }
+
+    /// Adds a member; an integer must be given as one. Returns whether it was not in the set.
+    #[inline]
+    pub(crate) fn add(&mut self, member: Item<'_>, rules: Rules<'_>) -> bool {
+        match self.big_mut() {
+            Some(big) => big.add(member),
+            None => self.add_packed(member, rules),
+        }
+    }
+
+    fn add_packed(&mut self, member: Item<'_>, rules: Rules<'_>) -> bool {
+        match (self.0.packing(), member) {
+            (Packing::Other, Item::Int(int)) => {
+                let mut ints = IntSetMut::new(&mut *self.0);
+                let is_new = ints.add(int);
+                if is_new && ints.as_set().len() > rules.ints {
+                    self.grow_big(rules.hasher);
+                }
+                is_new
+            }
+            (Packing::Other, Item::Text(text)) => {
+                if self.ints_fit_beside(text, rules.packed) {
+                    self.convert_to_listpack();
+                    ListpackMut::new(&mut *self.0).push_back(member.into());
+                } else {
+                    self.grow_big(rules.hasher).add_new(member);
+                }
+                true
+            }
+            (Packing::Listpack, member) => {
+                let listpack = Listpack::new(self.0.packed_bytes().unwrap_or_default());
+                if position(listpack, member).is_some() {
+                    return false;
+                }
+                if rules.packed.admits(listpack.len() + 1, member.len())
+                    && listpack.bytes().len() + member.len() < LISTPACK_LEN_MAX
+                {
+                    ListpackMut::new(&mut *self.0).push_back(member.into());
+                } else {
+                    self.grow_big(rules.hasher).add_new(member);
+                }
+                true
+            }
+        }
+    }
+
+    /// Returns whether an intset may become a listpack to which a text is added.
+    fn ints_fit_beside(&self, text: &[u8], limit: PackedLimit) -> bool {
+        let SetRef::Ints(ints) = self.as_ref() else { return false };
+        let longest = ints.min().into_iter().chain(ints.max()).map(|int| Item::Int(int).len()).max();
+        limit.admits(ints.len() + 1, text.len().max(longest.unwrap_or(0)))
+            && ints.len() * Encoded::of_int(i64::MAX).len() + text.len() < LISTPACK_LEN_MAX
+    }
+
+    fn convert_to_listpack(&mut self) {
+        let SetRef::Ints(ints) = self.as_ref() else { return };
+        let mut bytes = Vec::from(Listpack::EMPTY.bytes());
+        let mut listpack = ListpackMut::new(&mut bytes);
+        let elements: Vec<Encoded<'_>> = ints.iter().map(Encoded::of_int).collect();
+        listpack.push_back_all(&elements);
+        self.0.set_packed(Packing::Listpack, &bytes);
+    }
+
+    /// Converts the set, whatever it is stored as, to an intset, if it holds only integers and not too many.
+    pub(crate) fn shrink_to_ints(&mut self, rules: Rules<'_>) {
+        let set = self.as_ref();
+        if set.len() > rules.ints || !set.iter().all(|member| matches!(member, Item::Int(_))) {
+            return;
+        }
+        let mut sorted: Vec<i64> = set.iter().filter_map(Item::to_int).collect();
+        sorted.sort_unstable();
+        self.0.set_packed(Packing::Other, &intset::of_sorted(&sorted));
+    }
+
+    /// Removes a member; an integer must be given as one. Returns whether it was in the set.
+    pub(crate) fn remove(&mut self, member: Item<'_>) -> bool {
+        if let Some(big) = self.big_mut() {
+            return big.remove(member);
+        }
+        match (self.as_ref(), member) {
+            (SetRef::Ints(_), Item::Int(int)) => IntSetMut::new(&mut *self.0).remove(int),
+            (SetRef::Packed(listpack), member) => {
+                let Some(at) = position(listpack, member) else { return false };
+                ListpackMut::new(&mut *self.0).remove(at);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn big_mut(&mut self) -> Option<&mut BigSet> {
+        match self.0.value_mut() {
+            Some(Value::Set(big)) => Some(big),
+            _ => None,
+        }
+    }
+
+    /// Converts a packed set to a table.
+    #[cold]
+    fn grow_big(&mut self, hasher: &Hasher) -> &mut BigSet {
+        let mut big = BigSet::new(hasher.clone());
+        self.as_ref().iter().for_each(|member| big.add_new(member));
+        self.0.set_boxed(Value::Set(Box::new(big)));
+        self.big_mut().expect("it is set in the line above")
+    }
+}
+
+/// Returns the position of a member.
+#[inline]
+fn position(listpack: Listpack<'_>, member: Item<'_>) -> Option<usize> {
+    member.with_text(|text| listpack.find(HEADER_LEN, text, 0))
 }
 
 impl Kind for Set {
@@ -65,9 +257,10 @@ impl Kind for Set {
 
     #[inline]
     fn read(entry: &Entry) -> SetRef<'_> {
-        match (entry.packed_bytes(), entry.value()) {
-            (Some(bytes), _) => SetRef::Packed(Listpack::new(bytes)),
-            (None, Some(Value::Set(big))) => SetRef::Big(big),
+        match (entry.packed_bytes(), entry.packing(), entry.value()) {
+            (Some(bytes), Packing::Listpack, _) => SetRef::Packed(Listpack::new(bytes)),
+            (Some(bytes), Packing::Other, _) => SetRef::Ints(IntSet::new(bytes)),
+            (None, _, Some(Value::Set(big))) => SetRef::Big(big),
             _ => unreachable!("the type of the value was checked"),
         }
     }
@@ -81,10 +274,13 @@ impl Kind for Set {
     }
 
     fn create(key: &[u8]) -> Entry {
-        Entry::packed(key, Type::Set, Packing::Listpack, Listpack::EMPTY.bytes(), None)
+        Set::draft(key, Packing::Listpack, None)
     }
 
     fn is_empty(value: SetRef<'_>) -> bool {
-        value.len() == 0
+        match value {
+            SetRef::Packed(listpack) => listpack.is_empty(),
+            other => other.len() == 0,
+        }
     }
 }

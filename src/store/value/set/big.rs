@@ -1,0 +1,119 @@
+//! Large sets: a table of members.
+
+use std::fmt;
+
+use crate::store::table::{Hasher, Table};
+use crate::store::usage::Dice;
+use crate::store::value::listpack::Item;
+use crate::store::value::member::{Member, Name};
+
+/// A set above the limits of packed ones.
+pub(crate) struct BigSet {
+    members: Table<Member>,
+    /// The bytes allocated for members that are no integers.
+    texts: usize,
+}
+
+impl BigSet {
+    /// Creates an empty set.
+    pub(crate) fn new(hasher: Hasher) -> Self {
+        BigSet { members: Table::new(hasher), texts: 0 }
+    }
+
+    /// Returns the number of members.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.members.count()
+    }
+
+    /// Returns whether a member is in the set.
+    #[inline]
+    pub(super) fn contains(&self, member: Item<'_>) -> bool {
+        let mut buffer = itoa::Buffer::new();
+        let name = Name::of_item(member, &mut buffer);
+        self.members.find(self.members.hash(name), name).is_some()
+    }
+
+    /// Adds a member. Returns whether it was not in the set.
+    #[inline]
+    pub(super) fn add(&mut self, member: Item<'_>) -> bool {
+        let mut buffer = itoa::Buffer::new();
+        let name = Name::of_item(member, &mut buffer);
+        let hash = self.members.hash(name);
+        let is_new = self.members.find(hash, name).is_none();
+        if is_new {
+            self.insert(hash, Member::new(name));
+        }
+        is_new
+    }
+
+    /// Adds a member that is known not to be in the set.
+    pub(super) fn add_new(&mut self, member: Item<'_>) {
+        let mut buffer = itoa::Buffer::new();
+        let name = Name::of_item(member, &mut buffer);
+        self.insert(self.members.hash(name), Member::new(name));
+    }
+
+    fn insert(&mut self, hash: u64, member: Member) {
+        self.texts += member.memory();
+        self.members.insert(hash, member);
+    }
+
+    /// Removes a member. Returns whether it was in the set.
+    pub(super) fn remove(&mut self, member: Item<'_>) -> bool {
+        self.take(member).is_some()
+    }
+
+    /// Removes a random member.
+    pub(super) fn pop(&mut self, dice: &mut Dice) -> Option<Member> {
+        // The name borrows from the table, which the removal changes: it is read from a copy.
+        let chosen = self.members.random(dice)?.copy();
+        self.take(chosen.item())
+    }
+
+    fn take(&mut self, member: Item<'_>) -> Option<Member> {
+        let mut buffer = itoa::Buffer::new();
+        let name = Name::of_item(member, &mut buffer);
+        let (member, _) = self.members.remove(self.members.hash(name), name)?;
+        self.texts -= member.memory();
+        Some(member)
+    }
+
+    /// Returns an iterator over the members, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter()
+    }
+
+    /// Returns a random member.
+    pub(super) fn random(&self, dice: &mut Dice) -> Option<&Member> {
+        self.members.random(dice)
+    }
+
+    /// Visits the members at a position; returns the next one, if any. See [`Table::scan`].
+    pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
+        self.members.scan(position, |member| visit(member.item()))
+    }
+
+    /// Returns the bytes allocated, without this struct itself.
+    pub(in crate::store::value) fn memory(&self) -> usize {
+        self.members.memory() + self.texts
+    }
+
+    /// Returns the cost of freeing it, in units of one allocation.
+    pub(in crate::store::value) fn effort(&self) -> usize {
+        1 + self.len()
+    }
+
+    /// Returns a copy that shares no memory with the original.
+    pub(in crate::store::value) fn copy(&self) -> Self {
+        let mut copy = BigSet::new(self.members.hasher().clone());
+        self.iter().for_each(|member| copy.add_new(member.item()));
+        copy
+    }
+}
+
+impl fmt::Debug for BigSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BigSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
