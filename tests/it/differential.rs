@@ -6,7 +6,7 @@
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`hashes`], [`keys`],
 //!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
-//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
+//!   [`script_libraries`], [`sets`], [`acls`], [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
 //! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists which of its tests pass.
@@ -47,6 +47,7 @@ mod script_libraries;
 #[cfg(feature = "lua")]
 mod scripts;
 mod sessions;
+mod sets;
 mod settings;
 mod strings;
 mod suite;

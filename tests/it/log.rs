@@ -197,6 +197,53 @@ fn what_depends_on_a_condition_is_logged_as_what_it_came_to() {
 }
 
 #[test]
+fn members_of_sets_that_are_chosen_at_random_are_logged_by_their_names() {
+    let server = start();
+    expect(
+        &server,
+        &[
+            ("SADD s a b a", "sadd s a b a"),
+            ("SADD s a", ""),
+            ("SREM s b x", "srem s b x"),
+            ("SREM s x", ""),
+            ("SPOP s", "SREM s a"),
+            ("SPOP s", ""),
+            ("SADD s a b", "sadd s a b"),
+            ("SPOP s 0", ""),
+            ("SPOP s 2", "DEL s"),
+            ("SADD s 7", "sadd s 7"),
+            ("SPOP s 5", "DEL s"),
+            ("SADD s x y", "sadd s x y"),
+            ("SRANDMEMBER s 1", ""),
+            ("SMOVE s t x", "smove s t x"),
+            ("SMOVE s t x", ""),
+            ("SUNIONSTORE u s t", "sunionstore u s t"),
+            ("SINTERSTORE u s t", "sinterstore u s t"),
+            ("SDIFFSTORE u s s", ""),
+        ],
+    );
+    let mut client = server.client();
+    let members: Vec<String> = (0..3000).map(|number| number.to_string()).collect();
+    client.call(&format!("SADD many {}", members.join(" ")));
+    client.call("SADD few a b c d e f 1 2 3");
+    let before = take(&server);
+    client.call("SPOP many 2500");
+    client.call("SPOP few 4");
+    let logged = take(&server);
+    let commands: Vec<usize> = logged.split("; ").map(|command| command.split(' ').count()).collect();
+    assert_eq!(commands, [1, 1026, 1026, 454, 1, 6], "several commands are logged as a transaction");
+    assert!(logged.contains("; SREM many ") && logged.contains("; SREM few "));
+    let log: Vec<u8> = [before, logged]
+        .iter()
+        .flat_map(|text| text.split("; "))
+        .flat_map(|command| encode(&["SELECT", "0"]).into_iter().chain(encode(&command.split(' ').collect::<Vec<_>>())))
+        .collect();
+    // The earlier ones have left these sets.
+    client.call("DEL t s the:first");
+    assert_replayed(&server, BytesMut::from(&log[..]), 0);
+}
+
+#[test]
 fn a_restored_key_is_logged_with_its_date() {
     let server = start();
     let mut client = server.client();

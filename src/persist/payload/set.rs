@@ -1,17 +1,58 @@
 //! The payloads of sets.
 
-use crate::persist::payload::{Options, Target};
-use crate::rdb::{self, Reader, kind};
-use crate::store::entry::Entry;
-use crate::store::value::SetRef;
+use std::collections::HashSet;
 
-/// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, _: SetRef<'_>, _: Options) -> u16 {
+use crate::persist::payload::{Options, Target};
+use crate::rdb::{self, Reader, kind, write_length, write_string};
+use crate::store::entry::Entry;
+use crate::store::value::intset::IntSet;
+use crate::store::value::listpack::{Item, Listpack};
+use crate::store::value::{Kind, Packing, Set, SetRef, SetRules, Type};
+
+/// Appends the number of the type and the value; returns the lowest version that includes the type. A listpack is
+/// written as a plain set, because Redis 7.0 has none for sets.
+pub(super) fn write(out: &mut Vec<u8>, set: SetRef<'_>, options: Options) -> u16 {
+    if let SetRef::Ints(ints) = set {
+        out.push(kind::SET_INTSET);
+        write_string(out, ints.bytes(), options.compresses);
+        return rdb::VERSION;
+    }
     out.push(kind::SET);
+    write_length(out, set.len());
+    set.iter().for_each(|member| member.with_text(|text| write_string(out, text, options.compresses)));
     rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(_: u8, _: &mut Reader<'_>, _: Target<'_>, _: Options) -> Option<Entry> {
-    None
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    let rules = SetRules::new(target.limits, target.hasher);
+    if of == kind::SET {
+        let count = usize::try_from(reader.length()?).ok()?;
+        let mut entry = Set::draft(target.key, Packing::Other, target.deadline);
+        let mut set = Set::write(&mut entry);
+        if count > rules.packed_max() {
+            set.expect(count, rules);
+        }
+        for _ in 0..count {
+            let member = reader.string(options.len_max)?;
+            set.add(Item::of(&member), rules).then_some(())?;
+        }
+        return (count > 0).then_some(entry);
+    }
+    let bytes = reader.string(options.len_max)?;
+    let (packing, count) = match of {
+        kind::SET_INTSET => (Packing::Other, IntSet::validate(&bytes)?.len()),
+        _ => (Packing::Listpack, checked_len(&bytes)?),
+    };
+    let mut entry = Entry::packed(target.key, Type::Set, packing, &bytes, target.deadline);
+    Set::write(&mut entry).expect(count, rules);
+    Some(entry)
+}
+
+/// Returns the number of members of a listpack, if it is a set: not empty, without duplicates, and with all integers
+/// stored as such.
+fn checked_len(bytes: &[u8]) -> Option<usize> {
+    let (listpack, mut seen) = (Listpack::validate(bytes)?, HashSet::new());
+    let is_new = |item: Item<'_>| item.with_text(|text| Item::of(text) == item && seen.insert(text.to_vec()));
+    (!listpack.is_empty() && listpack.iter().all(is_new)).then(|| listpack.len())
 }

@@ -32,6 +32,16 @@ fn a_value_is_replaced_by_shorter_and_longer_ones_with_and_without_deadline() {
 }
 
 #[test]
+fn a_string_takes_the_place_of_a_packed_collection() {
+    for (packing, deadline) in [(Packing::Listpack, None), (Packing::Other, Some(Deadline::at_wall_ms(5)))] {
+        let mut entry = Entry::packed(b"key", Type::Set, packing, &[1; 20], deadline);
+        entry.set_text(b"a value of 20 bytes.", deadline, drop);
+        assert_eq!((entry.kind(), entry.hint(), entry.deadline()), (Type::String, StringHint::Plain, deadline));
+        assert_eq!((entry.key(), text(&entry)), (&b"key"[..], &b"a value of 20 bytes."[..]));
+    }
+}
+
+#[test]
 fn writing_a_range_grows_with_zeros_and_matches_a_plain_vector() {
     let mut entry = Entry::text(b"key", b"abc", Some(Deadline::at_wall_ms(9)));
     let mut model = b"abc".to_vec();

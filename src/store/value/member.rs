@@ -98,6 +98,11 @@ impl Member {
         Member(word)
     }
 
+    /// Creates a member that is given as an integer if it is one.
+    pub(crate) fn of(item: listpack::Item<'_>) -> Self {
+        Member::new(Name::of_item(item, &mut itoa::Buffer::new()))
+    }
+
     /// Returns the integer, if it is stored as one.
     #[inline]
     pub(crate) fn to_int(&self) -> Option<i64> {

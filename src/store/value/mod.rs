@@ -25,7 +25,7 @@ use crate::store::entry::Entry;
 
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
 pub(crate) use list::{List, ListRef};
-pub(crate) use set::{Set, SetRef};
+pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use stream::{Stream, StreamRef};
 pub(crate) use string::{LongText, SHARED_MIN, Str, StringHint};

@@ -57,6 +57,11 @@ impl<'a> Rules<'a> {
     pub(crate) fn new(limits: Limits, hasher: &'a Hasher) -> Self {
         Rules { packed: limits.set, ints: limits.intset_entries, hasher }
     }
+
+    /// Returns how many members a packed set may have, depending on what they are.
+    pub(crate) fn packed_max(self) -> usize {
+        self.packed.entries.max(self.ints)
+    }
 }
 
 impl<'e> SetRef<'e> {

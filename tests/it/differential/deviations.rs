@@ -35,6 +35,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("msetex", "existence", "Redis has it since 8.4, Valkey since 9.1"),
     ("pexpire", "docs: arguments", "see expire"),
     ("pexpireat", "docs: arguments", "see expire"),
+    ("sinterstore", "key specs", "the destination is overwritten without being read, as Redis says since 7.4"),
     ("set", "docs: arguments", "IFEQ, IFNE, IFDEQ and IFDNE are from Redis 8.4"),
     ("client|setinfo", "existence", "clients send it on connect; Redis has it since 7.2"),
     ("wait", "flags", "scripts may call it since Redis 7.2, and it is marked as blocking"),

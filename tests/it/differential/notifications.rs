@@ -88,6 +88,70 @@ fn tell_one(arena: &Arena, story: &str, classes: &str, found: &mut Differences) 
 }
 
 #[test]
+fn commands_on_sets_tell_the_events_of_redis() {
+    tell_beside_listener(
+        "
+        SADD s a
+        SADD s a
+        SADD s a b c
+        SREM s x
+        SREM s a x
+        SREM missing a
+        SREM s b c d
+        SADD n 1
+        SPOP n
+        SPOP n
+        SADD n 1
+        SPOP n 0
+        SPOP n 3
+        SADD n 1
+        SPOP n 100
+        SPOP missing 5
+        SRANDMEMBER missing
+        SRANDMEMBER missing 3
+        SCARD missing
+        SISMEMBER missing x
+        SMISMEMBER missing x y
+        SMEMBERS missing
+        SSCAN missing 0
+
+        SADD a x y
+        SMOVE a b x
+        SMOVE a b missing
+        SMOVE a a y
+        SADD b y
+        SMOVE a b y
+        SMOVE a b y
+        SMOVE missing b y
+
+        SADD a x y
+        SADD b y z
+        SINTER a missing b nope
+        SINTERCARD 2 a missing
+        SUNION nope missing
+        SDIFF missing a nope
+        SINTERSTORE d a b
+        SINTERSTORE d a b
+        SINTERSTORE d a missing
+        SINTERSTORE d a missing
+        SUNIONSTORE d a b
+        SUNIONSTORE d missing
+        SUNIONSTORE d missing
+        SDIFFSTORE d a b
+        SDIFFSTORE d a a
+        SDIFFSTORE d a a
+        SET str v
+        SUNIONSTORE str a
+        SET str v PX 5
+        SINTERSTORE str a
+        SET str v
+        SINTERSTORE str nope
+        SINTERSTORE a a b
+        ",
+    );
+}
+
+#[test]
 fn commands_on_strings_tell_the_events_of_redis() {
     tell_beside_listener(
         "

@@ -74,10 +74,13 @@ struct Step {
 }
 
 impl Step {
-    /// Returns whether the replies are the same, apart from an order that is not specified.
+    /// Returns whether the replies are the same, apart from an order that is not specified, and from the encoding of
+    /// small sets, which are listpacks since Redis 7.2.
     fn agrees(&self, replies: &Replies) -> bool {
-        let is_unordered = UNORDERED.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
-        replies.agree() || is_unordered && replies.agree_in_any_order()
+        let is_one_of = |names: &[&str]| names.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
+        replies.agree()
+            || is_one_of(&["OBJECT", "EXEC"]) && replies.with_large_sets().agree()
+            || is_one_of(UNORDERED) && replies.with_large_sets().with_sorted_lines().agree()
     }
 
     /// Returns whether it may set a key that has expired already.
@@ -88,7 +91,53 @@ impl Step {
 }
 
 /// Commands whose replies list the elements of hash tables, in no particular order; EXEC may contain such a reply.
-const UNORDERED: &[&str] = &["EXEC", "HGETALL", "HKEYS", "HRANDFIELD", "HSCAN", "HVALS"];
+const UNORDERED: &[&str] = &[
+    "EXEC",
+    "HGETALL",
+    "HKEYS",
+    "HRANDFIELD",
+    "HSCAN",
+    "HVALS",
+    "SDIFF",
+    "SINTER",
+    "SMEMBERS",
+    "SPOP",
+    "SRANDMEMBER",
+    "SSCAN",
+    "SUNION",
+];
+
+impl Replies {
+    /// Returns the replies with the encoding of a set in 7.0 where it is a listpack here.
+    fn with_large_sets(&self) -> Replies {
+        let (listpack, hashtable) = ("$8\r\nlistpack", "$9\r\nhashtable");
+        let is_set = |ours: &str, theirs: &str| {
+            ours.matches(listpack).count() > theirs.matches(listpack).count() && theirs.contains(hashtable)
+        };
+        match (text(&self.keylatch), text(&self.redis)) {
+            (Some(ours), Some(theirs)) if is_set(&ours, &theirs) => Replies {
+                keylatch: Some(ours.replace(listpack, hashtable).into_bytes()),
+                redis: Some(theirs.replace(listpack, hashtable).into_bytes()),
+            },
+            _ => Replies { keylatch: self.keylatch.clone(), redis: self.redis.clone() },
+        }
+    }
+
+    /// Returns the replies with their lines in order.
+    fn with_sorted_lines(&self) -> Replies {
+        let sorted = |reply: &Option<Vec<u8>>| {
+            let reply = reply.as_ref()?;
+            let mut lines: Vec<&[u8]> = reply.split(|byte| *byte == b'\n').collect();
+            lines.sort_unstable();
+            Some(lines.join(&b'\n'))
+        };
+        Replies { keylatch: sorted(&self.keylatch), redis: sorted(&self.redis) }
+    }
+}
+
+fn text(reply: &Option<Vec<u8>>) -> Option<String> {
+    reply.as_ref().map(|reply| String::from_utf8_lossy(reply).into_owned())
+}
 
 /// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how.
 fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
@@ -289,7 +338,13 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (2, "BITFIELD_RO", &[Key, Fields]),
         (3, "COPY", &[Key, Key, CopyOptions]), (2, "MOVE", &[Key, Database]), (1, "SWAPDB", &[Database, Database]),
         (1, "TOUCH", &[Keys]), (6, "OBJECT", &[Encoding, Key]),
-        (3, "RESTORE", &[Key, RelativeMs, Dump, RestoreOptions]), (1, "SORT", &[Key]), (1, "SORT_RO", &[Key]),
+        (3, "RESTORE", &[Key, RelativeMs, Dump, RestoreOptions]),
+        (10, "SADD", &[Key, Members]), (6, "SREM", &[Key, Members]), (3, "SMOVE", &[Key, Key, Member]),
+        (3, "SISMEMBER", &[Key, Member]), (2, "SMISMEMBER", &[Key, Members]), (2, "SCARD", &[Key]),
+        (4, "SMEMBERS", &[Key]), (1, "SPOP", &[Key, All]), (2, "SRANDMEMBER", &[Key, All]),
+        (3, "SINTER", &[Keys]), (3, "SUNION", &[Keys]), (3, "SDIFF", &[Keys]), (2, "SINTERCARD", &[CountedKeys]),
+        (3, "SINTERSTORE", &[Key, Keys]), (3, "SUNIONSTORE", &[Key, Keys]), (3, "SDIFFSTORE", &[Key, Keys]),
+        (2, "SSCAN", &[Key, ElementScan]),
         (8, "PFADD", &[Key, Elements]), (4, "PFCOUNT", &[Keys]), (3, "PFMERGE", &[Keys]), (1, "PFDEBUG", &[Inside, Key]),
         (8, "HSET", &[Key, FieldValues]), (2, "HMSET", &[Key, FieldValues]), (2, "HSETNX", &[Key, Field, Value]),
         (4, "HGET", &[Key, Field]), (2, "HMGET", &[Key, HashFields]), (3, "HGETALL", &[Key]), (1, "HKEYS", &[Key]),
@@ -333,6 +388,11 @@ enum Part {
     Operator,
     Fields,
     Elements,
+    Member,
+    Members,
+    All,
+    CountedKeys,
+    ElementScan,
     Inside,
     CopyOptions,
     Dump,
@@ -395,8 +455,8 @@ impl Random {
         parts.iter().for_each(|part| self.add(*part, &mut args));
         // An argument of EXEC is a condition here, and an error in Redis 7; invalid arguments of BITCOUNT and BITPOS
         // are rejected before the key is looked up, as since Redis 7.2.
-        // A number of random fields below all of them has no reply that can be compared.
-        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS" | "HRANDFIELD");
+        // A number of random fields or members below all of them has no reply that can be compared.
+        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS" | "HRANDFIELD" | "SPOP" | "SRANDMEMBER");
         match self.below(150) {
             0 if !is_strict => args.push(self.pick(VALUES).to_vec()),
             1 if args.len() > 1 && !is_strict => drop(args.pop()),
@@ -425,6 +485,26 @@ impl Random {
             Part::Operator => self.pick(&[&b"AND"[..], b"OR", b"XOR", b"NOT", b"and", b"NAND"]).to_vec(),
             Part::Fields => return self.fields(args),
             Part::Elements => return args.extend((0..self.below(40)).map(|_| self.value())),
+            Part::Member => match self.one_in(2) {
+                true => self.pick(INTEGERS).to_vec(),
+                false => self.pick(VALUES).to_vec(),
+            },
+            Part::Members => return self.repeat(&[Part::Member], args),
+            Part::All => self.pick(&[&b"1000000"[..], b"9223372036854775807", b"0", b"x"]).to_vec(),
+            Part::CountedKeys => {
+                let count = 1 + self.below(3);
+                args.push(self.pick(&[count, count, count, 0, 4]).to_string().into_bytes());
+                (0..count).for_each(|_| self.add(Part::Key, args));
+                return if self.one_in(2) {
+                    self.options(&[("LIMIT", Some(Part::Integer))], args)
+                };
+            }
+            Part::ElementScan => {
+                args.extend(["0", "COUNT", "1000000"].map(|word| word.as_bytes().to_vec()));
+                return if self.one_in(2) {
+                    self.options(&[("MATCH", Some(Part::Member))], args)
+                };
+            }
             // The others change the key in a way that Redis' WATCH misses.
             Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
             Part::CopyOptions => return self.options(COPY_OPTIONS, args),

@@ -16,6 +16,7 @@ struct Digest([u8; 20]);
 impl Digest {
     /// The numbers of the types in Redis.
     const STRING: [u8; 4] = 0u32.to_be_bytes();
+    const SET: [u8; 4] = 2u32.to_be_bytes();
     const HASH: [u8; 4] = 4u32.to_be_bytes();
 
     fn add(&mut self, bytes: &[u8]) {
@@ -42,6 +43,10 @@ impl Digest {
                 self.mix(&Self::STRING);
                 self.mix(text.as_slice());
             }
+            ValueRef::Set(set) => {
+                self.mix(&Self::SET);
+                set.iter().for_each(|member| member.with_text(|text| self.add(text)));
+            }
             ValueRef::Hash(hash) => {
                 self.mix(&Self::HASH);
                 hash.for_each(|field, value| {
@@ -51,7 +56,7 @@ impl Digest {
                     self.add(&pair.0);
                 });
             }
-            ValueRef::List(_) | ValueRef::Set(_) | ValueRef::SortedSet(_) | ValueRef::Stream(_) => {}
+            ValueRef::List(_) | ValueRef::SortedSet(_) | ValueRef::Stream(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use crate::store::usage::Dice;
 use crate::store::value::intset;
 use crate::store::value::listpack::{Item, Listpack, ListpackMut};
-use crate::store::value::member::{Member, Name};
+use crate::store::value::member::Member;
 use crate::store::value::set::{BigSet, SetMut, SetRef};
 
 /// Members of a large set are drawn one by one, until there are enough different ones, where at most one in so many is
@@ -79,9 +79,7 @@ impl SetMut<'_> {
             return;
         }
         if count == 1 {
-            let mut buffer = itoa::Buffer::new();
-            let popped = self.as_ref().random(dice).map(|item| Member::new(Name::of_item(item, &mut buffer)));
-            if let Some(popped) = popped {
+            if let Some(popped) = self.as_ref().random(dice).map(Member::of) {
                 self.remove(popped.item());
                 take(popped.item());
             }

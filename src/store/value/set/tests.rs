@@ -1,3 +1,5 @@
+//! Tests of sets, in every form beside the standard library's.
+
 use std::collections::BTreeSet;
 
 use super::*;

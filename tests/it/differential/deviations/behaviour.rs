@@ -14,6 +14,11 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
     (Commands(&["delex", "delifeq", "digest"]), "no condition, digests, other types", "unknown commands; Redis 8.4 and Valkey 9.2 differ", "as Redis 8.4", "Valkey requires a condition and has no digests"),
 
+    // Sets
+    (Commands(&["sadd"]), "small sets that are not all integers", "`hashtable`, in no particular order", "`listpack`, in the order of insertion, up to `set-max-listpack-entries` and `set-max-listpack-value`", "as Redis 7.2"),
+    (Commands(&["srandmember"]), "a count below -10000000", "a reply of that many members", "`value is out of range`", "bounded memory"),
+    (Commands(&["sscan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
+
     // HyperLogLog
     (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is fixed, as in distributions; otherwise some commands accept it", "an error", "the fix"),
     (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte after the string", "changes it as if that byte were zero", "memory safety"),

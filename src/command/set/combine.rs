@@ -1,0 +1,196 @@
+//! Intersection, union and difference of sets, returned, counted or stored.
+//!
+//! A result to be stored is built as a new value, which then replaces whatever the destination holds: it may be one of
+//! the sets that are combined.
+
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
+use crate::command::set::{reply_member, reply_set, rules};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::entry::Entry;
+use crate::store::value::listpack::Item;
+use crate::store::value::{Kind, Packing, Set, SetRef};
+use crate::store::{Classes, Event, Key, Lookup};
+
+/// An intersection was stored.
+const SINTERSTORE: &Event = &Event::one(Classes::SET, "sinterstore");
+/// A union was stored.
+const SUNIONSTORE: &Event = &Event::one(Classes::SET, "sunionstore");
+/// A difference was stored.
+const SDIFFSTORE: &Event = &Event::one(Classes::SET, "sdiffstore");
+
+type Keys<'a> = SmallVec<[Key<'a>; 8]>;
+type Sets<'e> = SmallVec<[SetRef<'e>; 8]>;
+
+pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
+    let keys = read_keys(call)?;
+    let entries = call.view.peek_all(&keys);
+    let (start, mut count) = (call.reply.mark(), 0);
+    intersect(&from_smallest(&entries), |member| {
+        reply_member(&mut call.reply, member);
+        count += 1;
+        true
+    });
+    call.reply.announce_at(start, |reply| reply.set(count));
+    Ok(())
+}
+
+pub(super) fn sintercard(call: &mut Call<'_>) -> Result<()> {
+    let count = parse_int(call.args.bytes()?).and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+    let count = count.ok_or(Error::other("numkeys should be greater than 0"))?;
+    if count > call.args.left() {
+        return Err(Error::other("Number of keys can't be greater than number of args"));
+    }
+    let keys: Keys<'_> = (0..count).map(|_| call.args.key()).collect::<Result<_>>()?;
+    let mut limit = 0;
+    while let Some(word) = call.args.next_arg() {
+        if !is_word(word, "LIMIT") {
+            return Err(Error::Syntax);
+        }
+        let given = parse_int(call.args.bytes()?).and_then(|limit| u64::try_from(limit).ok());
+        limit = given.ok_or(Error::other("LIMIT can't be negative"))?;
+    }
+    check_types(call, &keys)?;
+    let mut found = 0;
+    intersect(&from_smallest(&call.view.peek_all(&keys)), |_| {
+        found += 1;
+        found != limit
+    });
+    call.reply.int(found as i64);
+    Ok(())
+}
+
+/// As in Redis, the result of sets that are not all intsets is built as a listpack, and converted in the end.
+pub(super) fn sinterstore(call: &mut Call<'_>) -> Result<()> {
+    let destination = call.args.key()?;
+    let (keys, rules) = (read_keys(call)?, rules(call));
+    let entries = call.view.peek_all(&keys);
+    let sets = from_smallest(&entries);
+    let packing = if matches!(sets[..], [SetRef::Ints(_), ..]) { Packing::Other } else { Packing::Listpack };
+    let mut result = Set::draft(destination.bytes, packing, None);
+    let mut draft = Set::write(&mut result);
+    intersect(&sets, |member| draft.add(member, rules));
+    draft.shrink_to_ints(rules);
+    drop((entries, sets));
+    store(call, destination, result, SINTERSTORE);
+    Ok(())
+}
+
+pub(super) fn sunion(call: &mut Call<'_>) -> Result<()> {
+    let (keys, rules) = (read_keys(call)?, rules(call));
+    let entries = call.view.peek_all(&keys);
+    let sets: Sets<'_> = entries.into_iter().flatten().map(Set::read).collect();
+    if let [only] = sets[..] {
+        reply_set(&mut call.reply, only);
+        return Ok(());
+    }
+    let mut union = Set::draft(b"", Packing::Other, None);
+    let mut draft = Set::write(&mut union);
+    if !sets.iter().all(|set| matches!(set, SetRef::Ints(_))) {
+        draft.expect(usize::MAX, rules); // a table, where members are found fastest
+    }
+    for member in sets.iter().flat_map(|set| set.iter()) {
+        draft.add(member, rules);
+    }
+    reply_set(&mut call.reply, draft.as_ref());
+    Ok(())
+}
+
+pub(super) fn sunionstore(call: &mut Call<'_>) -> Result<()> {
+    let destination = call.args.key()?;
+    let (keys, rules) = (read_keys(call)?, rules(call));
+    let mut result = Set::draft(destination.bytes, Packing::Other, None);
+    let mut draft = Set::write(&mut result);
+    let sets: Sets<'_> = call.view.peek_all(&keys).into_iter().flatten().map(Set::read).collect();
+    for member in sets.iter().flat_map(|set| set.iter()) {
+        draft.add(member, rules);
+    }
+    drop(sets);
+    store(call, destination, result, SUNIONSTORE);
+    Ok(())
+}
+
+pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
+    let keys = read_keys(call)?;
+    let entries = call.view.peek_all(&keys);
+    let (start, mut count) = (call.reply.mark(), 0);
+    subtract(&entries, |member| {
+        reply_member(&mut call.reply, member);
+        count += 1;
+    });
+    call.reply.announce_at(start, |reply| reply.set(count));
+    Ok(())
+}
+
+pub(super) fn sdiffstore(call: &mut Call<'_>) -> Result<()> {
+    let destination = call.args.key()?;
+    let (keys, rules) = (read_keys(call)?, rules(call));
+    let mut result = Set::draft(destination.bytes, Packing::Other, None);
+    let mut draft = Set::write(&mut result);
+    subtract(&call.view.peek_all(&keys), |member| {
+        draft.add(member, rules);
+    });
+    store(call, destination, result, SDIFFSTORE);
+    Ok(())
+}
+
+/// Returns the keys of the sets, to the end of the request.
+fn read_keys<'a>(call: &mut Call<'a>) -> Result<Keys<'a>> {
+    let keys: Keys<'a> = (0..call.args.left()).map(|_| call.args.key()).collect::<Result<_>>()?;
+    check_types(call, &keys)?;
+    Ok(keys)
+}
+
+/// Looks the keys up, and rejects those that hold something else than sets.
+fn check_types(call: &mut Call<'_>, keys: &[Key<'_>]) -> Result<()> {
+    for key in keys {
+        call.view.get::<Set>(*key, Lookup::READ)?;
+    }
+    Ok(())
+}
+
+/// Returns the sets, the smallest first; none if one of them is empty, so that they have nothing in common.
+fn from_smallest<'e>(entries: &[Option<&'e Entry>]) -> Sets<'e> {
+    let mut sets: Sets<'e> =
+        entries.iter().map(|entry| entry.map(Set::read)).collect::<Option<_>>().unwrap_or_default();
+    sets.sort_by_key(|set| set.len());
+    sets
+}
+
+/// Visits the members that all sets have, until `visit` returns false.
+fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
+    let Some((smallest, others)) = sets.split_first() else { return };
+    for member in smallest.iter() {
+        if others.iter().all(|other| other.contains(member)) && !visit(member) {
+            return;
+        }
+    }
+}
+
+/// Visits the members of the first set that no other one has. Large sets are asked first, since they have more members.
+fn subtract(entries: &[Option<&Entry>], mut visit: impl FnMut(Item<'_>)) {
+    let Some((Some(first), others)) = entries.split_first() else { return };
+    let mut others: Sets<'_> = others.iter().flatten().map(|entry| Set::read(entry)).collect();
+    others.sort_by_key(|other| Reverse(other.len()));
+    for member in Set::read(first).iter() {
+        if !others.iter().any(|other| other.contains(member)) {
+            visit(member);
+        }
+    }
+}
+
+/// Stores a result, and replies with the number of its members. An empty one deletes the destination.
+fn store(call: &mut Call<'_>, destination: Key<'_>, result: Entry, event: &'static Event) {
+    let len = Set::read(&result).len();
+    if len > 0 {
+        call.view.overwrite(destination, result, event);
+    } else {
+        call.view.discard(destination);
+    }
+    call.reply.int(len as i64);
+}

@@ -1,0 +1,134 @@
+//! SPOP and SRANDMEMBER.
+
+use crate::command::set::{reply_member, reply_set};
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::resp::{Reply, parse_int};
+use crate::store::usage::Dice;
+use crate::store::value::member::Member;
+use crate::store::value::{Set, SetRef};
+use crate::store::{Classes, Event, Key, Lookup};
+
+/// Members were removed at random.
+const SPOP: &Event = &Event::one(Classes::SET, "spop");
+
+/// How many members are logged in one command.
+const LOGGED_TOGETHER: usize = 1024;
+
+/// How many members, with repetitions, are returned at most: a larger number is a mistake, and its reply would not fit
+/// into memory.
+const REPEATED_MAX: u64 = 10_000_000;
+
+const NOT_COUNT: &str = "value is out of range, must be positive";
+const COUNT_RANGE: &str = "value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+const OUT_OF_RANGE: &str = "value is out of range";
+
+/// Returns the argument for the number of members, if it is given.
+fn read_count<'a>(call: &mut Call<'a>) -> Result<Option<&'a [u8]>> {
+    match (call.args.next_arg(), call.args.left()) {
+        (count, 0) => Ok(count),
+        _ => Err(Error::Syntax),
+    }
+}
+
+pub(super) fn spop(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let Some(count) = read_count(call)? else { return pop_one(call, key) };
+    let count = parse_int(count).and_then(|count| usize::try_from(count).ok()).ok_or(Error::other(NOT_COUNT))?;
+    let len = call.view.get::<Set>(key, Lookup::WRITE)?.map_or(0, SetRef::len);
+    match count {
+        _ if len == 0 || count == 0 => call.reply.set(0),
+        count if count >= len => pop_all(call, key)?,
+        count => pop_some(call, key, count)?,
+    }
+    Ok(())
+}
+
+fn pop_one(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
+    let mut dice = call.view.dice(key);
+    let mut edit = call.view.edit::<Set>(key, SPOP)?;
+    let mut popped = None;
+    if edit.exists() {
+        edit.change().pop(1, &mut dice, |member| popped = Some(Member::of(member)));
+    }
+    drop(edit);
+    match popped {
+        Some(member) => {
+            reply_member(&mut call.reply, member.item());
+            log_removed(call, key, &[member]);
+        }
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Removes all members at once, together with the key.
+fn pop_all(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
+    let mut edit = call.view.edit::<Set>(key, SPOP)?;
+    reply_set(&mut call.reply, edit.value());
+    edit.empty(edit.value().len());
+    drop(edit);
+    call.log(&[b"DEL", key.bytes]);
+    Ok(())
+}
+
+fn pop_some(call: &mut Call<'_>, key: Key<'_>, count: usize) -> Result<()> {
+    let (mut dice, is_logged) = (call.view.dice(key), call.namespace.store.is_logged());
+    let mut popped = Vec::new();
+    call.reply.set(count);
+    let mut edit = call.view.edit::<Set>(key, SPOP)?;
+    edit.change().pop(count, &mut dice, |member| {
+        reply_member(&mut call.reply, member);
+        if is_logged {
+            popped.push(Member::of(member));
+        }
+    });
+    edit.count_more(count - 1);
+    drop(edit);
+    popped.chunks(LOGGED_TOGETHER).for_each(|members| log_removed(call, key, members));
+    Ok(())
+}
+
+/// Logs the removal of members that were chosen at random.
+fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[Member]) {
+    if call.namespace.store.is_logged() {
+        let texts: Vec<_> = members.iter().map(|member| member.item().to_cow()).collect();
+        let words: Vec<&[u8]> = [&b"SREM"[..], key.bytes].into_iter().chain(texts.iter().map(|text| &**text)).collect();
+        call.log(&words);
+    }
+}
+
+pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let count = match read_count(call)? {
+        Some(count) => Some(parse_int(count).ok_or(Error::NotInteger)?),
+        None => None,
+    };
+    if count == Some(i64::MIN) {
+        return Err(Error::other(COUNT_RANGE));
+    }
+    let mut dice = call.view.dice(key);
+    let (set, reply) = (call.view.get::<Set>(key, Lookup::READ)?, &mut call.reply);
+    match (set, count) {
+        (None, None) => reply.null(),
+        (None, Some(_)) => reply.array(0),
+        (Some(set), None) => set.random(&mut dice).into_iter().for_each(|member| reply_member(reply, member)),
+        (Some(set), Some(count)) if count < 0 => choose_repeatedly(reply, set, count.unsigned_abs(), &mut dice)?,
+        (Some(set), Some(count)) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(set.len());
+            reply.array(count);
+            set.sample(count, &mut dice, |member| reply_member(reply, member));
+        }
+    }
+    Ok(())
+}
+
+/// Replies with members of which the same may be chosen several times.
+fn choose_repeatedly(reply: &mut Reply<'_>, set: SetRef<'_>, count: u64, dice: &mut Dice) -> Result<()> {
+    if count > REPEATED_MAX {
+        return Err(Error::other(OUT_OF_RANGE));
+    }
+    reply.array(count as usize);
+    (0..count).filter_map(|_| set.random(dice)).for_each(|member| reply_member(reply, member));
+    Ok(())
+}
