@@ -32,6 +32,11 @@ impl<'a> Args<'a> {
         self.request
     }
 
+    /// Iterates over the remaining arguments, without consuming them.
+    pub fn rest(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        self.request.skip(self.at).args()
+    }
+
     /// Returns the next argument, if there is one.
     pub fn next_arg(&mut self) -> Option<&'a [u8]> {
         (self.at < self.request.len()).then(|| {
@@ -80,7 +85,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::NotFloat`].
-    #[expect(dead_code, reason = "the commands on sorted sets take doubles")]
+    #[allow(dead_code, reason = "the commands on places take doubles")]
     pub(crate) fn double(&mut self) -> Result<f64> {
         parse_double(self.bytes()?).ok_or(Error::NotFloat)
     }
@@ -89,7 +94,6 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// When one of them is not a number.
-    #[expect(dead_code, reason = "the commands on sorted sets take ranges")]
     pub(crate) fn score_range(&mut self) -> Result<ScoreRange> {
         let (min, max) = (self.bytes()?, self.bytes()?);
         ScoreRange::parse(min, max).ok_or_else(|| Error::other("min or max is not a float"))
@@ -99,7 +103,6 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// When one of them begins with none of `[`, `(`, `-` and `+`.
-    #[expect(dead_code, reason = "the commands on sorted sets take ranges")]
     pub(crate) fn lex_range(&mut self) -> Result<LexRange<'a>> {
         let (min, max) = (self.bytes()?, self.bytes()?);
         LexRange::parse(min, max).ok_or_else(|| Error::other("min or max not valid string range item"))

@@ -153,9 +153,13 @@ impl Call<'_> {
 
     /// Blocks the client on the keys of its request: when one of them changes, the handler is called again, and replies
     /// if it can. At a time, in monotonic milliseconds, and at once in a nested call, `on_timeout` replies.
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "no command on strings blocks on keys"))]
     pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, on_timeout, true);
+    }
+
+    /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
+    pub fn is_retry(&self) -> bool {
+        self.is_blocked
     }
 
     fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), waits_for_keys: bool) {

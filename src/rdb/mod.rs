@@ -245,7 +245,8 @@ impl<'a> Reader<'a> {
         self.0.len()
     }
 
-    fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
+    /// Reads a number of bytes.
+    pub fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
         self.0 = rest;
         Some(bytes)

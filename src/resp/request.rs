@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
     }
 
     /// Iterates over all arguments, including the name.
-    pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator {
+    pub fn args(self) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator + Clone {
         self.spans.iter().map(move |span| &self.bytes[span.start..span.start + span.len])
     }
 

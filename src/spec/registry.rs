@@ -313,7 +313,6 @@ fn is_variable(arg: &Arg) -> bool {
 
 /// Returns the specs of the keys at fixed positions. Adjacent keys with the same flags share one spec.
 fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
-    let mut specs: Vec<KeySpec> = Vec::new();
     let mut position = name_args;
     if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
         && let Some((flags, step, notes)) = args.get(at + 1).and_then(|counted| match counted.kind {
@@ -322,10 +321,16 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
             _ => None,
         })
     {
-        return vec![KeySpec { first: position + at, step, counted: true, notes, ..KeySpec::new(flags) }];
+        let counted = KeySpec { first: position + at, step, counted: true, notes, ..KeySpec::new(flags) };
+        // A target may precede the counted keys.
+        let mut specs = if at == 0 { Vec::new() } else { key_specs(&args[..at], name_args) };
+        specs.push(counted);
+        return specs;
     }
+    let mut specs: Vec<KeySpec> = Vec::new();
     // Only an optional channel does not shift later positions.
-    for arg in args.iter().take_while(|arg| !arg.optional || matches!(arg.kind, Kind::ShardChannel)) {
+    let fixed = args.iter().enumerate().take_while(|(_, arg)| !arg.optional || matches!(arg.kind, Kind::ShardChannel));
+    for (at, arg) in fixed {
         let (flags, step) = match arg.kind {
             Kind::ShardChannel => (Some(NOT_KEY), 1),
             Kind::Key(flags) => (Some(flags), 1),
@@ -334,7 +339,9 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
             _ => (None, 1),
         };
         if let Some(flags) = flags {
-            let last = if arg.multiple { -1 } else { 0 };
+            // Behind keys of any number lie as many arguments as the others need.
+            let behind = || args[at + 1..].iter().map(least_args).sum::<i32>();
+            let last = if arg.multiple { -1 - behind() } else { 0 };
             match specs.last_mut() {
                 Some(spec) if spec.flags == flags && spec.first + spec.last as usize + 1 == position && last == 0 => {
                     spec.last += 1;

@@ -28,6 +28,7 @@
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -541,6 +542,36 @@ impl Entry {
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, ALIGN).expect("an entry is far smaller than isize::MAX")
+    }
+}
+
+/// The address of an entry that another owner keeps, for a structure that only reads the key. It is copied freely.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryHandle(NonNull<Header>);
+
+// SAFETY: a handle is an address; what it refers to is read as through `&Entry`, which may be shared.
+unsafe impl Send for EntryHandle {}
+// SAFETY: as above.
+unsafe impl Sync for EntryHandle {}
+
+impl Entry {
+    /// Returns a handle to the entry.
+    pub(crate) fn handle(&self) -> EntryHandle {
+        EntryHandle(self.0)
+    }
+}
+
+impl EntryHandle {
+    /// Returns the key of the entry.
+    ///
+    /// # Safety
+    /// For the lifetime of the result, the entry must be neither dropped nor reallocated.
+    #[inline]
+    pub(crate) unsafe fn key<'e>(self) -> &'e [u8] {
+        let entry = ManuallyDrop::new(Entry(self.0)); // which is not freed here
+        let key: *const [u8] = entry.key();
+        // SAFETY: the caller promises that the allocation stays, and a key never changes.
+        unsafe { &*key }
     }
 }
 

@@ -238,7 +238,6 @@ impl<'a> View<'a> {
     }
 
     /// Borrows the entries of several keys at once, `None` for missing ones; the look-ups have no effects.
-    #[allow(dead_code, reason = "the commands that combine sets and sorted sets come next")]
     pub(crate) fn peek_all(&mut self, keys: &[Key<'_>]) -> SmallVec<[Option<&Entry>; 8]> {
         let View { access, cx, .. } = self;
         let shards: SmallVec<[(usize, &Shard); 8]> = match access {
@@ -381,7 +380,6 @@ impl<'a> View<'a> {
     }
 
     /// Sets the entry of a key, whatever it held before; the key counts as new only if it was missing.
-    #[allow(dead_code, reason = "the commands that store sets and sorted sets come next")]
     pub(crate) fn overwrite(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
         let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
         self.changes += 1;

@@ -1,5 +1,4 @@
 //! The ranges of scores and of members that commands on sorted sets take: `(1.5 +inf`, `[a (b`.
-#![cfg_attr(not(test), expect(dead_code, reason = "the commands on sorted sets take them"))]
 
 use crate::text::until_nul;
 
@@ -64,7 +63,7 @@ impl ScoreRange {
     }
 
     /// Returns whether a score is in the range.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn contains(&self, score: f64) -> bool {
         self.admits_above(score) && self.admits_below(score)
     }
@@ -145,7 +144,7 @@ impl<'a> LexRange<'a> {
     }
 
     /// Returns whether a member is in the range.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn contains(&self, member: &[u8]) -> bool {
         self.admits_above(member) && self.admits_below(member)
     }

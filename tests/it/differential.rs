@@ -4,9 +4,10 @@
 //! one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`hashes`], [`keys`],
-//!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
-//!   [`script_libraries`], [`sets`], [`acls`], [`permissions`] and [`wire`] contain them.
+//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`hashes`],
+//!   [`sets`], [`sorted_sets`], [`sorted_set_ranges`], [`keys`], [`transactions`], [`dumps`], [`migrations`],
+//!   [`eviction`], [`sessions`], [`scripts`], [`script_functions`], [`script_libraries`], [`acls`], [`permissions`] and
+//!   [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
 //! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists which of its tests pass.
@@ -49,6 +50,8 @@ mod scripts;
 mod sessions;
 mod sets;
 mod settings;
+mod sorted_set_ranges;
+mod sorted_sets;
 mod strings;
 mod suite;
 #[cfg(feature = "lua")]

@@ -129,6 +129,36 @@ fn changes_of_hashes_are_logged_as_they_came_except_sums_of_floats() {
 }
 
 #[test]
+fn changes_of_sorted_sets_are_logged_as_they_came_except_pops_from_several_keys() {
+    expect(
+        &start(),
+        &[
+            ("ZADD z NX CH 1 a 2 b 3 c 4 d", "zadd z NX CH 1 a 2 b 3 c 4 d"),
+            ("ZADD z NX 5 a", ""),
+            ("ZADD z INCR 0.5 a", "zadd z INCR 0.5 a"),
+            ("ZINCRBY z 0.1 a", "zincrby z 0.1 a"),
+            ("ZINCRBY z 0 a", ""),
+            ("ZREM z missing", ""),
+            ("ZREM z a missing", "zrem z a missing"),
+            ("ZRANGESTORE t z 0 -1", "zrangestore t z 0 -1"),
+            ("ZUNIONSTORE t 2 z t WEIGHTS 2 1", "zunionstore t 2 z t WEIGHTS 2 1"),
+            ("ZDIFFSTORE t 2 z z", "zdiffstore t 2 z z"),
+            ("ZDIFFSTORE t 2 z z", ""),
+            ("ZPOPMIN z", "zpopmin z"),
+            ("ZMPOP 2 missing z MAX COUNT 1", "ZPOPMAX z 1"),
+            ("BZPOPMIN missing z 0", "ZPOPMIN z"),
+            ("ZADD z 1 a 2 b 3 c", "zadd z 1 a 2 b 3 c"),
+            ("BZMPOP 0 2 missing z MIN COUNT 2", "ZPOPMIN z 2"),
+            ("ZPOPMAX z 0", ""),
+            ("ZMPOP 1 missing MIN", ""),
+            ("ZREMRANGEBYRANK z 5 6", ""),
+            ("ZREMRANGEBYSCORE z -inf +inf", "zremrangebyscore z -inf +inf"),
+            ("ZRANDMEMBER z", ""),
+        ],
+    );
+}
+
+#[test]
 fn a_request_that_changes_nothing_is_not_logged() {
     let requests = [
         "GET k",

@@ -70,7 +70,6 @@ pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
 }
 
 /// Parses a timeout in seconds, which may have a fraction; 0 for none. Returns the deadline, or [`NEVER`].
-#[allow(dead_code, reason = "the commands that block on lists and sorted sets come next")]
 pub(crate) fn read_timeout_in_seconds(call: &Call<'_>, timeout: &[u8]) -> Result<u64> {
     let now = call.now();
     let seconds = long_double::parse(timeout).ok_or(Error::other("timeout is not a float or out of range"))?;

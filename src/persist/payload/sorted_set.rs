@@ -1,17 +1,132 @@
 //! The payloads of sorted sets.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use crate::persist::payload::{Options, Target};
-use crate::rdb::{self, Reader, kind};
+use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::SortedSetRef;
+use crate::store::value::listpack::{Item, Listpack};
+use crate::store::value::sorted_set::{Combination, checked_score};
+use crate::store::value::{Kind, Packing, SortedSet, SortedSetRef, Type};
+
+// The lengths of scores that are written as text stand for these instead.
+const NAN: u8 = 253;
+const INFINITY: u8 = 254;
+const NEG_INFINITY: u8 = 255;
 
 /// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, _: SortedSetRef<'_>, _: Options) -> u16 {
-    out.push(kind::ZSET_2);
+pub(super) fn write(out: &mut Vec<u8>, set: SortedSetRef<'_>, options: Options) -> u16 {
+    match set {
+        SortedSetRef::Packed(packed) => {
+            out.push(kind::ZSET_LISTPACK);
+            write_string(out, packed.bytes(), options.compresses);
+        }
+        SortedSetRef::Big(_) => {
+            out.push(kind::ZSET_2);
+            write_length(out, set.len());
+            // As in Redis, the highest score comes first.
+            for (member, score) in set.elements(0..set.len(), true) {
+                member.with_text(|member| write_string(out, member, options.compresses));
+                out.extend(score.get().to_le_bytes());
+            }
+        }
+    }
     rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(_: u8, _: &mut Reader<'_>, _: Target<'_>, _: Options) -> Option<Entry> {
-    None
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    match of {
+        kind::ZSET | kind::ZSET_2 => {
+            let mut filling = Filling::new(target);
+            for _ in 0..reader.length()? {
+                let member = reader.string(options.len_max)?;
+                let score = match of {
+                    kind::ZSET_2 => f64::from_le_bytes(reader.array()?),
+                    _ => read_text_score(reader)?,
+                };
+                filling.add(&member, score)?;
+            }
+            filling.finish()
+        }
+        kind::ZSET_LISTPACK => read_listpack(&reader.string(options.len_max)?, target),
+        kind::ZSET_ZIPLIST => {
+            let packed = reader.string(options.len_max)?;
+            let elements = legacy::ziplist(&packed)?;
+            let (pairs, []) = elements.as_chunks::<2>() else { return None };
+            let mut filling = Filling::new(target);
+            for [member, score] in pairs {
+                filling.add(member, checked_score(Item::Text(score))?)?;
+            }
+            filling.finish()
+        }
+        _ => None,
+    }
+}
+
+fn read_text_score(reader: &mut Reader<'_>) -> Option<f64> {
+    match reader.array()? {
+        [NAN] => None,
+        [INFINITY] => Some(f64::INFINITY),
+        [NEG_INFINITY] => Some(f64::NEG_INFINITY),
+        [len] => checked_score(Item::Text(reader.bytes(u64::from(len))?)),
+    }
+}
+
+/// Takes over the bytes of a listpack, if its elements are in order and not too many.
+fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
+    let packed = Listpack::validate(bytes)?;
+    if packed.is_empty() || packed.len() % 2 != 0 {
+        return None;
+    }
+    let (mut members, mut last, mut is_ascending) = (HashSet::new(), None, true);
+    let mut filling = Filling::new(target);
+    let mut items = packed.iter();
+    while let (Some(member), Some(score)) = (items.next(), items.next()) {
+        let (member, score) = (member.to_cow(), checked_score(score)?);
+        let is_in_order =
+            |(last_score, last): &(f64, Cow<'_, [u8]>)| *last_score < score || *last_score == score && **last < *member;
+        is_ascending &= last.as_ref().is_none_or(is_in_order);
+        if !members.insert(member.clone()) {
+            return None;
+        }
+        last = Some((score, member));
+    }
+    if is_ascending && target.limits.zset.admits(packed.len() / 2, 0) {
+        return Some(Entry::packed(target.key, Type::SortedSet, Packing::Listpack, bytes, target.deadline));
+    }
+    let set = SortedSetRef::Packed(packed);
+    set.iter().try_for_each(|(member, score)| member.with_text(|member| filling.add(member, score.get())))?;
+    filling.finish()
+}
+
+/// A sorted set to which the elements of a payload are added.
+struct Filling<'a> {
+    elements: Combination,
+    target: Target<'a>,
+}
+
+impl<'a> Filling<'a> {
+    fn new(target: Target<'a>) -> Self {
+        Filling { elements: Combination::new(target.hasher), target }
+    }
+
+    /// Adds an element; `None` if its member was added before, or its score is no number.
+    fn add(&mut self, member: &[u8], score: f64) -> Option<()> {
+        let mut is_new = true;
+        self.elements.add(member, score, |score, _| {
+            is_new = false;
+            score
+        });
+        (is_new && !score.is_nan()).then_some(())
+    }
+
+    /// Returns the entry; `None` without elements.
+    fn finish(self) -> Option<Entry> {
+        let Target { key, deadline, limits, .. } = self.target;
+        let mut entry = SortedSet::entry_of(key, self.elements.finish(), limits.zset);
+        entry.set_deadline(deadline);
+        (!SortedSet::is_empty(SortedSet::read(&entry))).then_some(entry)
+    }
 }

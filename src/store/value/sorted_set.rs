@@ -1,8 +1,31 @@
 //! Sorted sets: small ones packed in their entries, large ones as a table of members beside a tree ordered by score.
+//!
+//! Members are ordered by score, and by their bytes where scores are equal. Everything that concerns a range of them is
+//! expressed by ranks: a range of scores or of members is translated into ranks first.
 
+mod big;
+mod packed;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::store::PackedLimit;
 use crate::store::entry::Entry;
-use crate::store::value::listpack::Listpack;
+use crate::store::table::Hasher;
+use crate::store::usage::Dice;
+use crate::store::value::listpack::{Encoded, Item, Items, Listpack, ListpackMut};
+use crate::store::value::rank_tree;
 use crate::store::value::{Kind, Packing, Type, Value};
+use crate::text::bounds::{LexRange, ScoreRange};
+
+use big::Handle;
+pub(crate) use big::{BigSortedSet, Combination};
+pub(crate) use packed::checked_score;
+use packed::{ScoreText, read_score};
+
+/// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
+const PACKED_LEN_MAX: usize = 1 << 30;
 
 /// The data type of sorted sets.
 pub(crate) enum SortedSet {}
@@ -19,33 +42,67 @@ pub(crate) enum SortedSetRef<'e> {
 /// A sorted set borrowed to be changed.
 pub(crate) struct SortedSetMut<'e>(&'e mut Entry);
 
-/// A sorted set above the limits of packed ones.
-#[derive(Debug)]
-pub(crate) struct BigSortedSet {}
+/// The score of an element. That of a packed one is decoded only where it is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Score<'e> {
+    /// The number.
+    Number(f64),
+    /// The element of the listpack.
+    Packed(Item<'e>),
+}
 
-impl BigSortedSet {
-    /// Returns the bytes allocated, without this struct itself.
-    pub(super) fn memory(&self) -> usize {
-        0
-    }
-
-    /// Returns the cost of freeing it, in units of one allocation.
-    pub(super) fn effort(&self) -> usize {
-        1
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(super) fn copy(&self) -> Self {
-        BigSortedSet {}
+impl Score<'_> {
+    /// Returns the number.
+    #[inline]
+    pub(crate) fn get(self) -> f64 {
+        match self {
+            Score::Number(score) => score,
+            Score::Packed(item) => read_score(item),
+        }
     }
 }
 
-impl SortedSetRef<'_> {
+/// An iterator over members with their scores, in ascending or in descending order.
+#[derive(Clone)]
+pub(crate) struct Elements<'e> {
+    source: Source<'e>,
+    is_reversed: bool,
+}
+
+#[derive(Clone)]
+enum Source<'e> {
+    Packed(Items<'e>),
+    Big(&'e BigSortedSet, rank_tree::Iter<'e, Handle>),
+}
+
+impl<'e> Iterator for Elements<'e> {
+    type Item = (Item<'e>, Score<'e>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Item<'e>, Score<'e>)> {
+        match (&mut self.source, self.is_reversed) {
+            (Source::Packed(items), false) => {
+                let member = items.next()?;
+                Some((member, Score::Packed(items.next()?)))
+            }
+            (Source::Packed(items), true) => {
+                let score = items.next_back()?;
+                Some((items.next_back()?, Score::Packed(score)))
+            }
+            (Source::Big(set, elements), is_reversed) => {
+                let next = if is_reversed { elements.next_back() } else { elements.next() };
+                next.map(|(score, handle)| (Item::Text(set.member(handle)), Score::Number(score)))
+            }
+        }
+    }
+}
+
+impl<'e> SortedSetRef<'e> {
     /// Returns the number of members.
     pub(crate) fn len(self) -> usize {
         match self {
             SortedSetRef::Packed(listpack) => listpack.len() / 2,
-            SortedSetRef::Big(_) => 0,
+            SortedSetRef::Big(set) => set.len(),
         }
     }
 
@@ -55,6 +112,205 @@ impl SortedSetRef<'_> {
             SortedSetRef::Packed(_) => "listpack",
             SortedSetRef::Big(_) => "skiplist",
         }
+    }
+
+    /// Returns the score of a member.
+    #[inline]
+    pub(crate) fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            SortedSetRef::Packed(listpack) => {
+                let at = listpack.find(listpack.first()?, member, 1)?;
+                Some(read_score(listpack.get(listpack.next(at)?)))
+            }
+            SortedSetRef::Big(set) => set.score(member),
+        }
+    }
+
+    /// Returns the rank of a member, how many precede it, and its score.
+    pub(crate) fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
+        match self {
+            SortedSetRef::Packed(listpack) => {
+                let at = listpack.find(listpack.first()?, member, 1)?;
+                let score = read_score(listpack.get(listpack.next(at)?));
+                Some((packed::rank_at(listpack, at), score))
+            }
+            SortedSetRef::Big(set) => set.rank(member),
+        }
+    }
+
+    /// Returns the elements at a range of ranks, which exist, from its end to its start if it `is_reversed`.
+    pub(crate) fn elements(self, ranks: Range<usize>, is_reversed: bool) -> Elements<'e> {
+        let source = match self {
+            SortedSetRef::Packed(listpack) => Source::Packed(packed::items(listpack, ranks)),
+            SortedSetRef::Big(set) => Source::Big(set, set.range(ranks)),
+        };
+        Elements { source, is_reversed }
+    }
+
+    /// Returns all elements in ascending order.
+    pub(crate) fn iter(self) -> Elements<'e> {
+        self.elements(0..self.len(), false)
+    }
+
+    /// Returns the ranks of the elements whose scores are in a range.
+    pub(crate) fn ranks_by_score(self, range: &ScoreRange) -> Range<usize> {
+        match self {
+            _ if range.is_empty() => 0..0,
+            SortedSetRef::Packed(listpack) => packed::ranks_by_score(listpack, range),
+            SortedSetRef::Big(set) => set.ranks_by_score(range),
+        }
+    }
+
+    /// Returns the ranks of the elements whose members are in a range; all scores should be equal.
+    ///
+    /// Where they are not, the members are in no order. As in Redis, the first run of members in the range is found
+    /// then, or the last one if the search `is_reversed`.
+    pub(crate) fn ranks_by_member(self, range: &LexRange<'_>, is_reversed: bool) -> Range<usize> {
+        match self {
+            _ if range.is_empty() => 0..0,
+            SortedSetRef::Packed(listpack) => packed::ranks_by_member(listpack, range, is_reversed),
+            SortedSetRef::Big(set) => set.ranks_by_member(range),
+        }
+    }
+
+    /// Returns a random element, or `None` if there is none.
+    pub(crate) fn random(self, dice: &mut Dice) -> Option<(Item<'e>, Score<'e>)> {
+        let len = self.len();
+        if len == 0 {
+            return None;
+        }
+        let rank = dice.below(len);
+        self.elements(rank..rank + 1, false).next()
+    }
+}
+
+impl SortedSetMut<'_> {
+    /// Sets the score of a member to what `choose` returns for the present one, which is `None` for a missing member;
+    /// if that is `None`, nothing changes. A sorted set that exceeds the limit of packed ones becomes a big one, whose
+    /// members are hashed by `hasher`.
+    pub(crate) fn put(
+        &mut self,
+        member: &[u8],
+        (limit, hasher): (PackedLimit, &Hasher),
+        choose: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) {
+        if let Some(Value::SortedSet(set)) = self.0.value_mut() {
+            return set.put(member, choose);
+        }
+        let listpack = self.listpack();
+        let found = listpack.first().and_then(|first| listpack.find(first, member, 1));
+        let found = found.and_then(|at| Some((at, listpack.next(at)?)));
+        match found {
+            Some((at, score_at)) => {
+                let old = read_score(listpack.get(score_at));
+                if let Some(score) = choose(Some(old)).filter(|score| *score != old) {
+                    packed::change_score(&mut ListpackMut::new(&mut *self.0), at, score);
+                }
+            }
+            None => {
+                let Some(score) = choose(None) else { return };
+                let (entries, bytes) = (listpack.len() / 2 + 1, listpack.bytes().len() + member.len());
+                if limit.admits(entries, member.len()) && bytes < PACKED_LEN_MAX {
+                    packed::insert(&mut ListpackMut::new(&mut *self.0), score, Encoded::of(member), member);
+                } else {
+                    self.unpack(hasher).put(member, |_| Some(score));
+                }
+            }
+        }
+    }
+
+    /// Makes it a big one if it is packed and `entries` members exceed the limit of packed ones.
+    pub(crate) fn prepare_for(&mut self, entries: usize, (limit, hasher): (PackedLimit, &Hasher)) {
+        if self.0.value().is_none_or(|value| !matches!(value, Value::SortedSet(_))) && !limit.admits(entries, 0) {
+            self.unpack(hasher);
+        }
+    }
+
+    /// Removes a member; returns whether it existed.
+    pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
+        if let Some(Value::SortedSet(set)) = self.0.value_mut() {
+            return set.remove(member);
+        }
+        let listpack = self.listpack();
+        let found = listpack.first().and_then(|first| listpack.find(first, member, 1));
+        if let Some(at) = found {
+            ListpackMut::new(&mut *self.0).remove_range(at, 2);
+        }
+        found.is_some()
+    }
+
+    /// Removes the elements at a range of ranks, which exist. Without the last of them the value is empty, and can only
+    /// be freed.
+    pub(crate) fn remove_ranks(&mut self, ranks: Range<usize>) {
+        if let Some(Value::SortedSet(set)) = self.0.value_mut() {
+            return set.remove_ranks(ranks);
+        }
+        if let Some(at) = self.listpack().seek(2 * ranks.start as isize) {
+            ListpackMut::new(&mut *self.0).remove_range(at, 2 * ranks.len());
+        }
+    }
+
+    fn listpack(&self) -> Listpack<'_> {
+        Listpack::new(self.0.packed_bytes().expect("a big one was ruled out"))
+    }
+
+    /// Turns a packed one into a big one.
+    #[cold]
+    fn unpack(&mut self, hasher: &Hasher) -> &mut BigSortedSet {
+        let set = BigSortedSet::from_ascending(SortedSetRef::Packed(self.listpack()).iter(), hasher);
+        self.0.set_boxed(Value::SortedSet(Box::new(set)));
+        match self.0.value_mut() {
+            Some(Value::SortedSet(set)) => set,
+            _ => unreachable!("it was set on the line above"),
+        }
+    }
+}
+
+impl SortedSet {
+    /// Creates an entry of the elements, which are in ascending order and have different members: packed if the limit
+    /// admits that.
+    pub(crate) fn entry<'e>(
+        key: &[u8],
+        elements: impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone,
+        (limit, hasher): (PackedLimit, &Hasher),
+    ) -> Entry {
+        let (mut count, mut longest, mut total) = (0, 0, 0);
+        for (member, _) in elements.clone() {
+            let len = member.len();
+            (count, longest, total) = (count + 1, longest.max(len), total + len);
+            if !limit.admits(count, longest) || total >= PACKED_LEN_MAX {
+                let set = BigSortedSet::from_ascending(elements, hasher);
+                return Self::big_entry(key, set);
+            }
+        }
+        Self::packed_entry(key, elements)
+    }
+
+    /// Creates an entry of a set that was combined from others: packed if the limit admits that.
+    pub(crate) fn entry_of(key: &[u8], set: BigSortedSet, limit: PackedLimit) -> Entry {
+        let elements = SortedSetRef::Big(&set).iter();
+        let mut total = 0;
+        let is_packed = limit.admits(set.len(), 0)
+            && elements.map(|(member, _)| member.len()).all(|len| {
+                total += len;
+                limit.admits(1, len) && total < PACKED_LEN_MAX
+            });
+        match is_packed {
+            true => Self::packed_entry(key, SortedSetRef::Big(&set).iter()),
+            false => Self::big_entry(key, set),
+        }
+    }
+
+    fn packed_entry<'e>(key: &[u8], elements: impl Iterator<Item = (Item<'e>, Score<'e>)>) -> Entry {
+        let mut listpack = ListpackMut::new(Listpack::EMPTY.bytes().to_vec());
+        for (member, score) in elements {
+            listpack.push_back_all(&[member.into(), ScoreText::new(score.get()).encoded()]);
+        }
+        Entry::packed(key, Type::SortedSet, Packing::Listpack, listpack.as_listpack().bytes(), None)
+    }
+
+    fn big_entry(key: &[u8], set: BigSortedSet) -> Entry {
+        Entry::boxed(key, Type::SortedSet, Box::new(Value::SortedSet(Box::new(set))), None)
     }
 }
 
@@ -85,6 +341,9 @@ impl Kind for SortedSet {
     }
 
     fn is_empty(value: SortedSetRef<'_>) -> bool {
-        value.len() == 0
+        match value {
+            SortedSetRef::Packed(listpack) => listpack.is_empty(),
+            SortedSetRef::Big(set) => set.len() == 0,
+        }
     }
 }

@@ -55,7 +55,7 @@ fn up_to_mark(peer: &mut Peer) -> Vec<u8> {
 
 /// Runs stories, each with all classes of events and again with the usual ones and one channel for each.
 #[track_caller]
-fn tell_beside_listener(stories: &str) {
+pub(super) fn tell_beside_listener(stories: &str) {
     let Some(arena) = Arena::open() else { return };
     let mut switch = arena.pair();
     switch.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);

@@ -4,11 +4,14 @@
 //! reply can be compared: relative TTLs, which depend on the time, are read back only where a few seconds do not
 //! matter, and no two of them are close to each other.
 
+mod options;
+
 use std::fmt::Write;
 
 use super::notifications::Listener;
 use super::oracle::{Arena, Pair, Replies};
 use super::script::spell;
+use options::*;
 
 const SEED: u64 = 0x6b65_796c_6174_6368;
 
@@ -105,6 +108,8 @@ const UNORDERED: &[&str] = &[
     "SRANDMEMBER",
     "SSCAN",
     "SUNION",
+    "ZRANDMEMBER",
+    "ZSCAN",
 ];
 
 impl Replies {
@@ -268,6 +273,10 @@ const VALUES: &[&[u8]] = &[
 
 const FIELDS: &[&[u8]] = &[b"f", b"g", b"7", b"-1", b"field:1", b"", b"\x00\xff"];
 
+const SCORES: &[&[u8]] = &[
+    b"0", b"1", b"1", b"2", b"-1", b"3.25", b"0.1", b"-2.5", b"100", b"1e17", b"inf", b"-inf", b"x", b"nan", b"5e-324",
+];
+
 const INTEGERS: &[&[u8]] = &[
     b"0",
     b"1",
@@ -351,6 +360,18 @@ const SHAPES: &[(usize, &str, &[Part])] = {
         (1, "HVALS", &[Key]), (1, "HLEN", &[Key]), (1, "HSTRLEN", &[Key, Field]), (1, "HEXISTS", &[Key, Field]),
         (4, "HDEL", &[Key, HashFields]), (3, "HINCRBY", &[Key, Field, Integer]),
         (2, "HINCRBYFLOAT", &[Key, Field, Value]), (1, "HRANDFIELD", &[Key, AllFields]), (1, "HSCAN", &[Key, AllOfHash]),
+        (10, "ZADD", &[Key, AddOptions, ScoreMembers]), (4, "ZINCRBY", &[Key, Score, Field]), (3, "ZREM", &[Key, HashFields]),
+        (1, "ZCARD", &[Key]), (2, "ZSCORE", &[Key, Field]), (1, "ZMSCORE", &[Key, HashFields]),
+        (2, "ZRANK", &[Key, Field]), (1, "ZREVRANK", &[Key, Field]), (2, "ZCOUNT", &[Key, Bound, Bound]),
+        (4, "ZRANGE", &[Key, Integer, Integer, RankOptions]), (2, "ZREVRANGE", &[Key, Integer, Integer]),
+        (3, "ZRANGE", &[Key, Bound, Bound, ScoreOptions]), (1, "ZRANGEBYSCORE", &[Key, Bound, Bound]),
+        (1, "ZREVRANGEBYSCORE", &[Key, Bound, Bound]), (2, "ZRANGESTORE", &[Key, Key, Bound, Bound, ScoreOptions]),
+        (1, "ZREMRANGEBYRANK", &[Key, Integer, Integer]), (1, "ZREMRANGEBYSCORE", &[Key, Bound, Bound]),
+        (2, "ZPOPMIN", &[Key]), (1, "ZPOPMAX", &[Key, Integer]), (2, "ZMPOP", &[CountedKeys, End]),
+        (2, "ZUNION", &[CountedKeys, CombineOptions]), (2, "ZINTER", &[CountedKeys, CombineOptions]),
+        (2, "ZDIFF", &[CountedKeys, WithScores]), (1, "ZINTERCARD", &[CountedKeys]),
+        (2, "ZUNIONSTORE", &[Key, CountedKeys, CombineOptions]), (2, "ZINTERSTORE", &[Key, CountedKeys]),
+        (1, "ZDIFFSTORE", &[Key, CountedKeys]), (1, "ZRANDMEMBER", &[Key, AllMembers]), (2, "ZSCAN", &[Key, AllOfHash]),
         (3, "DEL", &[Keys]), (2, "UNLINK", &[Keys]), (2, "EXISTS", &[Keys]), (1, "TYPE", &[Key]),
         (3, "RENAME", &[Key, Key]), (3, "RENAMENX", &[Key, Key]), (1, "KEYS", &[Key]), (1, "SCAN", &[ScanOptions]),
         (3, "EXPIRE", &[Key, RelativeS, Conditions]), (3, "PEXPIRE", &[Key, RelativeMs, Conditions]),
@@ -405,7 +426,23 @@ enum Part {
     FieldValues,
     AllFields,
     AllOfHash,
+    Score,
+    ScoreMembers,
+    AddOptions,
+    Bound,
+    RankOptions,
+    ScoreOptions,
+    End,
+    CombineOptions,
+    WithScores,
+    AllMembers,
 }
+
+/// The commands that get no other arguments than valid ones. An argument of EXEC is a condition here, and an error in
+/// Redis 7; invalid arguments of BITCOUNT and BITPOS are rejected before the key is looked up, and ZRANK has an option,
+/// as since Redis 7.2. A number of random fields or members below all of them has no reply that can be compared.
+const STRICT: &[&str] =
+    &["EXEC", "BITCOUNT", "BITPOS", "HRANDFIELD", "SPOP", "SRANDMEMBER", "ZRANDMEMBER", "ZRANK", "ZREVRANK"];
 
 /// SplitMix64: small, and good enough to choose commands.
 pub struct Random(u64);
@@ -453,10 +490,7 @@ impl Random {
             .expect("the choice is below the sum of the weights");
         let mut args = vec![name.as_bytes().to_vec()];
         parts.iter().for_each(|part| self.add(*part, &mut args));
-        // An argument of EXEC is a condition here, and an error in Redis 7; invalid arguments of BITCOUNT and BITPOS
-        // are rejected before the key is looked up, as since Redis 7.2.
-        // A number of random fields or members below all of them has no reply that can be compared.
-        let is_strict = matches!(*name, "EXEC" | "BITCOUNT" | "BITPOS" | "HRANDFIELD" | "SPOP" | "SRANDMEMBER");
+        let is_strict = STRICT.contains(name);
         match self.below(150) {
             0 if !is_strict => args.push(self.pick(VALUES).to_vec()),
             1 if args.len() > 1 && !is_strict => drop(args.pop()),
@@ -526,6 +560,28 @@ impl Random {
                 }
                 b"WITHVALUES".to_vec()
             }
+            Part::AllMembers => {
+                args.push(b"1000".to_vec());
+                if self.one_in(2) {
+                    return;
+                }
+                b"WITHSCORES".to_vec()
+            }
+            Part::Score => self.pick(SCORES).to_vec(),
+            Part::ScoreMembers => return self.repeat(&[Part::Score, Part::Field], args),
+            Part::AddOptions => return self.options(ADD_OPTIONS, args),
+            Part::Bound => {
+                let exclusion = self.pick(&["", "", "("]);
+                [exclusion.as_bytes(), self.pick(SCORES)].concat()
+            }
+            Part::RankOptions => return self.options(RANK_OPTIONS, args),
+            Part::ScoreOptions => {
+                args.push(b"BYSCORE".to_vec());
+                return self.options(SCORE_OPTIONS, args);
+            }
+            Part::End => self.pick(&[&b"MIN"[..], b"MAX", b"max", b"MID"]).to_vec(),
+            Part::CombineOptions => return self.options(COMBINE_OPTIONS, args),
+            Part::WithScores => return self.options(WITH_SCORES, args),
             Part::AllOfHash => return args.extend(["0", "COUNT", "10000"].map(|word| word.as_bytes().to_vec())),
             Part::Pairs => return self.repeat(&[Part::Key, Part::Value], args),
             Part::SetOptions => return self.options(SET_OPTIONS, args),
@@ -556,8 +612,8 @@ impl Random {
     fn options(&mut self, options: &[(&str, Option<Part>)], args: &mut Vec<Vec<u8>>) {
         let count = self.pick(&[0, 1, 1, 1, 2, 2, 3]);
         for _ in 0..count {
-            let (word, part) = self.pick(options);
-            args.push(word.as_bytes().to_vec());
+            let (words, part) = self.pick(options);
+            args.extend(words.split(' ').map(|word| word.as_bytes().to_vec()));
             part.into_iter().for_each(|part| self.add(part, args));
         }
     }
@@ -616,40 +672,3 @@ impl Random {
         }
     }
 }
-
-const SET_OPTIONS: &[(&str, Option<Part>)] = &[
-    ("NX", None),
-    ("XX", None),
-    ("GET", None),
-    ("KEEPTTL", None),
-    ("PERSIST", None),
-    ("EX", Some(Part::RelativeS)),
-    ("PX", Some(Part::RelativeMs)),
-    ("EXAT", Some(Part::AbsoluteS)),
-    ("PXAT", Some(Part::AbsoluteMs)),
-];
-
-const LCS_OPTIONS: &[(&str, Option<Part>)] =
-    &[("LEN", None), ("IDX", None), ("WITHMATCHLEN", None), ("MINMATCHLEN", Some(Part::Integer)), ("IDX", None)];
-
-const COPY_OPTIONS: &[(&str, Option<Part>)] =
-    &[("REPLACE", None), ("REPLACE", None), ("DB", Some(Part::Database)), ("FOO", None)];
-
-/// Redis' dumps of a short string, an integer and a long string; then a damaged one.
-const DUMPS: &[&[u8]] = &[
-    b"\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17",
-    b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5",
-    b"\x00\xc3\t<\x01aa\xe0/\x00\x01aa\n\x00\xa6~\x08\xb2\x17\xd0\x97\x80",
-    b"\x00\x03baz\n\x00\xe6\xbeI`\xeef\xfd\x17",
-];
-
-const RESTORE_OPTIONS: &[(&str, Option<Part>)] = &[
-    ("REPLACE", None),
-    ("REPLACE", None),
-    ("REPLACE", None),
-    ("ABSTTL", None),
-    ("IDLETIME", Some(Part::Integer)),
-    ("FREQ", Some(Part::Integer)),
-];
-
-const CONDITIONS: &[(&str, Option<Part>)] = &[("NX", None), ("XX", None), ("GT", None), ("LT", None)];

@@ -7,6 +7,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::dispatch::Call;
 use crate::error::Result;
+use crate::resp::format_general;
 use crate::store::entry::Entry;
 use crate::store::{Lookup, ValueRef, View};
 
@@ -18,6 +19,10 @@ impl Digest {
     const STRING: [u8; 4] = 0u32.to_be_bytes();
     const SET: [u8; 4] = 2u32.to_be_bytes();
     const HASH: [u8; 4] = 4u32.to_be_bytes();
+    const SORTED_SET: [u8; 4] = 3u32.to_be_bytes();
+
+    /// The significant digits of scores.
+    const SCORE_DIGITS: i32 = 17;
 
     fn add(&mut self, bytes: &[u8]) {
         self.0.iter_mut().zip(Sha1::digest(bytes)).for_each(|(byte, other)| *byte ^= other);
@@ -56,7 +61,16 @@ impl Digest {
                     self.add(&pair.0);
                 });
             }
-            ValueRef::List(_) | ValueRef::SortedSet(_) | ValueRef::Stream(_) => {}
+            ValueRef::SortedSet(set) => {
+                self.mix(&Self::SORTED_SET);
+                for (member, score) in set.iter() {
+                    let mut element = Digest::default();
+                    member.with_text(|member| element.mix(member));
+                    element.mix(format_general(score.get(), Self::SCORE_DIGITS).as_bytes());
+                    self.add(&element.0);
+                }
+            }
+            ValueRef::List(_) | ValueRef::Stream(_) => {}
         }
     }
 

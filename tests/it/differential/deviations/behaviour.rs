@@ -28,6 +28,11 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Hashes
     (Commands(&["hrandfield"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
 
+    // Sorted sets
+    (Commands(&["zrandmember"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
+    (Commands(&["zadd"]), "the score -0 in a packed sorted set", "is stored as it is", "is stored as 0", "since Redis 7.2"),
+    (Commands(&["zscan"]), "fractional scores of a packed sorted set", "have 17 digits", "have as many digits as needed", "since Redis 7.2"),
+
     // Generic
     (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "no command blocks the server"),
     (Commands(&["migrate"]), "the target refuses the login or the database", "has already sent the keys; they may land in another database", "sends no key before both have succeeded", "no key ends up in a wrong database"),
@@ -43,7 +48,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
     (Commands(&["object|refcount"]), "a small number", "fixed when it was stored: shared, unless `maxmemory` has an LRU or LFU policy", "follows from the present settings; 2147483647 also after `COPY`, where Redis says 1", "numbers are not shared"),
-    (Commands(&["restore"]), "other types than strings and hashes", "restores them", "`Bad data format`", "no other data types yet"),
+    (Commands(&["restore"]), "other types than strings, hashes, sets and sorted sets", "restores them", "`Bad data format`", "no other data types yet"),
     (Commands(&["restore"]), "longer than `proto-max-bulk-len`", "restores it", "`Bad data format`", "the limit holds for every string"),
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 

@@ -1,0 +1,359 @@
+//! Unions, intersections and differences of sorted sets and sets.
+//!
+//! All sources are borrowed at once. Intersections and differences are lists of borrowed members; a union needs a table
+//! to find the members again, which becomes the stored value.
+
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use crate::command::sorted_set::range::store;
+use crate::command::sorted_set::{ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, growth, reply_elements};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::entry::Entry;
+use crate::store::value::listpack::Item;
+use crate::store::value::sorted_set::{BigSortedSet, Combination, Score};
+use crate::store::value::{SetRef, SortedSet, SortedSetRef, Type, ValueRef};
+use crate::store::{Event, Hasher, Key, Lookup};
+use crate::text::double::parse_double;
+
+/// How sources are combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+impl Operation {
+    fn event(self) -> &'static Event {
+        match self {
+            Operation::Union => ZUNIONSTORE,
+            Operation::Intersection => ZINTERSTORE,
+            Operation::Difference => ZDIFFSTORE,
+        }
+    }
+}
+
+/// What becomes of the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Reply,
+    Store,
+    Count,
+}
+
+/// How the scores of a member in several sources are combined.
+#[derive(Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn read(word: &[u8]) -> Result<Self> {
+        match word {
+            word if is_word(word, "SUM") => Ok(Aggregate::Sum),
+            word if is_word(word, "MIN") => Ok(Aggregate::Min),
+            word if is_word(word, "MAX") => Ok(Aggregate::Max),
+            _ => Err(Error::Syntax),
+        }
+    }
+
+    #[inline]
+    fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number(one + other),
+            Aggregate::Min => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Max => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+}
+
+/// Returns a number, or 0 for the sum or product of infinities that is none.
+#[inline]
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// A command and its options.
+struct Request<'a> {
+    operation: Operation,
+    purpose: Purpose,
+    keys: SmallVec<[Key<'a>; 4]>,
+    /// The weight of each source.
+    weights: SmallVec<[f64; 4]>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// The number of members from which on they are not counted further; 0 for none.
+    limit: usize,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the keys and checks their types, and reads the options.
+    fn read(call: &mut Call<'a>, operation: Operation, purpose: Purpose) -> Result<Self> {
+        let numkeys = call.args.int()?;
+        if numkeys < 1 {
+            return Err(Error::other(format!("at least 1 input key is needed for '{}' command", call.name())));
+        }
+        let numkeys = usize::try_from(numkeys).ok().filter(|count| *count <= call.args.left()).ok_or(Error::Syntax)?;
+        let mut keys = SmallVec::with_capacity(numkeys);
+        for _ in 0..numkeys {
+            let key = call.args.key()?;
+            let kind = call.view.lookup(key, Lookup::READ).map(Entry::kind);
+            if kind.is_some_and(|kind| !matches!(kind, Type::SortedSet | Type::Set)) {
+                return Err(Error::WrongType);
+            }
+            keys.push(key);
+        }
+        let mut request = Request {
+            operation,
+            purpose,
+            weights: SmallVec::from_elem(1.0, numkeys),
+            keys,
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: 0,
+        };
+        request.read_options(call)?;
+        Ok(request)
+    }
+
+    fn read_options(&mut self, call: &mut Call<'a>) -> Result<()> {
+        let weighs = self.operation != Operation::Difference && self.purpose != Purpose::Count;
+        let args = &mut call.args;
+        while let Some(word) = args.next_arg() {
+            if weighs && args.left() >= self.keys.len() && is_word(word, "WEIGHTS") {
+                for weight in &mut self.weights {
+                    let parsed = parse_double(args.bytes()?);
+                    *weight = parsed.ok_or(Error::other("weight value is not a float"))?;
+                }
+            } else if weighs && args.left() >= 1 && is_word(word, "AGGREGATE") {
+                self.aggregate = Aggregate::read(args.bytes()?)?;
+            } else if self.purpose == Purpose::Reply && is_word(word, "WITHSCORES") {
+                self.with_scores = true;
+            } else if self.purpose == Purpose::Count && args.left() >= 1 && is_word(word, "LIMIT") {
+                let limit = parse_int(args.bytes()?).and_then(|limit| usize::try_from(limit).ok());
+                self.limit = limit.ok_or(Error::other("LIMIT can't be negative"))?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value that is combined with others; a missing one is empty.
+#[derive(Clone, Copy)]
+enum Source<'e> {
+    Nothing,
+    SortedSet(SortedSetRef<'e>),
+    /// Every member has the score 1.
+    Set(SetRef<'e>),
+}
+
+impl<'e> Source<'e> {
+    fn of(entry: Option<&'e Entry>) -> Self {
+        match entry.map(Entry::contents) {
+            Some(ValueRef::SortedSet(set)) => Source::SortedSet(set),
+            Some(ValueRef::Set(set)) => Source::Set(set),
+            _ => Source::Nothing,
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Source::Nothing => 0,
+            Source::SortedSet(set) => set.len(),
+            Source::Set(set) => set.len(),
+        }
+    }
+
+    /// Returns the score of a member.
+    #[inline]
+    fn score(self, member: Item<'_>) -> Option<f64> {
+        match self {
+            Source::Nothing => None,
+            Source::SortedSet(set) => member.with_text(|member| set.score(member)),
+            Source::Set(set) => member.with_text(|member| set.contains(Item::of(member)).then_some(1.0)),
+        }
+    }
+
+    /// Passes members and scores to a closure until it returns false.
+    fn all(self, mut visit: impl FnMut(Item<'e>, f64) -> bool) {
+        match self {
+            Source::Nothing => {}
+            Source::SortedSet(set) => {
+                set.iter().all(|(member, score)| visit(member, score.get()));
+            }
+            Source::Set(set) => {
+                set.iter().all(|member| visit(member, 1.0));
+            }
+        }
+    }
+}
+
+/// The elements of a result in ascending order.
+enum Combined<'e> {
+    Borrowed(Vec<(f64, Item<'e>)>),
+    Owned(BigSortedSet),
+}
+
+/// Members with their scores, as they are stored.
+fn as_elements<'e>(elements: &[(f64, Item<'e>)]) -> impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone {
+    elements.iter().map(|(score, member)| (*member, Score::Number(*score)))
+}
+
+/// Compares elements as they are ordered in a sorted set.
+fn order(one: &(f64, Item<'_>), other: &(f64, Item<'_>)) -> Ordering {
+    let by_score = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal); // scores are never NaN
+    by_score.then_with(|| one.1.with_text(|one| other.1.with_text(|other| one.cmp(other))))
+}
+
+/// The sources of a request with their weights.
+type Sources<'e> = SmallVec<[(Source<'e>, f64); 4]>;
+
+/// Passes the members that are in all sources, with their scores, to a closure until it returns false.
+fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl FnMut(Item<'e>, f64) -> bool) {
+    let Some(((first, weight), others)) = sources.split_first() else { return };
+    first.all(|member, score| {
+        let mut sum = number(weight * score);
+        for (other, weight) in others {
+            let Some(score) = other.score(member) else { return true };
+            sum = aggregate.of(sum, score * weight);
+        }
+        visit(member, sum)
+    });
+}
+
+fn combine<'e>(request: &Request<'_>, sources: &Sources<'e>, hasher: &Hasher) -> Combined<'e> {
+    let mut elements = Vec::new();
+    match request.operation {
+        Operation::Union => {
+            let mut union = Combination::new(hasher);
+            for (source, weight) in sources {
+                source.all(|member, score| {
+                    let score = number(weight * score);
+                    member.with_text(|member| union.add(member, score, |one, other| request.aggregate.of(one, other)));
+                    true
+                });
+            }
+            return Combined::Owned(union.finish());
+        }
+        Operation::Intersection => intersect(sources, request.aggregate, |member, score| {
+            elements.push((score, member));
+            true
+        }),
+        Operation::Difference => {
+            if let Some(((first, _), others)) = sources.split_first() {
+                first.all(|member, score| {
+                    if others.iter().all(|(other, _)| other.score(member).is_none()) {
+                        elements.push((score, member));
+                    }
+                    true
+                });
+            }
+        }
+    }
+    elements.sort_unstable_by(order);
+    Combined::Borrowed(elements)
+}
+
+/// Returns the sources of a request: those that are intersected or united from the smallest to the largest, which is
+/// also the order in which scores are added.
+fn sources<'e>(request: &Request<'_>, entries: &[Option<&'e Entry>]) -> Sources<'e> {
+    let weights = request.weights.iter().copied();
+    let mut sources: Sources<'e> = entries.iter().map(|entry| Source::of(*entry)).zip(weights).collect();
+    if request.operation != Operation::Difference {
+        sources.sort_by_key(|(source, _)| source.len());
+    }
+    sources
+}
+
+pub(super) fn zunion(call: &mut Call<'_>) -> Result<()> {
+    reply_combined(call, Operation::Union)
+}
+
+pub(super) fn zinter(call: &mut Call<'_>) -> Result<()> {
+    reply_combined(call, Operation::Intersection)
+}
+
+pub(super) fn zdiff(call: &mut Call<'_>) -> Result<()> {
+    reply_combined(call, Operation::Difference)
+}
+
+fn reply_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
+    let request = Request::read(call, operation, Purpose::Reply)?;
+    let entries = call.view.peek_all(&request.keys);
+    match combine(&request, &sources(&request, &entries), call.namespace.store.hasher()) {
+        Combined::Borrowed(elements) => {
+            reply_elements(&mut call.reply, elements.len(), as_elements(&elements), request.with_scores);
+        }
+        Combined::Owned(set) => {
+            let set = SortedSetRef::Big(&set);
+            reply_elements(&mut call.reply, set.len(), set.iter(), request.with_scores);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn zintercard(call: &mut Call<'_>) -> Result<()> {
+    let request = Request::read(call, Operation::Intersection, Purpose::Count)?;
+    let entries = call.view.peek_all(&request.keys);
+    let mut count = 0;
+    intersect(&sources(&request, &entries), request.aggregate, |_, _| {
+        count += 1;
+        count != request.limit
+    });
+    call.reply.int(count as i64);
+    Ok(())
+}
+
+pub(super) fn zunionstore(call: &mut Call<'_>) -> Result<()> {
+    store_combined(call, Operation::Union)
+}
+
+pub(super) fn zinterstore(call: &mut Call<'_>) -> Result<()> {
+    store_combined(call, Operation::Intersection)
+}
+
+pub(super) fn zdiffstore(call: &mut Call<'_>) -> Result<()> {
+    store_combined(call, Operation::Difference)
+}
+
+fn store_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
+    let target = call.args.key()?;
+    let request = Request::read(call, operation, Purpose::Store)?;
+    let growth = growth(call);
+    let entries = call.view.peek_all(&request.keys);
+    let stored = match combine(&request, &sources(&request, &entries), growth.1) {
+        Combined::Borrowed(elements) if elements.is_empty() => None,
+        Combined::Borrowed(elements) => {
+            Some((SortedSet::entry(target.bytes, as_elements(&elements), growth), elements.len()))
+        }
+        Combined::Owned(set) if set.len() == 0 => None,
+        Combined::Owned(set) => {
+            let count = set.len();
+            Some((SortedSet::entry_of(target.bytes, set, growth.0), count))
+        }
+    };
+    drop(entries);
+    store(call, target, stored, operation.event());
+    Ok(())
+}

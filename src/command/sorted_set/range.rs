@@ -1,0 +1,242 @@
+//! Ranges of ranks, of scores and of members: ZRANGE and its older forms, ZRANGESTORE, ZREMRANGEBYRANK and its like.
+
+use std::ops::Range;
+
+use crate::command::sorted_set::{
+    ZRANGESTORE, ZREMRANGEBYLEX, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, growth, reply_elements,
+};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::entry::Entry;
+use crate::store::value::{SortedSet, SortedSetRef};
+use crate::store::{Event, Key, Lookup};
+use crate::text::bounds::{LexRange, ScoreRange};
+
+const LIMIT_BY_RANK: &str = "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+const SCORES_BY_MEMBER: &str = "syntax error, WITHSCORES not supported in combination with BYLEX";
+const NOT_A_SCORE: &str = "min or max is not a float";
+const NOT_A_MEMBER: &str = "min or max not valid string range item";
+
+/// What the two ends of a range are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Ranks,
+    Scores,
+    Members,
+}
+
+/// A range, as far as it is known without the sorted set.
+#[derive(Clone, Copy)]
+enum Ends<'a> {
+    /// Indexes of the first and the last element; negative ones count from the end.
+    Ranks(i64, i64),
+    Scores(ScoreRange),
+    Members(LexRange<'a>),
+}
+
+/// What a command asks for.
+struct Query<'a> {
+    ends: Ends<'a>,
+    is_reversed: bool,
+    with_scores: bool,
+    /// How many elements of the range to skip; with a negative number, nothing is left.
+    offset: i64,
+    /// How many of the rest to take; a negative number means all.
+    count: i64,
+}
+
+/// What a command fixes by its name, so that it is no option.
+#[derive(Clone, Copy)]
+struct Form {
+    order: Option<Order>,
+    is_reversed: Option<bool>,
+    /// Whether the elements are stored, so that scores need not be asked for.
+    stores: bool,
+}
+
+impl Form {
+    const FREE: Form = Form { order: None, is_reversed: None, stores: false };
+    const STORE: Form = Form { stores: true, ..Form::FREE };
+
+    const fn fixed(order: Order, is_reversed: bool) -> Self {
+        Form { order: Some(order), is_reversed: Some(is_reversed), stores: false }
+    }
+}
+
+impl<'a> Query<'a> {
+    /// Reads both ends and the options, which are checked first.
+    fn read(args: &mut Args<'a>, form: Form) -> Result<Self> {
+        let (first, second) = (args.bytes()?, args.bytes()?);
+        let Form { mut order, mut is_reversed, stores } = form;
+        let (mut with_scores, mut offset, mut count) = (false, 0, -1);
+        while let Some(word) = args.next_arg() {
+            if !stores && is_word(word, "WITHSCORES") {
+                with_scores = true;
+            } else if is_word(word, "LIMIT") && args.left() >= 2 {
+                (offset, count) = (args.int()?, args.int()?);
+            } else if form.is_reversed.is_none() && is_reversed.is_none() && is_word(word, "REV") {
+                is_reversed = Some(true);
+            } else if order.is_none() && is_word(word, "BYLEX") {
+                order = Some(Order::Members);
+            } else if order.is_none() && is_word(word, "BYSCORE") {
+                order = Some(Order::Scores);
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        let (order, is_reversed) = (order.unwrap_or(Order::Ranks), is_reversed.unwrap_or(false));
+        if count != -1 && order == Order::Ranks {
+            return Err(Error::other(LIMIT_BY_RANK));
+        }
+        if with_scores && order == Order::Members {
+            return Err(Error::other(SCORES_BY_MEMBER));
+        }
+        let is_swapped = is_reversed && order != Order::Ranks;
+        let ends = Ends::read(order, if is_swapped { (second, first) } else { (first, second) })?;
+        Ok(Query { ends, is_reversed, with_scores, offset, count })
+    }
+
+    /// Returns the ranks, from the lowest score, of the elements asked for.
+    fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
+        let range = match &self.ends {
+            Ends::Ranks(first, last) => {
+                let (len, range) = (set.len(), resolve(set.len(), *first, *last));
+                return if self.is_reversed { len - range.end..len - range.start } else { range };
+            }
+            Ends::Scores(range) => set.ranks_by_score(range),
+            Ends::Members(range) => set.ranks_by_member(range, self.is_reversed),
+        };
+        let Some(offset) = usize::try_from(self.offset).ok().filter(|offset| *offset <= range.len()) else {
+            return 0..0;
+        };
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX).min(range.len() - offset);
+        match self.is_reversed {
+            false => range.start + offset..range.start + offset + count,
+            true => range.end - offset - count..range.end - offset,
+        }
+    }
+}
+
+impl<'a> Ends<'a> {
+    fn read(order: Order, (min, max): (&'a [u8], &'a [u8])) -> Result<Self> {
+        match order {
+            Order::Ranks => match (parse_int(min), parse_int(max)) {
+                (Some(first), Some(last)) => Ok(Ends::Ranks(first, last)),
+                _ => Err(Error::NotInteger),
+            },
+            Order::Scores => ScoreRange::parse(min, max).map(Ends::Scores).ok_or_else(|| Error::other(NOT_A_SCORE)),
+            Order::Members => LexRange::parse(min, max).map(Ends::Members).ok_or_else(|| Error::other(NOT_A_MEMBER)),
+        }
+    }
+
+    /// Returns the ranks of the elements in the range.
+    fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
+        match self {
+            Ends::Ranks(first, last) => resolve(set.len(), *first, *last),
+            Ends::Scores(range) => set.ranks_by_score(range),
+            Ends::Members(range) => set.ranks_by_member(range, false),
+        }
+    }
+}
+
+/// Resolves the indexes of a first and a last element.
+fn resolve(len: usize, first: i64, last: i64) -> Range<usize> {
+    let len_signed = len as i64;
+    let resolve = |index: i64| if index < 0 { index + len_signed } else { index };
+    let (start, last) = (resolve(first).max(0), resolve(last).min(len_signed - 1));
+    if start > last { 0..0 } else { start as usize..last as usize + 1 }
+}
+
+pub(super) fn zrange(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::FREE)
+}
+
+pub(super) fn zrevrange(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::fixed(Order::Ranks, true))
+}
+
+pub(super) fn zrangebyscore(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::fixed(Order::Scores, false))
+}
+
+pub(super) fn zrevrangebyscore(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::fixed(Order::Scores, true))
+}
+
+pub(super) fn zrangebylex(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::fixed(Order::Members, false))
+}
+
+pub(super) fn zrevrangebylex(call: &mut Call<'_>) -> Result<()> {
+    reply_range(call, Form::fixed(Order::Members, true))
+}
+
+fn reply_range(call: &mut Call<'_>, form: Form) -> Result<()> {
+    let key = call.args.key()?;
+    let query = Query::read(&mut call.args, form)?;
+    let Some(set) = call.view.get::<SortedSet>(key, Lookup::READ)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let ranks = query.ranks(set);
+    let elements = set.elements(ranks.clone(), query.is_reversed);
+    reply_elements(&mut call.reply, ranks.len(), elements, query.with_scores);
+    Ok(())
+}
+
+pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<()> {
+    let (target, source) = (call.args.key()?, call.args.key()?);
+    let query = Query::read(&mut call.args, Form::STORE)?;
+    let growth = growth(call);
+    let stored = call.view.get::<SortedSet>(source, Lookup::READ)?.and_then(|set| {
+        let ranks = query.ranks(set);
+        let count = ranks.len();
+        (count > 0).then(|| (SortedSet::entry(target.bytes, set.elements(ranks, false), growth), count))
+    });
+    store(call, target, stored, ZRANGESTORE);
+    Ok(())
+}
+
+/// Overwrites a key with an entry of a number of elements, or deletes it if there are none, and replies with the number.
+pub(super) fn store(call: &mut Call<'_>, target: Key<'_>, stored: Option<(Entry, usize)>, event: &'static Event) {
+    let count = match stored {
+        Some((entry, count)) => {
+            call.view.overwrite(target, entry, event);
+            count
+        }
+        None => {
+            call.view.discard(target);
+            0
+        }
+    };
+    call.reply.int(count as i64);
+}
+
+pub(super) fn zremrangebyrank(call: &mut Call<'_>) -> Result<()> {
+    remove_range(call, Order::Ranks, ZREMRANGEBYRANK)
+}
+
+pub(super) fn zremrangebyscore(call: &mut Call<'_>) -> Result<()> {
+    remove_range(call, Order::Scores, ZREMRANGEBYSCORE)
+}
+
+pub(super) fn zremrangebylex(call: &mut Call<'_>) -> Result<()> {
+    remove_range(call, Order::Members, ZREMRANGEBYLEX)
+}
+
+fn remove_range(call: &mut Call<'_>, order: Order, event: &'static Event) -> Result<()> {
+    let key = call.args.key()?;
+    let ends = Ends::read(order, (call.args.bytes()?, call.args.bytes()?))?;
+    let mut edit = call.view.edit::<SortedSet>(key, event)?;
+    let ranks = ends.ranks(edit.value());
+    let count = ranks.len();
+    if count > 0 {
+        edit.change().remove_ranks(ranks);
+        edit.count_more(count - 1);
+    }
+    drop(edit);
+    call.reply.int(count as i64);
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Packed sorted sets: listpacks in which members and scores alternate, in the order of scores.
+//!
+//! As in Redis, a score that is an integer is stored as one, and any other as its shortest text.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::text::bounds::{LexRange, ScoreRange};
+use crate::text::double::{DoubleText, parse_double, write_double};
+
+/// Scores up to this magnitude are stored as integers if they are some.
+const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
+
+/// A score as it is stored.
+pub(super) enum ScoreText {
+    Int(i64),
+    Text(DoubleText),
+}
+
+impl ScoreText {
+    #[inline]
+    pub(super) fn new(score: f64) -> Self {
+        match score.abs() <= INTEGER_MAX && score as i64 as f64 == score {
+            true => ScoreText::Int(score as i64),
+            false => ScoreText::Text(write_double(score)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn encoded(&self) -> Encoded<'_> {
+        match self {
+            ScoreText::Int(score) => Encoded::of_int(*score),
+            ScoreText::Text(text) => Encoded::of(text),
+        }
+    }
+}
+
+/// Reads a stored score.
+#[inline]
+pub(super) fn read_score(item: Item<'_>) -> f64 {
+    checked_score(item).expect("scores are written here, or were checked")
+}
+
+/// Reads a score from elsewhere; `None` if it is no number.
+#[inline]
+pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
+    match item {
+        Item::Int(score) => Some(score as f64),
+        Item::Text(text) => parse_double(text),
+    }
+}
+
+/// Returns the rank of the element at a position.
+pub(super) fn rank_at(listpack: Listpack<'_>, at: usize) -> usize {
+    Items::within(listpack.bytes(), HEADER_LEN..at).count() / 2
+}
+
+/// Returns the members and scores at a range of ranks.
+pub(super) fn items(listpack: Listpack<'_>, ranks: Range<usize>) -> Items<'_> {
+    let offset = |rank: usize| listpack.seek(2 * rank as isize).unwrap_or(listpack.end());
+    let range = if ranks.is_empty() { HEADER_LEN..HEADER_LEN } else { offset(ranks.start)..offset(ranks.end) };
+    Items::within(listpack.bytes(), range)
+}
+
+/// Iterates over members and scores.
+fn pairs(listpack: Listpack<'_>) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
+    let mut items = listpack.iter();
+    std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+}
+
+/// Returns the ranks of the elements whose scores are in a range.
+pub(super) fn ranks_by_score(listpack: Listpack<'_>, range: &ScoreRange) -> Range<usize> {
+    let (mut start, mut end) = (0, 0);
+    for (_, score) in pairs(listpack) {
+        let score = read_score(score);
+        if !range.admits_below(score) {
+            break;
+        }
+        end += 1;
+        if !range.admits_above(score) {
+            start += 1;
+        }
+    }
+    start..end
+}
+
+/// Returns the ranks of the first run of members in a range, or of the last one. As in Redis, there is none if the last
+/// member is below the range or the first one above it.
+pub(super) fn ranks_by_member(listpack: Listpack<'_>, range: &LexRange<'_>, is_reversed: bool) -> Range<usize> {
+    let member_at = |at: Option<usize>| at.map(|at| listpack.get(at));
+    let above = |member: Item<'_>| member.with_text(|text| range.admits_above(text));
+    let below = |member: Item<'_>| member.with_text(|text| range.admits_below(text));
+    let last = listpack.last().and_then(|at| listpack.prev(at));
+    if !member_at(last).is_some_and(above) || !member_at(listpack.first()).is_some_and(below) {
+        return 0..0;
+    }
+    if !is_reversed {
+        let start = pairs(listpack).position(|(member, _)| above(member)).unwrap_or(0);
+        let run = pairs(listpack).skip(start).take_while(|(member, _)| below(*member)).count();
+        return start..start + run;
+    }
+    let mut items = listpack.iter();
+    let mut reversed = std::iter::from_fn(|| items.next_back().and_then(|_| items.next_back()));
+    let len = listpack.len() / 2;
+    let (mut end, mut start) = (len, len);
+    while let Some(member) = reversed.next()
+        && !below(member)
+    {
+        end -= 1;
+        start -= 1;
+    }
+    // The last one that is not above the range is at `end - 1`; the run goes down from there.
+    let mut items = items_before(listpack, end);
+    while let Some(_score) = items.next_back()
+        && items.next_back().is_some_and(above)
+    {
+        start -= 1;
+    }
+    start..end
+}
+
+fn items_before(listpack: Listpack<'_>, rank: usize) -> Items<'_> {
+    items(listpack, 0..rank)
+}
+
+/// Inserts an element whose member is missing.
+pub(super) fn insert<B: Blob>(listpack: &mut ListpackMut<B>, score: f64, encoded: Encoded<'_>, member: &[u8]) {
+    let at = place_of(listpack.as_listpack(), score, member);
+    listpack.insert_all_before(at, &[encoded, ScoreText::new(score).encoded()]);
+}
+
+/// Changes the score of the element at a position, and moves it where the order asks for that.
+pub(super) fn change_score<B: Blob>(listpack: &mut ListpackMut<B>, at: usize, score: f64) {
+    let borrowed = listpack.as_listpack();
+    let Some(score_at) = borrowed.next(at) else { return };
+    // Its own text is copied, because the listpack is changed.
+    let member = borrowed.get(at).to_cow().into_owned();
+    let precedes = |other: usize| order(borrowed, other, score, &member) == Ordering::Less;
+    let previous = borrowed.prev(at).and_then(|score_at| borrowed.prev(score_at));
+    let stays = previous.is_none_or(precedes) && borrowed.next(score_at).is_none_or(|next| !precedes(next));
+    if stays {
+        return listpack.replace(score_at, ScoreText::new(score).encoded());
+    }
+    listpack.remove_range(at, 2);
+    insert(listpack, score, Encoded::of(&member), &member);
+}
+
+/// Returns the position of the first element behind an element with this score and member, or the end.
+fn place_of(listpack: Listpack<'_>, score: f64, member: &[u8]) -> usize {
+    // Scores often ascend.
+    let last = listpack.last().and_then(|at| listpack.prev(at));
+    if last.is_none_or(|last| order(listpack, last, score, member) == Ordering::Less) {
+        return listpack.end();
+    }
+    let mut next = listpack.first();
+    while let Some(at) = next {
+        if order(listpack, at, score, member) != Ordering::Less {
+            return at;
+        }
+        next = listpack.next(at).and_then(|score| listpack.next(score));
+    }
+    listpack.end()
+}
+
+/// Compares the element at a position with a score and a member.
+fn order(listpack: Listpack<'_>, at: usize, score: f64, member: &[u8]) -> Ordering {
+    let own = listpack.next(at).map_or(0.0, |at| read_score(listpack.get(at)));
+    if own != score {
+        return if own < score { Ordering::Less } else { Ordering::Greater };
+    }
+    listpack.get(at).with_text(|text| text.cmp(member))
+}
