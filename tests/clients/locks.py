@@ -107,6 +107,7 @@ class PythonRedisLock:
     """python-redis-lock. Its own release pushes to a list, so it fails where there are only strings."""
 
     shortest_s = 1  # it counts in whole seconds
+    leaves = 'lock-signal:'  # a list that wakes who waits, until it expires
 
     def __init__(self, servers, key, ttl_s):
         self.client = servers.clients[0]
@@ -213,7 +214,18 @@ class Servers:
 
     def state(self):
         """Returns which keys the servers have, with their values."""
-        return [{key: client.get(key) for key in client.keys()} for client in self.clients if answers(client)]
+        return [{key: read(client, key) for key in client.keys()} for client in self.clients if answers(client)]
+
+
+def read(client, key):
+    """Returns the value of a key of any type that a lock uses."""
+    return {
+        'hash': lambda: client.hgetall(key),
+        'list': lambda: client.lrange(key, 0, -1),
+        'zset': lambda: client.zrange(key, 0, -1, withscores=True),
+        'string': lambda: client.get(key),
+        'none': lambda: None,
+    }[client.type(key)]()
 
 
 def answers(client):
@@ -282,7 +294,9 @@ def refusal(library, servers):
     assert servers.state() == before and any(before), 'the holder has lost its lock'
     assert holder.extend() is not False, 'the holder cannot extend its lock'
     assert holder.release() is not False, 'the holder cannot release its lock'
-    assert not any(servers.state()), 'a lock is left behind'
+    signal_of = getattr(library, 'leaves', None)
+    left = [key for keys in servers.state() for key in keys if not (signal_of and key.startswith(signal_of))]
+    assert not left, f'left behind: {left}'
 
 
 def survival(library, servers):
@@ -313,14 +327,16 @@ def main():
     for name in sys.argv[1:]:
         library, servers, began = LIBRARIES[name], Servers(), time.monotonic()
         dies = len(servers.clients) == 5 and getattr(library, 'bears_deaths', True)
-        for claim in [survival] * dies + [exclusion, takeover, refusal]:
+        own = getattr(library, 'own_claims', [])
+        for claim in [survival] * dies + [exclusion, takeover, refusal, *own]:
             try:
                 claim(library, servers)
             except Exception as error:
                 raise SystemExit(f'FAILED: {name}: {claim.__name__}: {error!r}') from error
             servers.flush()
         over = f', over {len(servers.clients)} servers' * (len(servers.clients) > 1) + ', two of them killed' * dies
-        print(f'{name}: exclusion, takeover, refusal{over}: {time.monotonic() - began:.1f} s', flush=True)
+        told = ', '.join(['exclusion', 'takeover', 'refusal', *(claim.__name__ for claim in own)])
+        print(f'{name}: {told}{over}: {time.monotonic() - began:.1f} s', flush=True)
 
 
 if __name__ == '__main__':

@@ -7,6 +7,7 @@ the reply. locks.py makes its claims about them.
 import hashlib
 import secrets
 import socket
+import time
 
 import redis
 
@@ -173,10 +174,162 @@ class LaravelFunnel(Laravel):
         return bool(self.client.eval(RELEASE, 1, self.key + '1', self.owner))
 
 
+class Redisson:
+    """Redisson's reentrant lock: a hash of its holder and of how often that has taken it, and a message on release."""
+
+    shortest_s = 0.3
+    MESSAGE = 0
+    TAKE = """
+        if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
+            return redis.call('PTTL', KEYS[1])
+        end
+        redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+        redis.call('PEXPIRE', KEYS[1], ARGV[1])
+        return nil"""
+    RENEW = """
+        if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 0 end
+        return redis.call('PEXPIRE', KEYS[1], ARGV[1])"""
+    GIVE_BACK = """
+        if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end
+        if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then
+            redis.call('PEXPIRE', KEYS[1], ARGV[1])
+            return 0
+        end
+        redis.call('DEL', KEYS[1])
+        redis.call('PUBLISH', KEYS[2], ARGV[3])
+        return 1"""
+
+    def __init__(self, servers, key, ttl_s):
+        self.client, self.key, self.ttl_ms = servers.clients[0], key, int(ttl_s * 1000)
+        self.holder = f'{secrets.token_hex(8)}:1'  # the id of a client and that of a thread
+        self.channel = f'redisson_lock__channel:{{{key}}}'
+
+    def acquire(self):
+        return by_digest(self.client, self.TAKE, [self.key], self.ttl_ms, self.holder) is None
+
+    def release(self):
+        keys = [self.key, self.channel]
+        return by_digest(self.client, self.GIVE_BACK, keys, self.ttl_ms, self.holder, self.MESSAGE) == 1
+
+    def extend(self):
+        return by_digest(self.client, self.RENEW, [self.key], self.ttl_ms, self.holder) == 1
+
+    def takes(self):
+        """Returns how often the holder has taken the lock."""
+        return int(self.client.hget(self.key, self.holder) or 0)
+
+
+class RedissonFair(Redisson):
+    """Redisson's fair lock: those that wait stand in a list, with the times at which they give up in a sorted set."""
+
+    PATIENCE_MS = 300_000
+    WITHOUT_STALE = """
+        while true do
+            local first = redis.call('LINDEX', KEYS[2], 0)
+            if not first or tonumber(redis.call('ZSCORE', KEYS[3], first)) > tonumber(ARGV[3]) then break end
+            redis.call('ZREM', KEYS[3], first)
+            redis.call('LPOP', KEYS[2])
+        end """
+    TAKE_IN_TURN = (
+        WITHOUT_STALE
+        + """
+        local now, patience = tonumber(ARGV[3]), tonumber(ARGV[4])
+        local first = redis.call('LINDEX', KEYS[2], 0)
+        if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == ARGV[2]) then
+            redis.call('LPOP', KEYS[2])
+            redis.call('ZREM', KEYS[3], ARGV[2])
+            for _, waiter in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+                redis.call('ZINCRBY', KEYS[3], -patience, waiter)
+            end
+            redis.call('HSET', KEYS[1], ARGV[2], 1)
+            redis.call('PEXPIRE', KEYS[1], ARGV[1])
+            return nil
+        end
+        if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then
+            redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+            redis.call('PEXPIRE', KEYS[1], ARGV[1])
+            return nil
+        end
+        local until_when = redis.call('ZSCORE', KEYS[3], ARGV[2])
+        if until_when then return tonumber(until_when) - patience - now end
+        local last, ttl = redis.call('LINDEX', KEYS[2], -1), redis.call('PTTL', KEYS[1])
+        if last then ttl = tonumber(redis.call('ZSCORE', KEYS[3], last)) - now end
+        if redis.call('ZADD', KEYS[3], ttl + patience + now, ARGV[2]) == 1 then
+            redis.call('RPUSH', KEYS[2], ARGV[2])
+        end
+        return ttl"""
+    )
+    GIVE_TO_NEXT = (
+        WITHOUT_STALE
+        + """
+        if redis.call('EXISTS', KEYS[1]) == 1 then
+            if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end
+            if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then
+                redis.call('PEXPIRE', KEYS[1], ARGV[1])
+                return 0
+            end
+            redis.call('DEL', KEYS[1])
+        end
+        local first = redis.call('LINDEX', KEYS[2], 0)
+        if first then redis.call('PUBLISH', KEYS[4] .. ':' .. first, ARGV[4]) end
+        return 1"""
+    )
+
+    def __init__(self, servers, key, ttl_s):
+        super().__init__(servers, key, ttl_s)
+        self.keys = [key, f'redisson_lock_queue:{{{key}}}', f'redisson_lock_timeout:{{{key}}}']
+
+    def ask(self, script, keys, last):
+        return by_digest(self.client, script, keys, self.ttl_ms, self.holder, int(time.time() * 1000), last)
+
+    def acquire(self):
+        return self.ask(self.TAKE_IN_TURN, self.keys, self.PATIENCE_MS) is None
+
+    def release(self):
+        return self.ask(self.GIVE_TO_NEXT, [*self.keys, self.channel], self.MESSAGE) == 1
+
+
+def reentrance(library, servers):
+    """A holder takes its lock again, and gives it back as often; only the last time tells the others."""
+    holder, other = library(servers, 'twice', 60), library(servers, 'twice', 60)
+    listener = servers.clients[0].pubsub()
+    listener.psubscribe('redisson_lock__channel*')
+    assert listener.get_message(timeout=30)['type'] == 'psubscribe'
+    assert holder.acquire() and holder.acquire() and not other.acquire() and holder.takes() == 2
+    assert not holder.release() and not other.acquire() and holder.takes() == 1
+    assert holder.release() and holder.takes() == 0
+    message = listener.get_message(timeout=30)
+    assert message['data'] == '0' and message['channel'].startswith(holder.channel), message
+    assert other.acquire() and other.release()
+    listener.close()
+
+
+def turns(library, servers):
+    """Those that wait get the lock in the order in which they came, each told by a message of its own."""
+    locks = [library(servers, 'turns', 60) for _ in range(5)]
+    listener = servers.clients[0].pubsub()
+    listener.subscribe(*(f'{lock.channel}:{lock.holder}' for lock in locks))
+    for _ in locks:
+        assert listener.get_message(timeout=30)['type'] == 'subscribe'
+    assert [lock.acquire() for lock in locks] == [True, False, False, False, False]
+    for place, (holder, following) in enumerate(zip(locks, locks[1:])):
+        assert holder.release()
+        assert not any(lock.acquire() for lock in locks[place + 2 :]), 'one out of turn'
+        assert listener.get_message(timeout=30)['channel'].endswith(following.holder)
+        assert following.acquire(), 'the next in turn is refused'
+    assert locks[-1].release() and not servers.clients[0].exists(*locks[0].keys)
+    listener.close()
+
+
+Redisson.own_claims = [reentrance]
+RedissonFair.own_claims = [reentrance, turns]
+
 LIBRARIES = {
     'ShedLock, replayed': ShedLock,
     'redsync, replayed': Redsync,
     'redislock, replayed': Redislock,
     'Laravel lock, replayed': Laravel,
     'Laravel funnel, replayed': LaravelFunnel,
+    'Redisson lock, replayed': Redisson,  # needs hashes
+    'Redisson fair lock, replayed': RedissonFair,  # needs hashes, lists and sorted sets
 }
