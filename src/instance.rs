@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,9 @@ pub struct Instance {
     pub stop: CancellationToken,
     /// Whether scripts may call DEBUG.
     pub may_scripts_debug: AtomicBool,
+    /// From this length on, in bytes, an element of a long list is a node of its own; 0, as always but in tests, if the
+    /// limit of nodes decides that.
+    pub large_element_min: AtomicUsize,
     /// Reads the allocator's statistics, where it provides them.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -63,6 +66,7 @@ impl Instance {
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
             may_scripts_debug: AtomicBool::new(false),
+            large_element_min: AtomicUsize::new(0),
             allocator: None,
         }
     }

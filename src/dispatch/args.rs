@@ -65,6 +65,28 @@ impl<'a> Args<'a> {
         Ok(Key { bytes: self.bytes()?, hash: *hash })
     }
 
+    /// Parses an integer whose sign may be changed.
+    ///
+    /// # Errors
+    /// [`Error::NotInteger`], and one for the smallest integer of 64 bits.
+    pub fn symmetric_int(&mut self) -> Result<i64> {
+        match self.int()? {
+            i64::MIN => {
+                Err(Error::other(format!("value is out of range, value must between {} and {}", -i64::MAX, i64::MAX)))
+            }
+            int => Ok(int),
+        }
+    }
+
+    /// Parses an integer that must not be negative.
+    ///
+    /// # Errors
+    /// [`Error::NotPositive`], also when it is no integer.
+    pub fn count(&mut self) -> Result<usize> {
+        let count = parse_int(self.bytes()?).and_then(|count| usize::try_from(count).ok());
+        count.ok_or(Error::NotPositive)
+    }
+
     /// Parses a signed 64-bit integer.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
-use crate::spec::{CommandSpec, Names};
+use crate::spec::{CommandSpec, INSERT, KeyFlags, Names};
 use crate::store::{Cx, Key, Lookup, View};
 use crate::time::clock::Now;
 
@@ -151,7 +151,7 @@ impl Call<'_> {
         self.block(until_ms, on_timeout, false);
     }
 
-    /// Blocks the client on the keys of its request: when one of them changes, the handler is called again, and replies
+    /// Blocks the client on the keys of its request, except those that it only adds to: when one of them changes, the handler is called again, and replies
     /// if it can. At a time, in monotonic milliseconds, and at once in a nested call, `on_timeout` replies.
     pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, on_timeout, true);
@@ -171,7 +171,11 @@ impl Call<'_> {
         }
         let (command, request) = (self.command, self.args.request());
         let keys: Vec<Box<[u8]>> = match waits_for_keys {
-            true => command.keys_of(request).map(|(position, _)| request.arg(position).into()).collect(),
+            true => {
+                let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
+                let awaited = command.keys_of(request).filter(is_awaited);
+                awaited.map(|(position, _)| request.arg(position).into()).collect()
+            }
             false => Vec::new(),
         };
         let store = &self.namespace.store;
@@ -182,7 +186,7 @@ impl Call<'_> {
                 command,
                 request: request.to_owned(),
                 caller: self.caller.clone(),
-                hashes: keys.iter().map(|key| store.hash(key)).collect(),
+                hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
             })),
             false => Blocking::Time,
         };
@@ -338,7 +342,7 @@ pub(super) fn run_again(call: &mut Call<'_>) {
     let mark = call.reply.mark();
     if let Err(error) = call.handlers.of(call.command)(call) {
         call.reply.rollback(mark);
-        refuse(call.namespace, &mut call.reply, &error);
+        fail(call, &error);
     }
 }
 

@@ -67,6 +67,9 @@ pub(crate) const CHECKS: [Check; 10] =
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
 
+/// The checks of a blocked call when it is executed again; it passed [`CHECKS`] when it blocked.
+pub(crate) const WAKE_CHECKS: [Check; 4] = [login, permission, memory, replicas];
+
 /// The checks of a command that a script calls.
 pub(crate) const SCRIPT_CHECKS: [Check; 6] =
     [arity_in_script, not_for_scripts, permission_in_script, read_only_script, replicas_in_script, memory_in_script];

@@ -5,15 +5,22 @@
 //! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
 //! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
+use crate::acl::Context;
 use crate::client::registry::{BlockedCall, Blocking, Unblocked};
 use crate::config::Config;
-use crate::dispatch::call::{Call, run_again};
-use crate::dispatch::{Args, Handlers, Next, effects};
+use crate::dispatch::call::{Call, refuse, run_again};
+use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
+use crate::dispatch::{Args, Handlers, Next, denials, effects};
+use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply};
 use crate::spec::registry::Hashes;
-use crate::store::{Cx, GateGuard, Key, Lookup, Origin, View};
+use crate::spec::{CommandSpec, Group};
+use crate::store::entry::Entry;
+use crate::store::value::Type;
+use crate::store::{Cx, GateGuard, Key, Lookup, Origin, Policy, View};
+use crate::time::clock::Now;
 
 /// What is needed to execute calls.
 #[derive(Clone, Copy)]
@@ -68,10 +75,11 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
                 None
             });
             let mut view = guard.view(db, &hashes, cx);
-            if view.is_closed() || !view.lend(db, cx).exists(key) {
-                break;
+            if view.is_closed() {
+                return;
             }
-            serve_client(&mut view, db, key, client, means);
+            let Some(of) = type_of(&mut view, db, key) else { break };
+            serve_client(&mut view, (db, key, of), client, means);
             left.extend(serve(&mut view, means));
         }
     }
@@ -102,21 +110,38 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> 
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     let waiters = view.lend(db, cx).waiters(key);
     for client in waiters {
-        if !view.lend(db, cx).exists(key) {
-            return true;
-        }
-        if !serve_client(view, db, key, client, means) {
+        let Some(of) = type_of(view, db, key) else { return true };
+        if !serve_client(view, (db, key, of), client, means) {
             return false;
         }
     }
     true
 }
 
-/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are.
-fn serve_client(view: &mut View<'_>, db: usize, key: Key<'_>, client: u64, means: Means<'_>) -> bool {
+fn type_of(view: &mut View<'_>, db: usize, key: Key<'_>) -> Option<Type> {
+    let cx = view.cx();
+    view.lend(db, cx).lookup(key, Lookup::PEEK).map(Entry::kind)
+}
+
+/// Returns whether a blocked call of a command waits for a key of a type: that of its family.
+fn awaits(command: &CommandSpec, of: Type) -> bool {
+    of == match command.command.group {
+        Group::List => Type::List,
+        Group::SortedSet => Type::SortedSet,
+        Group::Stream => Type::Stream,
+        _ => Type::String,
+    }
+}
+
+/// Executes the call of a client that is blocked on a key, which has a type now, if all its keys are locked; returns
+/// whether they are. A client that waits for another type sleeps on.
+fn serve_client(view: &mut View<'_>, (db, key, of): (usize, Key<'_>, Type), client: u64, means: Means<'_>) -> bool {
     let mut is_covered = true;
     let is_served = means.namespace.instance.clients.answer(client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
+        if !awaits(call.command, of) {
+            return None;
+        }
         is_covered = view.covers(&call.hashes);
         if is_covered { execute(view, call, means) } else { None }
     });
@@ -127,8 +152,40 @@ fn serve_client(view: &mut View<'_>, db: usize, key: Key<'_>, client: u64, means
     is_covered
 }
 
+/// Checks whether a blocked call may still be executed: its user may have changed since it blocked, and memory have run
+/// out. Nothing is evicted for it.
+///
+/// # Errors
+/// The reason why not.
+fn admit(blocked: &mut BlockedCall, now: Now, means: Means<'_>) -> Result<()> {
+    let BlockedCall { command, request, caller, .. } = blocked;
+    let Means { namespace, config, .. } = means;
+    let memory_account = namespace.store.memory_account();
+    let evicts = config.maxmemory_policy != Policy::Noeviction;
+    caller.is_short_of_memory = !evicts && memory_account.has_limit() && memory_account.is_over();
+    let (command, request) = (*command, request.as_request());
+    let admission = Admission { namespace, config, caller, session: None, command, request, now, script: None };
+    match admission.obstacle(&WAKE_CHECKS) {
+        Some(Obstacle::Refused(error, denial)) => {
+            denial.iter().for_each(|denial| denials::record_denial(&admission, *denial, Context::TopLevel));
+            namespace.observed.command_stats.reject(command);
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
+    blocked.caller.follow_users(&means.namespace.instance.acl);
+    if blocked.caller.closing {
+        return None; // its user was deleted, and its connection is about to be closed
+    }
+    if let Err(error) = admit(blocked, view.now(), means) {
+        let mut out = Output::new();
+        refuse(means.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
+        return Some(Unblocked::Served(out));
+    }
     let BlockedCall { command, request, caller, hashes } = blocked;
     let Means { namespace, handlers, config, timer } = means;
     let (db, protocol) = (caller.db, caller.protocol);

@@ -73,10 +73,29 @@ impl ListLimit {
     /// Returns whether a node of so many bytes and entries is within the limit.
     #[inline]
     pub fn admits(self, bytes: usize, entries: usize) -> bool {
-        match usize::try_from(self.0) {
-            Ok(most) => bytes <= COUNTED_NODE_BYTES_MAX && entries <= most.max(1),
-            Err(_) => bytes <= LIST_NODE_BYTES[(self.0.unsigned_abs() as usize - 1).min(LIST_NODE_BYTES.len() - 1)],
+        bytes <= self.bytes_max() && (self.0 < 0 || entries <= self.entries_max())
+    }
+
+    /// Returns whether a node is so far within the limit that the list need not be one of nodes any more: at most half
+    /// of it is used, so that not every change converts the list.
+    pub fn half_admits(self, bytes: usize, entries: usize) -> bool {
+        match self.0 {
+            0.. => entries <= self.entries_max() / 2,
+            _ => bytes <= self.bytes_max() / 2,
         }
+    }
+
+    /// Returns the maximum size of a node in bytes.
+    #[inline]
+    pub fn bytes_max(self) -> usize {
+        match self.0 {
+            0.. => COUNTED_NODE_BYTES_MAX,
+            _ => LIST_NODE_BYTES[(self.0.unsigned_abs() as usize - 1).min(LIST_NODE_BYTES.len() - 1)],
+        }
+    }
+
+    fn entries_max(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0).max(1)
     }
 }
 
@@ -117,6 +136,8 @@ mod tests {
         assert!(limit(3).admits(8192, 3) && !limit(3).admits(8192, 4) && !limit(3).admits(8193, 1));
         assert!(limit(0).admits(10, 1) && !limit(0).admits(10, 2));
         assert_eq!(limit(i32::MIN).setting(), i32::MIN);
+        assert!(limit(-2).half_admits(4096, 9000) && !limit(-2).half_admits(4097, 1));
+        assert!(limit(5).half_admits(9000, 2) && !limit(5).half_admits(1, 3) && !limit(0).half_admits(1, 1));
     }
 
     #[test]

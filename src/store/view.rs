@@ -386,6 +386,11 @@ impl<'a> View<'a> {
         self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
     }
 
+    /// Counts more changes of a key that was changed.
+    pub fn count_more(&mut self, key: Key<'_>, changes: usize) {
+        self.shard_mut(key, |shard, _| shard.count_more(changes));
+    }
+
     /// Emits an event in addition to a change, or that summarises several unnamed ones.
     #[inline]
     pub fn emit(&mut self, key: Key<'_>, event: &'static Event) {

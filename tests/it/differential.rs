@@ -4,10 +4,10 @@
 //! one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`hashes`],
-//!   [`sets`], [`sorted_sets`], [`sorted_set_ranges`], [`keys`], [`transactions`], [`dumps`], [`migrations`],
-//!   [`eviction`], [`sessions`], [`scripts`], [`script_functions`], [`script_libraries`], [`acls`], [`permissions`] and
-//!   [`wire`] contain them.
+//! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
+//!   [`hashes`], [`sets`], [`sorted_sets`], [`sorted_set_ranges`], [`sorts`], [`keys`], [`transactions`], [`dumps`],
+//!   [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`], [`script_libraries`], [`acls`],
+//!   [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
 //! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists which of its tests pass.
@@ -32,6 +32,7 @@ mod grids;
 mod hashes;
 mod hyperloglogs;
 mod keys;
+mod lists;
 mod migrations;
 mod notifications;
 mod observe;
@@ -52,6 +53,7 @@ mod sets;
 mod settings;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod sorts;
 mod strings;
 mod suite;
 #[cfg(feature = "lua")]

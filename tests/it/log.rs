@@ -6,7 +6,7 @@ use keylatch::resp::{Codec, Limits};
 use tokio_util::codec::Decoder;
 
 use crate::differential::random::Random;
-use crate::harness::{Client, TestServer, encode};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 /// Starts a server on a manual clock, which logs from now on.
 fn start() -> TestServer {
@@ -156,6 +156,49 @@ fn changes_of_sorted_sets_are_logged_as_they_came_except_pops_from_several_keys(
             ("ZRANDMEMBER z", ""),
         ],
     );
+}
+
+#[test]
+fn what_lists_lose_is_logged_without_waiting_and_without_choosing() {
+    expect(
+        &start(),
+        &[
+            ("RPUSH k a b c d e f g h", "rpush k a b c d e f g h"),
+            ("LPOP k", "lpop k"),
+            ("RPOP k 2", "rpop k 2"),
+            ("LPOP k 0", ""),
+            ("LMPOP 2 missing k LEFT COUNT 2", "LPOP k 2"),
+            ("LMPOP 1 missing LEFT", ""),
+            ("BLPOP missing k 0", "LPOP k"),
+            ("BRPOP k 0", "RPOP k"),
+            ("BLPOP k 0", "LPOP k"),
+            ("RPUSH k a b c d", "rpush k a b c d"),
+            ("BLMPOP 0 1 k RIGHT COUNT 1", "RPOP k 1"),
+            ("BLMOVE k l LEFT RIGHT 0", "LMOVE k l LEFT RIGHT"),
+            ("BRPOPLPUSH k l 0", "RPOPLPUSH k l"),
+            ("LMOVE k l LEFT LEFT", "lmove k l LEFT LEFT"),
+            ("LSET l 0 x", "lset l 0 x"),
+            ("LREM l 0 nosuch", ""),
+            ("LREM l 1 a", "lrem l 1 a"),
+            ("LTRIM l 0 -1", ""),
+            ("LTRIM l 0 0", "ltrim l 0 0"),
+            ("LINSERT l AFTER x y", "linsert l AFTER x y"),
+            ("LINSERT l AFTER nosuch y", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_served_client_of_a_list_is_logged_as_one_that_has_not_waited() {
+    let server = start();
+    let (mut blocked, mut other) = (server.client(), server.client());
+    other.call("SET the:first command");
+    take(&server);
+    blocked.send(b"BLMOVE k l LEFT RIGHT 0\r\n");
+    wait_until(|| other.call("INFO clients").contains("blocked_clients:1"));
+    assert_eq!(other.call("RPUSH k x"), ":1");
+    assert_eq!(blocked.reply(), "$1 x");
+    assert_eq!(take(&server), "rpush k x; LMOVE k l LEFT RIGHT");
 }
 
 #[test]

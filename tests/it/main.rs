@@ -32,6 +32,7 @@ mod increx;
 mod keys;
 mod limits;
 mod linearizable;
+mod list;
 mod lock_pattern;
 mod log;
 mod memory;

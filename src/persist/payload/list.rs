@@ -1,17 +1,85 @@
 //! The payloads of lists.
+//!
+//! A list is written as the nodes that it has in memory; a packed one is a single node.
 
 use crate::persist::payload::{Options, Target};
-use crate::rdb::{self, Reader, kind};
+use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::ListRef;
+use crate::store::value::listpack::{END, Listpack, header};
+use crate::store::{ListBuilder, ListRef, Node, NodeLimit};
+
+/// The number of a node that is a single element.
+const PLAIN: u64 = 1;
+/// The number of a node that is a listpack.
+const PACKED: u64 = 2;
+
+/// A listpack may be this long, in bytes, even if strings may not.
+const LISTPACK_LEN_MAX: usize = 1 << 30;
 
 /// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, _: ListRef<'_>, _: Options) -> u16 {
+pub(super) fn write(out: &mut Vec<u8>, list: ListRef<'_>, options: Options) -> u16 {
     out.push(kind::LIST_QUICKLIST_2);
+    let nodes = list.nodes();
+    write_length(out, nodes.len());
+    for node in nodes {
+        match node {
+            Node::Plain(text) => {
+                write_length(out, PLAIN as usize);
+                write_string(out, text, options.compresses);
+            }
+            Node::Packed(elements, count) => {
+                write_length(out, PACKED as usize);
+                let listpack = [&header(elements.len(), count)[..], elements, &[END]].concat();
+                write_string(out, &listpack, options.compresses);
+            }
+        }
+    }
     rdb::VERSION
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(_: u8, _: &mut Reader<'_>, _: Target<'_>, _: Options) -> Option<Entry> {
-    None
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    let mut list = ListBuilder::new(NodeLimit { node: target.limits.list, large_min: 0 });
+    match of {
+        kind::LIST => {
+            for _ in 0..reader.length()? {
+                list.push(&reader.string(options.len_max)?);
+            }
+        }
+        kind::LIST_QUICKLIST_2 => {
+            for _ in 0..reader.length()? {
+                push_node(&mut list, reader, options)?;
+            }
+        }
+        kind::LIST_ZIPLIST => push_ziplist(&mut list, reader)?,
+        _ => {
+            for _ in 0..reader.length()? {
+                push_ziplist(&mut list, reader)?;
+            }
+        }
+    }
+    (list.len() > 0).then(|| list.finish(target.key, target.deadline))
+}
+
+fn push_ziplist(list: &mut ListBuilder, reader: &mut Reader<'_>) -> Option<()> {
+    for element in legacy::ziplist(&reader.string(LISTPACK_LEN_MAX)?)? {
+        list.push(&element);
+    }
+    Some(())
+}
+
+fn push_node(list: &mut ListBuilder, reader: &mut Reader<'_>, options: Options) -> Option<()> {
+    match reader.length()? {
+        PLAIN => {
+            let text = reader.string(options.len_max).filter(|text| !text.is_empty())?;
+            list.push_node(Node::Plain(&text));
+        }
+        PACKED => {
+            let bytes = reader.string(LISTPACK_LEN_MAX)?;
+            let listpack = Listpack::validate(&bytes)?;
+            list.push_node(Node::Packed(listpack.elements(), listpack.len()));
+        }
+        _ => return None,
+    }
+    Some(())
 }

@@ -25,6 +25,10 @@ pub struct Edit<'v, K: Kind> {
     /// Whether the key is to be deleted, whatever it holds.
     is_emptied: bool,
     changes: u64,
+    /// Whether the value was changed, even if that is not counted.
+    is_changed: bool,
+    /// Whether the event is emitted even if nothing has changed.
+    is_touched: bool,
     /// How often the view has changed keys.
     view_changes: &'v mut u32,
     kind: PhantomData<K>,
@@ -66,6 +70,8 @@ impl Shard {
             is_new: false,
             is_emptied: false,
             changes: 0,
+            is_changed: false,
+            is_touched: false,
             view_changes,
             kind: PhantomData,
         })
@@ -103,12 +109,24 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.
     pub fn count_more(&mut self, changes: usize) {
+        self.is_changed |= changes > 0;
         self.changes += changes as u64;
+    }
+
+    /// Emits the event, and wakes watchers, even if nothing is changed.
+    pub fn touch(&mut self) {
+        self.is_touched = true;
     }
 
     /// Borrows the value to be changed; a missing key is created.
     pub fn change(&mut self) -> K::Mut<'_> {
         self.changes += 1;
+        self.change_uncounted()
+    }
+
+    /// Does the same as [`Edit::change`] for a part of a change that is counted elsewhere.
+    pub fn change_uncounted(&mut self) -> K::Mut<'_> {
+        self.is_changed = true;
         if self.place.is_none() {
             self.create();
         }
@@ -147,7 +165,7 @@ impl<K: Kind> Edit<'_, K> {
 
 impl<K: Kind> Drop for Edit<'_, K> {
     fn drop(&mut self) {
-        if self.changes == 0 {
+        if !self.is_changed && !self.is_touched {
             return;
         }
         let (memory, is_empty) = self.entry().map_or((0, false), |entry| (entry.memory(), K::is_empty(K::read(entry))));
@@ -159,12 +177,13 @@ impl<K: Kind> Drop for Edit<'_, K> {
         if self.is_new && is_empty {
             return; // it was never visible
         }
-        *self.view_changes += 1;
+        *self.view_changes += u32::from(self.is_changed);
         if self.is_new {
             self.shard.emit(self.key, event::NEW);
         }
-        self.shard.changes += self.changes - 1;
         self.shard.changed(self.key, self.event, &self.cx);
+        // The funnel has counted one.
+        self.shard.changes = self.shard.changes + self.changes - 1;
         if is_empty {
             self.shard.emit(self.key, Event::DEL);
         }

@@ -370,6 +370,11 @@ impl Shard {
         other.delete_expired_watched(cx);
     }
 
+    /// Counts more changes than those that passed the funnel, as where one call adds several elements.
+    pub(crate) fn count_more(&mut self, changes: usize) {
+        self.changes += changes as u64;
+    }
+
     /// Handles every change of a key, whatever its cause.
     #[inline]
     fn changed(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {

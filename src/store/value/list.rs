@@ -1,8 +1,27 @@
 //! Lists: small ones packed in their entries, long ones as a sequence of packed chunks.
+//!
+//! A chunk is a listpack without header and terminator in a buffer with room at both ends, so that elements are added
+//! and removed at either end of the list without moving others. A list becomes long when it exceeds the limit of a
+//! node, and is packed again when a single chunk of at most half of that remains. The functions that add take the
+//! limit as an argument.
+
+mod big;
+mod chunk;
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
-use crate::store::value::listpack::Listpack;
+use crate::store::limits::ListLimit;
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
 use crate::store::value::{Kind, Packing, Type, Value};
+use crate::time::clock::Deadline;
+
+use chunk::{Chunk, listpack_of};
+
+pub(crate) use big::{BigList, ListItems};
+pub(crate) use chunk::End;
 
 /// The data type of lists.
 pub(crate) enum List {}
@@ -19,33 +38,43 @@ pub(crate) enum ListRef<'e> {
 /// A list borrowed to be changed.
 pub(crate) struct ListMut<'e>(&'e mut Entry);
 
-/// A list above the limits of packed ones.
-#[derive(Debug)]
-pub(crate) struct BigList {}
+/// What decides about the nodes of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeLimit {
+    /// The limit of a packed list, and of each node of a longer one.
+    pub node: ListLimit,
+    /// From this length on, in bytes, an element of a long list is a node of its own; 0 if only those are that no node
+    /// of several elements may hold.
+    pub large_min: usize,
+}
 
-impl BigList {
-    /// Returns the bytes allocated, without this struct itself.
-    pub(super) fn memory(&self) -> usize {
-        0
-    }
-
-    /// Returns the cost of freeing it, in units of one allocation.
-    pub(super) fn effort(&self) -> usize {
-        1
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(super) fn copy(&self) -> Self {
-        BigList {}
+impl NodeLimit {
+    /// Returns whether an element is a node of its own in a long list.
+    #[inline]
+    fn is_large(self, len: usize) -> bool {
+        match self.large_min {
+            0 => len > self.node.bytes_max(),
+            least => len >= least,
+        }
     }
 }
 
-impl ListRef<'_> {
+/// A node of a list, as dumps have it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node<'a> {
+    /// A listpack of this many elements, without header and terminator.
+    Packed(&'a [u8], usize),
+    /// A single element.
+    Plain(&'a [u8]),
+}
+
+impl<'e> ListRef<'e> {
     /// Returns the number of elements.
+    #[inline]
     pub(crate) fn len(self) -> usize {
         match self {
             ListRef::Packed(listpack) => listpack.len(),
-            ListRef::Big(_) => 0,
+            ListRef::Big(big) => big.len(),
         }
     }
 
@@ -54,6 +83,281 @@ impl ListRef<'_> {
         match self {
             ListRef::Packed(_) => "listpack",
             ListRef::Big(_) => "quicklist",
+        }
+    }
+
+    /// Iterates over the elements, from either end.
+    #[inline]
+    pub(crate) fn iter(self) -> ListItems<'e> {
+        match self {
+            ListRef::Packed(listpack) => ListItems::packed(listpack.elements()),
+            ListRef::Big(big) => big.iter(),
+        }
+    }
+
+    /// Iterates over the elements from an index on, from either end.
+    #[inline]
+    pub(crate) fn iter_from(self, index: usize) -> ListItems<'e> {
+        match self {
+            ListRef::Packed(listpack) => {
+                let at = listpack.seek(index.cast_signed()).map_or(listpack.elements().len(), |at| at - HEADER_LEN);
+                ListItems::packed(&listpack.elements()[at..])
+            }
+            ListRef::Big(big) => big.iter_from(index),
+        }
+    }
+
+    /// Returns the element with an index.
+    pub(crate) fn get(self, index: usize) -> Option<Item<'e>> {
+        match self {
+            ListRef::Packed(listpack) => listpack.seek(index.cast_signed()).map(|at| listpack.get(at)),
+            ListRef::Big(big) => big.iter_from(index).next(),
+        }
+    }
+
+    /// Returns the element at an end.
+    #[inline]
+    pub(crate) fn end(self, at: End) -> Option<Item<'e>> {
+        match at {
+            End::Head => self.iter().next(),
+            End::Tail => self.iter().next_back(),
+        }
+    }
+
+    /// Returns whether an element equals a text.
+    pub(crate) fn contains(self, text: &[u8]) -> bool {
+        match self {
+            ListRef::Packed(listpack) => listpack.find(HEADER_LEN, text, 0).is_some(),
+            ListRef::Big(big) => big.find(text).is_some(),
+        }
+    }
+
+    /// Iterates over the nodes; a packed list is one.
+    pub(crate) fn nodes(self) -> impl ExactSizeIterator<Item = Node<'e>> {
+        let nodes: SmallVec<[Node<'e>; 1]> = match self {
+            ListRef::Packed(listpack) => std::iter::once(Node::Packed(listpack.elements(), listpack.len())).collect(),
+            ListRef::Big(big) => big.chunks().iter().map(node_of).collect(),
+        };
+        nodes.into_iter()
+    }
+}
+
+fn node_of(chunk: &Chunk) -> Node<'_> {
+    match chunk.plain_text() {
+        Some(text) => Node::Plain(text),
+        None => Node::Packed(chunk.elements(), chunk.len()),
+    }
+}
+
+impl ListMut<'_> {
+    /// Adds elements at an end, one after the other.
+    #[inline]
+    pub(crate) fn push<'t>(
+        &mut self,
+        texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
+        at: End,
+        limit: NodeLimit,
+    ) {
+        if let Some(Value::List(big)) = self.0.value_mut() {
+            return texts.for_each(|text| big.push(text, at, limit));
+        }
+        self.push_packed(texts, at, limit);
+    }
+
+    fn push_packed<'t>(
+        &mut self,
+        mut texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
+        at: End,
+        limit: NodeLimit,
+    ) {
+        let added: usize = texts.clone().map(<[u8]>::len).sum();
+        let mut packed = match self.make_room(added, texts.len(), limit.node) {
+            Form::Packed(packed) => packed,
+            Form::Big(big) => return texts.for_each(|text| big.push(text, at, limit)),
+        };
+        if texts.len() == 1 {
+            let element = texts.next().map(Encoded::of);
+            return element.into_iter().for_each(|element| match at {
+                End::Head => packed.push_front(element),
+                End::Tail => packed.push_back(element),
+            });
+        }
+        let mut elements: SmallVec<[Encoded<'_>; 8]> = texts.map(Encoded::of).collect();
+        match at {
+            End::Head => {
+                elements.reverse();
+                packed.insert_all_before(HEADER_LEN, &elements);
+            }
+            End::Tail => packed.push_back_all(&elements),
+        }
+    }
+
+    /// Removes the element at an end.
+    #[inline]
+    pub(crate) fn pop(&mut self, at: End, limit: NodeLimit) {
+        match self.form() {
+            Form::Packed(mut packed) => {
+                let position = match at {
+                    End::Head => packed.as_listpack().first(),
+                    End::Tail => packed.as_listpack().last(),
+                };
+                position.into_iter().for_each(|position| _ = packed.remove(position));
+            }
+            Form::Big(big) => {
+                big.pop(at);
+                if big.only_chunk().is_some() {
+                    self.shrink(limit);
+                }
+            }
+        }
+    }
+
+    /// Removes `count` elements from an index on; all of them exist.
+    pub(crate) fn remove(&mut self, index: usize, count: usize, limit: NodeLimit) {
+        match self.form() {
+            Form::Packed(mut packed) => {
+                let position = packed.as_listpack().seek(index.cast_signed());
+                position.into_iter().for_each(|position| _ = packed.remove_range(position, count));
+            }
+            Form::Big(big) => {
+                big.remove(index, count, limit);
+                self.shrink(limit);
+            }
+        }
+    }
+
+    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
+    pub(crate) fn remove_equal(&mut self, text: &[u8], most: usize, from: End, limit: NodeLimit) -> usize {
+        match self.form() {
+            Form::Big(big) => {
+                let removed = big.remove_equal(text, most, from, limit);
+                self.shrink(limit);
+                removed
+            }
+            Form::Packed(packed) => {
+                let listpack = packed.as_listpack();
+                let mut chunk = Chunk::of(listpack.elements(), listpack.len());
+                let removed = chunk.remove_equal(text, most, from);
+                self.0.set_packed(Packing::Listpack, &listpack_of(chunk.elements(), chunk.len()));
+                removed
+            }
+        }
+    }
+
+    /// Replaces the element with an index, which exists.
+    pub(crate) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
+        match self.make_room(text.len(), 1, limit.node) {
+            Form::Packed(mut packed) => {
+                let position = packed.as_listpack().seek(index.cast_signed());
+                position.into_iter().for_each(|position| packed.replace(position, Encoded::of(text)));
+            }
+            Form::Big(big) => {
+                big.set(index, text, limit);
+                self.shrink(limit);
+            }
+        }
+    }
+
+    /// Inserts an element before or after the first one equal to `pivot`, if there is one.
+    pub(crate) fn insert_beside(&mut self, pivot: &[u8], is_after: bool, text: &[u8], limit: NodeLimit) {
+        match self.make_room(text.len(), 1, limit.node) {
+            Form::Packed(mut packed) => {
+                let listpack = packed.as_listpack();
+                let Some(at) = listpack.find(HEADER_LEN, pivot, 0) else { return };
+                let at = if is_after { listpack.next(at).unwrap_or(listpack.end()) } else { at };
+                packed.insert_before(at, Encoded::of(text));
+            }
+            Form::Big(big) => {
+                let Some(spot) = big.find(pivot) else { return };
+                big.insert_beside(spot, is_after, text, limit);
+            }
+        }
+    }
+
+    fn form(&mut self) -> Form<'_> {
+        match self.0.packed_bytes().is_some() {
+            true => Form::Packed(ListpackMut::new(&mut *self.0)),
+            false => match self.0.value_mut() {
+                Some(Value::List(big)) => Form::Big(big),
+                _ => unreachable!("the type of the value was checked"),
+            },
+        }
+    }
+
+    /// Converts a packed list to a long one if that many bytes in that many elements would exceed the limit.
+    fn make_room(&mut self, bytes: usize, count: usize, limit: ListLimit) -> Form<'_> {
+        if let Form::Packed(packed) = self.form() {
+            let listpack = packed.as_listpack();
+            if !limit.admits(listpack.bytes().len().saturating_add(bytes), listpack.len() + count) {
+                let mut big = BigList::default();
+                if !listpack.is_empty() {
+                    big.append_chunk(Chunk::of(listpack.elements(), listpack.len()));
+                }
+                self.0.set_boxed(Value::List(Box::new(big)));
+            }
+        }
+        self.form()
+    }
+
+    /// Packs a list of one chunk that uses at most half of the limit.
+    #[cold]
+    fn shrink(&mut self, limit: NodeLimit) {
+        if let Form::Big(big) = self.form()
+            && let Some(chunk) = big.only_chunk()
+            && limit.node.half_admits(chunk.listpack_len(), chunk.len())
+        {
+            let bytes = listpack_of(chunk.elements(), chunk.len());
+            self.0.set_packed(Packing::Listpack, &bytes);
+        }
+    }
+}
+
+/// How the elements of a list to be changed lie.
+enum Form<'e> {
+    Packed(ListpackMut<&'e mut Entry>),
+    Big(&'e mut BigList),
+}
+
+/// Collects the elements of a new list.
+pub(crate) struct ListBuilder {
+    list: BigList,
+    limit: NodeLimit,
+}
+
+impl ListBuilder {
+    /// Begins an empty list.
+    pub(crate) fn new(limit: NodeLimit) -> Self {
+        ListBuilder { list: BigList::default(), limit }
+    }
+
+    /// Adds an element at the end.
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        self.list.push(text, End::Tail, self.limit);
+    }
+
+    /// Adds a node at the end; one without elements is left out.
+    pub(crate) fn push_node(&mut self, node: Node<'_>) {
+        match node {
+            Node::Packed(_, 0) => {}
+            Node::Packed(elements, count) => self.list.append_chunk(Chunk::of(elements, count)),
+            Node::Plain(text) => self.list.append_chunk(Chunk::plain(text)),
+        }
+    }
+
+    /// Returns the number of elements so far.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Creates the entry of the list, packed if it is within the limit.
+    pub(crate) fn finish(self, key: &[u8], deadline: Option<Deadline>) -> Entry {
+        let within = |chunk: &&Chunk| self.limit.node.admits(chunk.listpack_len(), chunk.len());
+        match self.list.only_chunk().filter(within) {
+            Some(chunk) => {
+                let bytes = listpack_of(chunk.elements(), chunk.len());
+                Entry::packed(key, Type::List, Packing::Listpack, &bytes, deadline)
+            }
+            None => Entry::boxed(key, Type::List, Box::new(Value::List(Box::new(self.list))), deadline),
         }
     }
 }
@@ -84,7 +388,11 @@ impl Kind for List {
         Entry::packed(key, Type::List, Packing::Listpack, Listpack::EMPTY.bytes(), None)
     }
 
+    #[inline]
     fn is_empty(value: ListRef<'_>) -> bool {
-        value.len() == 0
+        match value {
+            ListRef::Packed(listpack) => listpack.is_empty(),
+            ListRef::Big(big) => big.len() == 0,
+        }
     }
 }

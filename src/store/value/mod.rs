@@ -24,7 +24,8 @@ use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
 
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText};
-pub(crate) use list::{List, ListRef};
+pub(crate) use list::{End, List, ListBuilder, ListRef, Node, NodeLimit};
+pub(crate) use listpack::Item;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use stream::{Stream, StreamRef};

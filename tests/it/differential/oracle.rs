@@ -73,6 +73,8 @@ impl Oracle {
             .arg(&socket)
             .arg("--dir")
             .arg(dir.path())
+            // SORT compares by the rules of the locale.
+            .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn();
@@ -213,7 +215,12 @@ impl Pair {
 
     /// Reads a reply of each.
     pub(crate) fn replies(&mut self) -> Replies {
-        Replies { keylatch: self.keylatch.reply(), redis: self.redis.reply() }
+        let (keylatch, redis) = (self.keylatch.reply(), self.redis.reply());
+        let keylatch = match (keylatch, &redis) {
+            (Some(ours), Some(theirs)) => Some(with_old_encodings(&ours, theirs)),
+            (ours, _) => ours,
+        };
+        Replies { keylatch, redis }
     }
 
     /// Sends a command to both and returns the replies.
@@ -227,6 +234,18 @@ impl Pair {
     pub(crate) fn speak(&mut self, protocol: u8) {
         self.call(&["HELLO", &protocol.to_string()]);
     }
+}
+
+/// Replaces the encoding of short lists since 7.2 by that of 7.0, on every line where Redis has that.
+fn with_old_encodings(ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let lines = |reply: &[u8]| -> Vec<Vec<u8>> { reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect() };
+    let (mut lines, theirs) = (lines(ours), lines(theirs));
+    for at in 1..lines.len() {
+        if lines[at] == b"listpack\r" && theirs.get(at).is_some_and(|line| line == b"quicklist\r") {
+            (lines[at - 1], lines[at]) = (b"$9\r".to_vec(), b"quicklist\r".to_vec());
+        }
+    }
+    lines.join(&b'\n')
 }
 
 /// The replies of both servers; `None` stands for a closed connection.

@@ -17,6 +17,7 @@ struct Digest([u8; 20]);
 impl Digest {
     /// The numbers of the types in Redis.
     const STRING: [u8; 4] = 0u32.to_be_bytes();
+    const LIST: [u8; 4] = 1u32.to_be_bytes();
     const SET: [u8; 4] = 2u32.to_be_bytes();
     const HASH: [u8; 4] = 4u32.to_be_bytes();
     const SORTED_SET: [u8; 4] = 3u32.to_be_bytes();
@@ -48,6 +49,10 @@ impl Digest {
                 self.mix(&Self::STRING);
                 self.mix(text.as_slice());
             }
+            ValueRef::List(list) => {
+                self.mix(&Self::LIST);
+                list.iter().for_each(|item| item.with_text(|text| self.mix(text)));
+            }
             ValueRef::Set(set) => {
                 self.mix(&Self::SET);
                 set.iter().for_each(|member| member.with_text(|text| self.add(text)));
@@ -70,7 +75,7 @@ impl Digest {
                     self.add(&element.0);
                 }
             }
-            ValueRef::List(_) | ValueRef::Stream(_) => {}
+            ValueRef::Stream(_) => {}
         }
     }
 

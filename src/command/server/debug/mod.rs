@@ -5,6 +5,7 @@
 
 mod digest;
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::persist::payload;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::{Event, Shard, Ttl, ValueRef, usage};
+use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
@@ -53,7 +54,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("HTSTATS-KEY", 1, 1, |call| refuse_key(call, "The value stored at the specified key is not represented using an hash table")),
     ("INJECT-PANIC", 1, 1, inject_panic),
     ("LEAK", 1, 1, accept),
-    ("LISTPACK", 1, 1, |call| refuse_key(call, "Not a listpack encoded object.")),
+    ("LISTPACK", 1, 1, |call| show_structure(call, &["listpack", "listpackex"], ["Listpack", "listpack"])),
     ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
     ("LOG", 1, 1, log),
     ("OBJECT", 1, 2, object),
@@ -62,7 +63,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("PAUSE-CRON", 1, 1, accept),
     ("POPULATE", 1, 3, populate),
     ("PROTOCOL", 1, 1, protocol),
-    ("QUICKLIST", 1, 2, |call| refuse_key(call, "Not a quicklist encoded object.")),
+    ("QUICKLIST", 1, 2, |call| show_structure(call, &["quicklist"], ["Quicklist", "quicklist"])),
     ("QUICKLIST-PACKED-THRESHOLD", 1, 1, packed_threshold),
     ("RELOAD", 0, usize::MAX, reload),
     ("REPLICATE", 1, usize::MAX, accept),
@@ -273,12 +274,13 @@ fn protocol(call: &mut Call<'_>) -> Result<()> {
 const PROTOCOL_TYPES: &str = "Wrong protocol type name. Please use one of the following: \
     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
 
+/// Sets from which length on an element of a long list is a node of its own; 0 for the default.
 fn packed_threshold(call: &mut Call<'_>) -> Result<()> {
-    const MOST: u64 = 4 << 30;
-    let bytes = crate::text::parse_memory(call.args.bytes()?);
-    if bytes.is_none_or(|bytes| bytes > MOST) {
-        return Err(Error::other("argument must be a memory value bigger than 1 and smaller than 4gb"));
-    }
+    const MOST: u64 = (4 << 30) - (1 << 20);
+    const REFUSAL: Error =
+        Error::Other(Cow::Borrowed("argument must be a memory value bigger than 1 and smaller than 4gb"));
+    let bytes = crate::text::parse_memory(call.args.bytes()?).filter(|bytes| *bytes <= MOST).ok_or(REFUSAL)?;
+    call.namespace.instance.large_element_min.store(usize::try_from(bytes).unwrap_or(0), Relaxed);
     accept(call)
 }
 
@@ -292,6 +294,17 @@ fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "DEBUG"));
     }
     accept(call)
+}
+
+/// Accepts a key with one of these encodings. Redis prints the structure, which nobody reads here.
+fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str; 2]) -> Result<()> {
+    let key = call.namespace.store.key(call.args.bytes()?);
+    let entry = call.view.lookup(key, Lookup::PEEK).ok_or(Error::NoSuchKey)?;
+    if !encodings.contains(&encoding_of(entry.contents())) {
+        return Err(Error::other(format!("Not a {name} encoded object.")));
+    }
+    call.reply.simple(&format!("{title} structure printed on stdout"));
+    Ok(())
 }
 
 /// Rejects a key whose value is not of the requested type: all are strings.

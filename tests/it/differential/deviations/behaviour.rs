@@ -14,6 +14,12 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
     (Commands(&["delex", "delifeq", "digest"]), "no condition, digests, other types", "unknown commands; Redis 8.4 and Valkey 9.2 differ", "as Redis 8.4", "Valkey requires a condition and has no digests"),
 
+    // Lists
+    (Commands(&["object|encoding"]), "a short list", "`quicklist`", "`listpack`", "as Redis 7.2"),
+    (Commands(&["blpop", "brpop", "blmpop", "blmove", "brpoplpush"]), "a key that has become ready", "serves the client whatever its user may do by then", "checks permissions and memory again, and fails with their errors", "as Redis 7.2"),
+    (Commands(&["blpop", "brpop", "blmpop"]), "several keys become ready in one transaction or script", "the first that became ready", "the first that was named", "as Redis 7.2"),
+    (Commands(&["blmove", "brpoplpush"]), "the destination is no list when the source becomes ready", "loses its place, or sleeps on", "`WRONGTYPE`", "as Redis 7.2"),
+
     // Sets
     (Commands(&["sadd"]), "small sets that are not all integers", "`hashtable`, in no particular order", "`listpack`, in the order of insertion, up to `set-max-listpack-entries` and `set-max-listpack-value`", "as Redis 7.2"),
     (Commands(&["srandmember"]), "a count below -10000000", "a reply of that many members", "`value is out of range`", "bounded memory"),

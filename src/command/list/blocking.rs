@@ -1,0 +1,84 @@
+//! Commands that wait for an element of a list.
+//!
+//! A call that finds none is executed again when one of its keys has become a list. Inside EXEC and scripts it replies
+//! at once, as if its timeout had passed.
+
+use crate::command::keys::wait::read_timeout_in_seconds;
+use crate::command::list::ends::{MultiPop, move_element, pop_first_of};
+use crate::command::list::{end_word, node_limit, pop_command, popped, read_end, reply_item};
+use crate::dispatch::Call;
+use crate::error::Result;
+use crate::store::{End, Key, List};
+
+pub(super) fn blpop(call: &mut Call<'_>) -> Result<()> {
+    blocking_pop(call, End::Head)
+}
+
+pub(super) fn brpop(call: &mut Call<'_>) -> Result<()> {
+    blocking_pop(call, End::Tail)
+}
+
+fn blocking_pop(call: &mut Call<'_>, at: End) -> Result<()> {
+    let request = call.args.request();
+    let until_ms = read_timeout_in_seconds(call, request.arg(request.len() - 1))?;
+    let limit = node_limit(call);
+    while call.args.left() > 1 {
+        let key = call.args.key()?;
+        let mut list = call.view.edit::<List>(key, popped(at))?;
+        let Some(item) = list.value().end(at) else { continue };
+        call.reply.array(2);
+        call.reply.bulk(key.bytes);
+        reply_item(&mut call.reply, item);
+        list.change().pop(at, limit);
+        drop(list);
+        call.log(&[pop_command(at), key.bytes]);
+        return Ok(());
+    }
+    call.block_on_keys(until_ms, |reply| reply.null_array());
+    Ok(())
+}
+
+pub(super) fn blmpop(call: &mut Call<'_>) -> Result<()> {
+    let timeout = call.args.bytes()?;
+    let request = MultiPop::read(&mut call.args)?;
+    let until_ms = read_timeout_in_seconds(call, timeout)?;
+    if !pop_first_of(call, &request)? {
+        call.block_on_keys(until_ms, |reply| reply.null_array());
+    }
+    Ok(())
+}
+
+pub(super) fn blmove(call: &mut Call<'_>) -> Result<()> {
+    let keys = (call.args.key()?, call.args.key()?);
+    let ends = (read_end(&mut call.args)?, read_end(&mut call.args)?);
+    let timeout = call.args.bytes()?;
+    let until_ms = read_timeout_in_seconds(call, timeout)?;
+    if move_or_block(call, keys, ends, until_ms)? {
+        let ((source, target), (from, to)) = (keys, ends);
+        call.log(&[b"LMOVE", source.bytes, target.bytes, end_word(from), end_word(to)]);
+    }
+    Ok(())
+}
+
+pub(super) fn brpoplpush(call: &mut Call<'_>) -> Result<()> {
+    let keys = (call.args.key()?, call.args.key()?);
+    let timeout = call.args.bytes()?;
+    let until_ms = read_timeout_in_seconds(call, timeout)?;
+    if move_or_block(call, keys, (End::Tail, End::Head), until_ms)? {
+        call.log(&[b"RPOPLPUSH", keys.0.bytes, keys.1.bytes]);
+    }
+    Ok(())
+}
+
+/// Moves an element, or blocks until there is one; returns whether it has moved one.
+fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End), until_ms: u64) -> Result<bool> {
+    if move_element(call, keys, ends)? {
+        return Ok(true);
+    }
+    // Where it must not block it is as LMOVE; a timeout is one of several keys.
+    match call.is_nested() {
+        true => call.reply.null(),
+        false => call.block_on_keys(until_ms, |reply| reply.null_array()),
+    }
+    Ok(false)
+}

@@ -1,0 +1,216 @@
+//! Adding and removing at the ends of lists.
+
+use smallvec::SmallVec;
+
+use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, popped, pushed, read_end, reply_item};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::{Classes, End, Event, Item, Key, List, ListRef, Lookup};
+
+pub(super) fn lpush(call: &mut Call<'_>) -> Result<()> {
+    push(call, End::Head, LPUSH, false)
+}
+
+pub(super) fn rpush(call: &mut Call<'_>) -> Result<()> {
+    push(call, End::Tail, RPUSH, false)
+}
+
+pub(super) fn lpushx(call: &mut Call<'_>) -> Result<()> {
+    push(call, End::Head, LPUSH, true)
+}
+
+pub(super) fn rpushx(call: &mut Call<'_>) -> Result<()> {
+    push(call, End::Tail, RPUSH, true)
+}
+
+#[inline]
+fn push(call: &mut Call<'_>, at: End, event: &'static Event, must_exist: bool) -> Result<()> {
+    let (key, limit) = (call.args.key()?, node_limit(call));
+    let mut list = call.view.edit::<List>(key, event)?;
+    if !must_exist || list.exists() {
+        let texts = call.args.rest();
+        list.count_more(texts.len() - 1);
+        list.change().push(texts, at, limit);
+    }
+    call.reply.int(list.value().len() as i64);
+    Ok(())
+}
+
+pub(super) fn lpop(call: &mut Call<'_>) -> Result<()> {
+    pop(call, End::Head, LPOP)
+}
+
+pub(super) fn rpop(call: &mut Call<'_>) -> Result<()> {
+    pop(call, End::Tail, RPOP)
+}
+
+#[inline]
+fn pop(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
+    if call.args.left() > 1 {
+        return pop_several(call, at, event);
+    }
+    let (key, limit) = (call.args.key()?, node_limit(call));
+    let mut list = call.view.edit::<List>(key, event)?;
+    match list.value().end(at) {
+        Some(item) => reply_item(&mut call.reply, item),
+        None => {
+            call.reply.null();
+            return Ok(());
+        }
+    }
+    list.change().pop(at, limit);
+    Ok(())
+}
+
+fn pop_several(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
+    let key = call.args.key()?;
+    if call.args.left() > 1 {
+        return Err(Error::WrongArity(call.name().into()));
+    }
+    let (count, limit) = (call.args.count()?, node_limit(call));
+    let mut list = call.view.edit::<List>(key, event)?;
+    if !list.exists() {
+        call.reply.null_array();
+        return Ok(());
+    }
+    let len = list.value().len();
+    let count = count.min(len);
+    call.reply.array(count);
+    for_each_at(list.value(), at, count, |item| reply_item(&mut call.reply, item));
+    if count > 0 {
+        list.change().remove(if at == End::Head { 0 } else { len - count }, count, limit);
+        list.count_more(count - 1);
+    }
+    Ok(())
+}
+
+/// Visits `count` elements from an end on.
+fn for_each_at(list: ListRef<'_>, at: End, count: usize, visit: impl FnMut(Item<'_>)) {
+    match at {
+        End::Head => list.iter().take(count).for_each(visit),
+        End::Tail => list.iter().rev().take(count).for_each(visit),
+    }
+}
+
+pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
+    let request = MultiPop::read(&mut call.args)?;
+    if !pop_first_of(call, &request)? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+/// What LMPOP and BLMPOP are to remove.
+pub(super) struct MultiPop<'a> {
+    keys: SmallVec<[Key<'a>; 4]>,
+    at: End,
+    count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    /// Parses the number of keys, the keys, the end, and how many elements.
+    pub(super) fn read(args: &mut Args<'a>) -> Result<Self> {
+        let positive = |word: &[u8]| parse_int(word).and_then(|count| usize::try_from(count).ok()).filter(|n| *n > 0);
+        let keys_len = positive(args.bytes()?).ok_or(Error::other("numkeys should be greater than 0"))?;
+        if keys_len >= args.left() {
+            return Err(Error::Syntax);
+        }
+        let keys = (0..keys_len).map(|_| args.key()).collect::<Result<_>>()?;
+        let at = read_end(args)?;
+        let mut count = None;
+        while let Some(word) = args.next_arg() {
+            if count.is_some() || !is_word(word, "COUNT") {
+                return Err(Error::Syntax);
+            }
+            count = Some(positive(args.bytes()?).ok_or(Error::other("count should be greater than 0"))?);
+        }
+        Ok(MultiPop { keys, at, count: count.unwrap_or(1) })
+    }
+}
+
+/// Removes elements of the first list that has any, and replies with its key and them; returns whether there was one.
+pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_>) -> Result<bool> {
+    let (at, limit) = (request.at, node_limit(call));
+    for key in &request.keys {
+        let mut list = call.view.edit::<List>(*key, popped(at))?;
+        let len = list.value().len();
+        if len == 0 {
+            continue;
+        }
+        let count = request.count.min(len);
+        call.reply.array(2);
+        call.reply.bulk(key.bytes);
+        call.reply.array(count);
+        for_each_at(list.value(), at, count, |item| reply_item(&mut call.reply, item));
+        list.change().remove(if at == End::Head { 0 } else { len - count }, count, limit);
+        list.count_more(count - 1);
+        drop(list);
+        call.log(&[pop_command(at), key.bytes, itoa::Buffer::new().format(count).as_bytes()]);
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+pub(super) fn lmove(call: &mut Call<'_>) -> Result<()> {
+    let keys = (call.args.key()?, call.args.key()?);
+    let ends = (read_end(&mut call.args)?, read_end(&mut call.args)?);
+    move_or_null(call, keys, ends)
+}
+
+pub(super) fn rpoplpush(call: &mut Call<'_>) -> Result<()> {
+    let keys = (call.args.key()?, call.args.key()?);
+    move_or_null(call, keys, (End::Tail, End::Head))
+}
+
+fn move_or_null(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End)) -> Result<()> {
+    if !move_element(call, keys, ends)? {
+        call.reply.null();
+    }
+    Ok(())
+}
+
+/// Moves an element from an end of one list to an end of another, and replies with it; returns whether there was one.
+pub(super) fn move_element(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), (from, to): (End, End)) -> Result<bool> {
+    let (source, target) = keys;
+    let limit = node_limit(call);
+    let mut buffer: SmallVec<[u8; 128]> = SmallVec::new();
+    match call.view.get::<List>(source, Lookup::WRITE)?.and_then(|list| list.end(from)) {
+        Some(item) => item.with_text(|text| buffer.extend_from_slice(text)),
+        None => return Ok(false),
+    }
+    if source.bytes == target.bytes {
+        rotate(call, source, (from, to), &buffer)?;
+    } else {
+        let mut list = call.view.edit::<List>(target, pushed(to))?;
+        list.change_uncounted().push(std::iter::once(&buffer[..]), to, limit);
+        drop(list);
+        call.view.edit::<List>(source, popped(from))?.change().pop(from, limit);
+    }
+    call.reply.bulk(&buffer);
+    Ok(true)
+}
+
+/// Moves the element at one end of a list, whose text is given, to the other end or to the same.
+fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (End, End), text: &[u8]) -> Result<()> {
+    const EVENTS: [&Event; 4] = [
+        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "lpop"),
+        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "rpop"),
+        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "lpop"),
+        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "rpop"),
+    ];
+    let event = EVENTS[usize::from(to == End::Tail) * 2 + usize::from(from == End::Tail)];
+    let limit = node_limit(call);
+    let mut list = call.view.edit::<List>(key, event)?;
+    let text = std::iter::once(text);
+    // In the order in which the list does not change its encoding on the way.
+    if matches!(list.value(), ListRef::Packed(_)) {
+        list.change().pop(from, limit);
+        list.change_uncounted().push(text, to, limit);
+    } else {
+        list.change().push(text, to, limit);
+        list.change_uncounted().pop(from, limit);
+    }
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! A long list: a deque of chunks.
+
+use std::collections::VecDeque;
+use std::collections::vec_deque;
+
+use crate::memory::heap::list_len;
+use crate::store::value::list::NodeLimit;
+use crate::store::value::list::chunk::{Chunk, ChunkItems, End};
+use crate::store::value::listpack::{Encoded, Item};
+use crate::store::value::string::pages;
+
+/// A list above the limits of packed ones. No chunk is empty.
+#[derive(Debug, Default)]
+pub(crate) struct BigList {
+    chunks: VecDeque<Chunk>,
+    /// The number of elements.
+    len: usize,
+    /// The memory of the chunks' buffers.
+    buffers: usize,
+}
+
+/// The place of an element: the index of its chunk, and its offset there.
+pub(super) type Spot = (usize, usize);
+
+impl BigList {
+    /// Returns the number of elements.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the bytes allocated, without this struct itself.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        self.buffers + list_len::<Chunk>(self.chunks.capacity())
+    }
+
+    /// Returns the cost of freeing it, in units of one allocation.
+    pub(crate) fn effort(&self) -> usize {
+        self.chunks.len() + pages(self.buffers)
+    }
+
+    /// Returns a copy that shares no memory with the original.
+    pub(crate) fn copy(&self) -> Self {
+        let chunks: VecDeque<Chunk> = self.chunks.iter().map(Chunk::copy).collect();
+        let buffers = chunks.iter().map(Chunk::memory).sum();
+        BigList { chunks, len: self.len, buffers }
+    }
+
+    /// Returns the chunks in their order.
+    pub(super) fn chunks(&self) -> &VecDeque<Chunk> {
+        &self.chunks
+    }
+
+    /// Returns the only chunk, if there is one and it is not plain.
+    pub(super) fn only_chunk(&self) -> Option<&Chunk> {
+        self.chunks.front().filter(|chunk| self.chunks.len() == 1 && chunk.plain_text().is_none())
+    }
+
+    /// Appends a chunk.
+    pub(super) fn append_chunk(&mut self, chunk: Chunk) {
+        self.insert_chunk(self.chunks.len(), chunk);
+    }
+
+    /// Adds an element at an end.
+    #[inline]
+    pub(super) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+        let index = match at {
+            End::Head => 0,
+            End::Tail => self.chunks.len().wrapping_sub(1),
+        };
+        let has_room = self.chunks.get(index).is_some_and(|chunk| chunk.admits(text.len(), limit.node));
+        if has_room && !limit.is_large(text.len()) {
+            let element = Encoded::of(text);
+            return self.edit(index, |chunk| chunk.push(&element, at, limit.node));
+        }
+        self.push_chunk(text, at, limit);
+    }
+
+    /// Adds an element at an end, in a new chunk.
+    #[cold]
+    fn push_chunk(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+        let (index, neighbour) = match at {
+            End::Head => (0, 0),
+            End::Tail => (self.chunks.len(), self.chunks.len().wrapping_sub(1)),
+        };
+        // The other end of the list goes on to grow.
+        if self.chunks.len() > 1 {
+            self.edit(neighbour, Chunk::seal);
+        }
+        self.insert_chunk(index, new_chunk(text, at, limit));
+    }
+
+    /// Removes the element at an end, if there is one.
+    #[inline]
+    pub(super) fn pop(&mut self, at: End) {
+        let index = match at {
+            End::Head => 0,
+            End::Tail => self.chunks.len().wrapping_sub(1),
+        };
+        match self.chunks.get(index).map(Chunk::len) {
+            None => {}
+            Some(1) => self.remove_chunk(index),
+            Some(_) => self.edit(index, |chunk| chunk.pop(at)),
+        }
+    }
+
+    /// Returns the chunk of an element, and its index there.
+    fn locate(&self, index: usize) -> Option<(usize, usize)> {
+        if index >= self.len {
+            return None;
+        }
+        if index <= self.len / 2 {
+            let mut left = index;
+            for (number, chunk) in self.chunks.iter().enumerate() {
+                match left.checked_sub(chunk.len()) {
+                    Some(rest) => left = rest,
+                    None => return Some((number, left)),
+                }
+            }
+            return None;
+        }
+        // The number of elements from the wanted one to the end, itself included.
+        let mut left = self.len - index;
+        for (number, chunk) in self.chunks.iter().enumerate().rev() {
+            match left.checked_sub(chunk.len() + 1) {
+                Some(rest) => left = rest + 1,
+                None => return Some((number, chunk.len() - left)),
+            }
+        }
+        None
+    }
+
+    /// Returns the place of an element.
+    fn spot(&self, index: usize) -> Option<Spot> {
+        let (number, index) = self.locate(index)?;
+        let chunk = &self.chunks[number];
+        Some((number, if chunk.plain_text().is_some() { 0 } else { chunk.offset_of(index) }))
+    }
+
+    /// Returns the place of the first element equal to a text.
+    pub(super) fn find(&self, text: &[u8]) -> Option<Spot> {
+        self.chunks.iter().enumerate().find_map(|(number, chunk)| Some((number, chunk.find(text)?)))
+    }
+
+    /// Iterates over the elements from an index on, from either end.
+    pub(super) fn iter_from(&self, index: usize) -> ListItems<'_> {
+        let Some((number, offset)) = self.spot(index) else { return ListItems::packed(&[]) };
+        let chunk = &self.chunks[number];
+        let front = match chunk.plain_text() {
+            Some(_) => chunk.items(),
+            None => ChunkItems::within(chunk, offset..chunk.elements().len()),
+        };
+        ListItems { front, chunks: self.chunks.range(number + 1..), back: ChunkItems::new(&[]) }
+    }
+
+    /// Iterates over all elements, from either end.
+    pub(super) fn iter(&self) -> ListItems<'_> {
+        ListItems { front: ChunkItems::new(&[]), chunks: self.chunks.iter(), back: ChunkItems::new(&[]) }
+    }
+
+    /// Replaces the element with an index, which exists.
+    pub(super) fn set(&mut self, index: usize, text: &[u8], limit: NodeLimit) {
+        let Some((number, offset)) = self.spot(index) else { return };
+        let chunk = &self.chunks[number];
+        let is_large = limit.is_large(text.len());
+        if chunk.len() == 1 {
+            self.remove_chunk(number);
+            return self.insert_chunk(number, new_chunk(text, End::Tail, limit));
+        }
+        let element = Encoded::of(text);
+        let new_len = chunk.listpack_len() - chunk.element_len(offset) + element.len();
+        if !is_large && limit.node.admits(new_len, chunk.len()) {
+            return self.edit(number, |chunk| chunk.replace(offset, &element, limit.node));
+        }
+        let within = chunk.index_at(offset);
+        self.edit(number, |chunk| chunk.remove(within, 1, limit.node));
+        self.insert((number, offset), text, limit);
+    }
+
+    /// Inserts an element before or after the one at a place.
+    pub(super) fn insert_beside(&mut self, (number, offset): Spot, is_after: bool, text: &[u8], limit: NodeLimit) {
+        let chunk = &self.chunks[number];
+        let spot = match (chunk.plain_text(), is_after) {
+            (Some(_), true) => (number + 1, 0),
+            (None, true) => (number, offset + chunk.element_len(offset)),
+            (_, false) => (number, offset),
+        };
+        self.insert(spot, text, limit);
+    }
+
+    /// Inserts an element at a place: the offset of an element, or of none at the end of a chunk.
+    fn insert(&mut self, (number, offset): Spot, text: &[u8], limit: NodeLimit) {
+        let (is_large, element) = (limit.is_large(text.len()), Encoded::of(text));
+        let admits =
+            |chunk: Option<&Chunk>| !is_large && chunk.is_some_and(|chunk| chunk.admits(text.len(), limit.node));
+        let chunk = self.chunks.get(number);
+        if admits(chunk) {
+            return self.edit(number, |chunk| chunk.insert(offset, &element, limit.node));
+        }
+        let end = chunk.map_or(0, |chunk| chunk.elements().len());
+        let before = number.wrapping_sub(1);
+        match () {
+            () if offset == 0 && admits(self.chunks.get(before)) => {
+                self.edit(before, |chunk| chunk.push(&element, End::Tail, limit.node));
+            }
+            () if offset == 0 => self.insert_chunk(number, new_chunk(text, End::Tail, limit)),
+            () if offset == end && admits(self.chunks.get(number + 1)) => {
+                self.edit(number + 1, |chunk| chunk.push(&element, End::Head, limit.node));
+            }
+            () if offset == end => self.insert_chunk(number + 1, new_chunk(text, End::Tail, limit)),
+            () => {
+                let behind = self.edit(number, |chunk| chunk.split_off(offset));
+                self.insert_chunk(number + 1, behind);
+                self.edit(number, Chunk::seal);
+                // The offset is that of its end now, and it has room.
+                self.insert((number, offset), text, limit);
+            }
+        }
+    }
+
+    /// Removes `count` elements from an index on; all of them exist.
+    pub(super) fn remove(&mut self, index: usize, count: usize, limit: NodeLimit) {
+        let Some((first, within)) = self.locate(index) else { return };
+        let mut left = count;
+        let in_first = left.min(self.chunks[first].len() - within);
+        left -= in_first;
+        let mut emptied = first..first;
+        if in_first == self.chunks[first].len() {
+            emptied.end += 1;
+        } else {
+            self.edit(first, |chunk| chunk.remove(within, in_first, limit.node));
+            emptied = first + 1..first + 1;
+        }
+        while left > 0 && left >= self.chunks[emptied.end].len() {
+            left -= self.chunks[emptied.end].len();
+            emptied.end += 1;
+        }
+        if left > 0 {
+            self.edit(emptied.end, |chunk| chunk.remove(0, left, limit.node));
+        }
+        let joint = emptied.start;
+        for chunk in self.chunks.drain(emptied) {
+            self.len -= chunk.len();
+            self.buffers -= chunk.memory();
+        }
+        self.merge_around(joint, limit);
+        self.fit_capacity();
+    }
+
+    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
+    pub(super) fn remove_equal(&mut self, text: &[u8], most: usize, from: End, limit: NodeLimit) -> usize {
+        let (mut removed, mut changed, mut last) = (0, 0, 0);
+        for step in 0..self.chunks.len() {
+            let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
+            if self.chunks[number].find(text).is_some() {
+                removed += self.edit(number, |chunk| chunk.remove_equal(text, most - removed, from));
+                (changed, last) = (changed + 1, number);
+            }
+            if removed == most {
+                break;
+            }
+        }
+        match changed {
+            0 => {}
+            1 if self.chunks[last].is_empty() => self.remove_chunk(last),
+            1 => self.merge_around(last, limit),
+            _ => self.merge_all(limit),
+        }
+        removed
+    }
+
+    /// Merges a chunk with its neighbours where they have become small.
+    fn merge_around(&mut self, number: usize, limit: NodeLimit) {
+        for left in [number, number.wrapping_sub(1)] {
+            let Some((chunk, next)) = self.chunks.get(left).zip(self.chunks.get(left.wrapping_add(1))) else {
+                continue;
+            };
+            if chunk.merges_with(next, limit.node)
+                && let Some(next) = self.chunks.remove(left + 1)
+            {
+                self.len -= next.len();
+                self.buffers -= next.memory();
+                self.edit(left, |chunk| chunk.merge(&next));
+            }
+        }
+    }
+
+    /// Removes empty chunks, and merges small ones.
+    fn merge_all(&mut self, limit: NodeLimit) {
+        let chunks = std::mem::take(self).chunks;
+        for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
+            match self.chunks.back() {
+                Some(last) if last.merges_with(&chunk, limit.node) => {
+                    self.edit(self.chunks.len() - 1, |last| last.merge(&chunk));
+                }
+                _ => self.append_chunk(chunk),
+            }
+        }
+    }
+
+    /// Changes a chunk, and accounts for that.
+    #[inline]
+    fn edit<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        let chunk = &mut self.chunks[number];
+        let (len, memory) = (chunk.len(), chunk.memory());
+        let result = change(chunk);
+        self.len = self.len + chunk.len() - len;
+        self.buffers = self.buffers + chunk.memory() - memory;
+        result
+    }
+
+    fn insert_chunk(&mut self, number: usize, chunk: Chunk) {
+        self.len += chunk.len();
+        self.buffers += chunk.memory();
+        self.chunks.insert(number, chunk);
+    }
+
+    #[cold]
+    fn remove_chunk(&mut self, number: usize) {
+        if let Some(chunk) = self.chunks.remove(number) {
+            self.len -= chunk.len();
+            self.buffers -= chunk.memory();
+        }
+        self.fit_capacity();
+    }
+
+    /// Gives room for chunks back when an eighth of it is used.
+    fn fit_capacity(&mut self) {
+        if self.chunks.capacity() > 64 && self.chunks.len() < self.chunks.capacity() / 8 {
+            self.chunks.shrink_to(self.chunks.capacity() / 4);
+        }
+    }
+}
+
+/// Creates a chunk of one element.
+fn new_chunk(text: &[u8], at: End, limit: NodeLimit) -> Chunk {
+    match limit.is_large(text.len()) {
+        true => Chunk::plain(text),
+        false => Chunk::begin(&Encoded::of(text), at, limit.node),
+    }
+}
+
+/// An iterator over elements of a list, from either end.
+#[derive(Clone, Debug)]
+pub(crate) struct ListItems<'a> {
+    front: ChunkItems<'a>,
+    chunks: vec_deque::Iter<'a, Chunk>,
+    back: ChunkItems<'a>,
+}
+
+impl<'a> ListItems<'a> {
+    /// Iterates over elements of a listpack.
+    #[inline]
+    pub(super) fn packed(elements: &'a [u8]) -> Self {
+        ListItems { front: ChunkItems::new(elements), chunks: vec_deque::Iter::default(), back: ChunkItems::new(&[]) }
+    }
+}
+
+impl<'a> Iterator for ListItems<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        loop {
+            if let Some(item) = self.front.next() {
+                return Some(item);
+            }
+            match self.chunks.next() {
+                Some(chunk) => self.front = chunk.items(),
+                None => return self.back.next(),
+            }
+        }
+    }
+}
+
+impl DoubleEndedIterator for ListItems<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(item) = self.back.next_back() {
+                return Some(item);
+            }
+            match self.chunks.next_back() {
+                Some(chunk) => self.back = chunk.items(),
+                None => return self.front.next_back(),
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A chunk of a long list: elements of a listpack, without header and terminator, in a buffer with room at both ends.
+
+use crate::memory::heap::allocation_len;
+use crate::store::limits::ListLimit;
+use crate::store::value::listpack::{END, Encoded, HEADER_LEN, Item, Items, find, next, prev};
+
+/// The bytes that a listpack has besides its elements; limits count them too.
+pub(super) const FRAME_LEN: usize = HEADER_LEN + 1;
+
+/// What Redis adds to the length of an element to estimate how long it will be when it is stored.
+const ELEMENT_OVERHEAD: usize = 8;
+
+/// The first buffer of a chunk that grows.
+const BUFFER_LEN_MIN: usize = 256;
+
+/// Elements of a list. An offset is the distance of an element from the first one.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// The elements lie in `start..end`; the rest is room for more.
+    buffer: Box<[u8]>,
+    start: u32,
+    end: u32,
+    count: u32,
+    /// The buffer is the text of a single element, which is too long for a chunk of several.
+    is_plain: bool,
+}
+
+/// An end of a list or of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The first element.
+    Head,
+    /// The last element.
+    Tail,
+}
+
+impl Chunk {
+    /// Creates a chunk of elements, without room for more.
+    pub(super) fn of(elements: &[u8], count: usize) -> Self {
+        let end = u32::try_from(elements.len()).expect("chunks are far shorter than 4 GB");
+        Chunk { buffer: elements.into(), start: 0, end, count: count as u32, is_plain: false }
+    }
+
+    /// Creates a chunk of a single element of any length.
+    pub(super) fn plain(text: &[u8]) -> Self {
+        Chunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
+    }
+
+    /// Creates a chunk of one element with room for more at one end.
+    pub(super) fn begin(element: &Encoded<'_>, at: End, limit: ListLimit) -> Self {
+        let mut chunk = Chunk { buffer: Box::default(), start: 0, end: 0, count: 0, is_plain: false };
+        chunk.push(element, at, limit);
+        chunk
+    }
+
+    /// Returns a copy without room.
+    pub(super) fn copy(&self) -> Self {
+        if self.is_plain { Chunk::plain(&self.buffer) } else { Chunk::of(self.elements(), self.len()) }
+    }
+
+    /// Returns the number of elements.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Returns whether there are no elements, so that the chunk is to be removed.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the text if it is a single element of its own chunk.
+    #[inline]
+    pub(super) fn plain_text(&self) -> Option<&[u8]> {
+        self.is_plain.then_some(&self.buffer)
+    }
+
+    /// Returns the bytes of the elements; none if it is plain.
+    #[inline]
+    pub(super) fn elements(&self) -> &[u8] {
+        &self.buffer[self.start as usize..self.end as usize]
+    }
+
+    /// Returns the memory of the buffer.
+    #[inline]
+    pub(super) fn memory(&self) -> usize {
+        allocation_len(self.buffer.len())
+    }
+
+    /// Returns the length of a listpack of the elements.
+    #[inline]
+    pub(super) fn listpack_len(&self) -> usize {
+        self.used() + FRAME_LEN
+    }
+
+    /// Returns whether an element of a length may be added.
+    #[inline]
+    pub(super) fn admits(&self, len: usize, limit: ListLimit) -> bool {
+        !self.is_plain && limit.admits(self.listpack_len() + len + ELEMENT_OVERHEAD, self.len() + 1)
+    }
+
+    /// Returns whether this chunk and another one are to be merged: together they use at most half of the limit, so
+    /// that the result is not split again soon.
+    pub(super) fn merges_with(&self, other: &Chunk, limit: ListLimit) -> bool {
+        !self.is_plain
+            && !other.is_plain
+            && limit.half_admits(self.listpack_len() + other.used(), self.len() + other.len())
+            && limit.admits(self.listpack_len() + other.used(), self.len() + other.len())
+    }
+
+    /// Appends the elements of the next chunk.
+    pub(super) fn merge(&mut self, other: &Chunk) {
+        let elements = [self.elements(), other.elements()].concat();
+        *self = Chunk::of(&elements, self.len() + other.len());
+    }
+
+    /// Adds an element at an end.
+    #[inline]
+    pub(super) fn push(&mut self, element: &Encoded<'_>, at: End, limit: ListLimit) {
+        let len = element.len();
+        match at {
+            End::Head => {
+                if (self.start as usize) < len {
+                    self.make_room(len, at, limit);
+                }
+                self.start -= len as u32;
+                self.write(self.start as usize, element);
+            }
+            End::Tail => {
+                if self.buffer.len() - (self.end as usize) < len {
+                    self.make_room(len, at, limit);
+                }
+                self.write(self.end as usize, element);
+                self.end += len as u32;
+            }
+        }
+        self.count += 1;
+    }
+
+    /// Removes the element at an end.
+    #[inline]
+    pub(super) fn pop(&mut self, at: End) {
+        self.count -= 1;
+        match at {
+            End::Head => self.start += next(self.elements(), 0) as u32,
+            End::Tail => self.end = self.start + prev(self.elements(), self.used()) as u32,
+        }
+    }
+
+    /// Returns the offset of an element; that of none is the length of all.
+    pub(super) fn offset_of(&self, index: usize) -> usize {
+        let elements = self.elements();
+        match index <= self.len() / 2 {
+            true => (0..index).fold(0, |at, _| next(elements, at)),
+            false => (index..self.len()).fold(elements.len(), |at, _| prev(elements, at)),
+        }
+    }
+
+    /// Returns the offset of the first element equal to a text.
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        match self.plain_text() {
+            Some(own) => (own == text).then_some(0),
+            None => find(self.elements(), 0, text, 0),
+        }
+    }
+
+    /// Returns the number of elements before an offset.
+    pub(super) fn index_at(&self, offset: usize) -> usize {
+        Items::within(self.elements(), 0..offset).count()
+    }
+
+    /// Returns the length of the element at an offset.
+    pub(super) fn element_len(&self, offset: usize) -> usize {
+        next(self.elements(), offset) - offset
+    }
+
+    /// Inserts an element at an offset.
+    pub(super) fn insert(&mut self, offset: usize, element: &Encoded<'_>, limit: ListLimit) {
+        self.splice(offset, 0, Some(element), limit);
+        self.count += 1;
+    }
+
+    /// Replaces the element at an offset.
+    pub(super) fn replace(&mut self, offset: usize, element: &Encoded<'_>, limit: ListLimit) {
+        let old_len = self.element_len(offset);
+        self.splice(offset, old_len, Some(element), limit);
+    }
+
+    /// Removes `count` elements from an index on.
+    pub(super) fn remove(&mut self, index: usize, count: usize, limit: ListLimit) {
+        if count == self.len() {
+            self.clear();
+            return;
+        }
+        let from = self.offset_of(index);
+        let to = if index + count == self.len() { self.used() } else { self.offset_of(index + count) };
+        self.splice(from, to - from, None, limit);
+        self.count -= count as u32;
+    }
+
+    /// Removes elements equal to a text: at most `most`, beginning at an end. Returns how many.
+    pub(super) fn remove_equal(&mut self, text: &[u8], most: usize, from: End) -> usize {
+        if let Some(own) = self.plain_text() {
+            let is_equal = own == text;
+            if is_equal {
+                self.clear();
+            }
+            return usize::from(is_equal);
+        }
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(start) = find(self.elements(), at, text, 0) {
+            at = next(self.elements(), start);
+            found.push((start, at));
+            if from == End::Head && found.len() == most {
+                break;
+            }
+        }
+        let removed = found.len().min(most);
+        let found = &found[found.len() - removed..];
+        let Some((first, _)) = found.first() else { return 0 };
+        // What lies between two of them moves forward.
+        let mut to = self.start as usize + first;
+        for (number, (_, end)) in found.iter().enumerate() {
+            let next = found.get(number + 1).map_or(self.used(), |(start, _)| *start);
+            let kept = self.start as usize + end..self.start as usize + next;
+            let len = kept.len();
+            self.buffer.copy_within(kept, to);
+            to += len;
+        }
+        self.end = to as u32;
+        self.count -= removed as u32;
+        removed
+    }
+
+    /// Moves the elements from an offset on to a chunk of their own.
+    pub(super) fn split_off(&mut self, offset: usize) -> Chunk {
+        let index = self.index_at(offset);
+        let behind = Chunk::of(&self.elements()[offset..], self.len() - index);
+        self.end = self.start + offset as u32;
+        self.count = index as u32;
+        behind
+    }
+
+    /// Gives room back when it is more than an eighth of the buffer: nothing is added any more.
+    pub(super) fn seal(&mut self) {
+        if !self.is_plain && self.buffer.len() - self.used() > self.buffer.len() / 8 {
+            *self = self.copy();
+        }
+    }
+
+    /// Iterates over the elements.
+    #[inline]
+    pub(super) fn items(&self) -> ChunkItems<'_> {
+        ChunkItems { items: Items::new(self.elements()), plain: self.plain_text() }
+    }
+
+    #[inline]
+    fn used(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    fn clear(&mut self) {
+        *self = Chunk { buffer: Box::default(), start: 0, end: 0, count: 0, is_plain: false };
+    }
+
+    #[inline]
+    fn write(&mut self, mut at: usize, element: &Encoded<'_>) {
+        for part in element.parts() {
+            self.buffer[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    /// Replaces `old_len` bytes at an offset by an element or nothing; the shorter side moves.
+    fn splice(&mut self, offset: usize, old_len: usize, element: Option<&Encoded<'_>>, limit: ListLimit) {
+        let new_len = element.map_or(0, Encoded::len);
+        let is_front = offset < (self.used() - offset - old_len);
+        if new_len > old_len {
+            let more = new_len - old_len;
+            let room = if is_front { self.start as usize } else { self.buffer.len() - self.end as usize };
+            if room < more {
+                self.make_room(more, if is_front { End::Head } else { End::Tail }, limit);
+            }
+        }
+        let (start, end) = (self.start as usize, self.end as usize);
+        let at = match is_front {
+            true => {
+                let new_start = start + old_len - new_len;
+                self.buffer.copy_within(start..start + offset, new_start);
+                self.start = new_start as u32;
+                new_start + offset
+            }
+            false => {
+                self.buffer.copy_within(start + offset + old_len..end, start + offset + new_len);
+                self.end = (end + new_len - old_len) as u32;
+                start + offset
+            }
+        };
+        element.iter().for_each(|element| self.write(at, element));
+    }
+
+    /// Makes room for `len` bytes at an end: in the buffer, if an eighth of it is free, else in a larger one.
+    #[cold]
+    fn make_room(&mut self, len: usize, at: End, limit: ListLimit) {
+        let (used, old_len) = (self.used(), self.buffer.len());
+        let free = old_len - used;
+        if free >= len && free >= old_len / 8 {
+            // Half of the room stays at the other end, so that elements which are added at both ends by turns do not
+            // move the others each time.
+            let spare = (free - len) / 2;
+            let start = if at == End::Head { free - spare } else { spare };
+            self.buffer.copy_within(self.start as usize..self.end as usize, start);
+            (self.start, self.end) = (start as u32, (start + used) as u32);
+            return;
+        }
+        let needed = used + len;
+        let grown = (needed * 2).max(BUFFER_LEN_MIN).min(limit.bytes_max()).max(needed);
+        let new_len = allocation_len(grown);
+        let start = if at == End::Head { new_len - used } else { 0 };
+        let mut buffer = vec![0; new_len].into_boxed_slice();
+        buffer[start..start + used].copy_from_slice(self.elements());
+        (self.buffer, self.start, self.end) = (buffer, start as u32, (start + used) as u32);
+    }
+}
+
+/// An iterator over the elements of a chunk, from either end.
+#[derive(Clone, Debug)]
+pub(super) struct ChunkItems<'a> {
+    items: Items<'a>,
+    plain: Option<&'a [u8]>,
+}
+
+impl<'a> ChunkItems<'a> {
+    /// Iterates over elements that lie elsewhere.
+    #[inline]
+    pub(super) fn new(elements: &'a [u8]) -> Self {
+        ChunkItems { items: Items::new(elements), plain: None }
+    }
+
+    /// Iterates over elements before or after an offset.
+    #[inline]
+    pub(super) fn within(chunk: &'a Chunk, range: std::ops::Range<usize>) -> Self {
+        ChunkItems { items: Items::within(chunk.elements(), range), plain: None }
+    }
+}
+
+impl<'a> Iterator for ChunkItems<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        self.items.next().or_else(|| self.plain.take().map(Item::Text))
+    }
+}
+
+impl DoubleEndedIterator for ChunkItems<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.items.next_back().or_else(|| self.plain.take().map(Item::Text))
+    }
+}
+
+/// Returns the listpack of elements without header and terminator.
+pub(super) fn listpack_of(elements: &[u8], count: usize) -> Vec<u8> {
+    let header = super::super::listpack::header(elements.len(), count);
+    [&header[..], elements, &[END]].concat()
+}
