@@ -144,6 +144,12 @@ pub enum Error {
     Unkillable,
     /// There is no script with this SHA1.
     NoScript,
+    /// There is no such stream or consumer group; holds the sentence.
+    NoGroup(Vec<u8>),
+    /// XGROUP CREATE would overwrite a group.
+    BusyGroup,
+    /// XCLAIM with an unknown option; holds it.
+    ClaimOption(Vec<u8>),
     /// A script failed or does not compile; holds the whole line.
     Script(Vec<u8>),
     /// The values are too large for the table of LCS.
@@ -235,6 +241,8 @@ impl Error {
             Error::CommandNotFound(name) => quoting("ERR Command '", clip(name, usize::MAX), "' not found"),
             Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
+            Error::NoGroup(sentence) => quoting("NOGROUP ", sentence, ""),
+            Error::ClaimOption(word) => quoting("ERR Unrecognized XCLAIM option '", until_nul(word), "'"),
             Error::Script(line) => line.clone(),
             Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),
             Error::PrefixOverlap(prefix, kind, other) => {
@@ -277,6 +285,7 @@ impl fmt::Display for Error {
             Error::BitValue => "ERR bit is not an integer or out of range",
             Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
             Error::NoSuchKey => "ERR no such key",
+            Error::BusyGroup => "BUSYGROUP Consumer Group name already exists",
             Error::BusyKey => "BUSYKEY Target key name already exists.",
             Error::SameObject => "ERR source and destination objects are the same",
             Error::InvalidCursor => "ERR invalid cursor",

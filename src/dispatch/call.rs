@@ -11,7 +11,7 @@ use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, effects
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
-use crate::resp::{Output, Reply, Request};
+use crate::resp::{Output, OwnedRequest, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, INSERT, KeyFlags, Names};
 use crate::store::{Cx, Key, Lookup, View};
@@ -148,13 +148,18 @@ impl Call<'_> {
 
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
     pub fn wait_until(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, on_timeout, false);
+        self.block(until_ms, on_timeout, None);
     }
 
     /// Blocks the client on the keys of its request, except those that it only adds to: when one of them changes, the handler is called again, and replies
     /// if it can. At a time, in monotonic milliseconds, and at once in a nested call, `on_timeout` replies.
     pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, on_timeout, true);
+        self.block(until_ms, on_timeout, Some(Repetition::default()));
+    }
+
+    /// Blocks the client like [`Call::block_on_keys`], to be called again as `repetition` says.
+    pub(crate) fn block_and_repeat(&mut self, repetition: Repetition, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+        self.block(until_ms, on_timeout, Some(repetition));
     }
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
@@ -162,7 +167,7 @@ impl Call<'_> {
         self.is_blocked
     }
 
-    fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), waits_for_keys: bool) {
+    fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), repetition: Option<Repetition>) {
         let is_blocked = self.is_blocked;
         let Some(next) = &mut self.next else { return on_timeout(&mut self.reply) };
         if is_blocked {
@@ -170,7 +175,7 @@ impl Call<'_> {
             return;
         }
         let (command, request) = (self.command, self.args.request());
-        let keys: Vec<Box<[u8]>> = match waits_for_keys {
+        let keys: Vec<Box<[u8]>> = match repetition.is_some() {
             true => {
                 let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
                 let awaited = command.keys_of(request).filter(is_awaited);
@@ -181,14 +186,15 @@ impl Call<'_> {
         let store = &self.namespace.store;
         // Under the lock under which the keys were read: no change of them is missed.
         keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
-        let blocking = match waits_for_keys {
-            true => Blocking::Keys(Box::new(BlockedCall {
+        let blocking = match repetition {
+            Some(Repetition { request: other, heeds_absence }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
-                request: request.to_owned(),
+                request: other.unwrap_or_else(|| request.to_owned()),
                 caller: self.caller.clone(),
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
+                heeds_absence,
             })),
-            false => Blocking::Time,
+            None => Blocking::Time,
         };
         let blocked = self.namespace.instance.clients.block(&self.caller.info, blocking, until_ms);
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
@@ -302,6 +308,15 @@ impl Call<'_> {
     pub fn update_recording(&self) {
         self.timer.set_recording(0, self.config.latency_tracking);
     }
+}
+
+/// How a blocked call is made again.
+#[derive(Default)]
+pub(crate) struct Repetition {
+    /// With this request, which names the same keys, instead of the present one.
+    pub(crate) request: Option<OwnedRequest>,
+    /// Also when a key was deleted.
+    pub(crate) heeds_absence: bool,
 }
 
 /// A call that is blocked.

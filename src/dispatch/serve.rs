@@ -78,7 +78,7 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
             if view.is_closed() {
                 return;
             }
-            let Some(of) = type_of(&mut view, db, key) else { break };
+            let of = type_of(&mut view, db, key);
             serve_client(&mut view, (db, key, of), client, means);
             left.extend(serve(&mut view, means));
         }
@@ -104,13 +104,12 @@ pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handle
     serve_leftover(&mut namespace.store.hold(1), cx, means);
 }
 
-/// Serves the clients that are blocked on a key, in order of arrival, while the key exists. Returns false at the first
-/// one whose call needs keys that are not locked: later ones must not be served before it.
+/// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     let waiters = view.lend(db, cx).waiters(key);
     for client in waiters {
-        let Some(of) = type_of(view, db, key) else { return true };
+        let of = type_of(view, db, key);
         if !serve_client(view, (db, key, of), client, means) {
             return false;
         }
@@ -133,20 +132,24 @@ fn awaits(command: &CommandSpec, of: Type) -> bool {
     }
 }
 
-/// Executes the call of a client that is blocked on a key, which has a type now, if all its keys are locked; returns
-/// whether they are. A client that waits for another type sleeps on.
-fn serve_client(view: &mut View<'_>, (db, key, of): (usize, Key<'_>, Type), client: u64, means: Means<'_>) -> bool {
-    let mut is_covered = true;
+/// Executes the call of a client that is blocked on a key, which has a type or is missing now, if all its keys are
+/// locked; returns whether they are. A client that waits for another type sleeps on, unless it heeds the absence.
+fn serve_client(
+    view: &mut View<'_>,
+    (db, key, of): (usize, Key<'_>, Option<Type>),
+    client: u64,
+    means: Means<'_>,
+) -> bool {
+    let (mut is_covered, cx) = (true, view.cx());
     let is_served = means.namespace.instance.clients.answer(client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
-        if !awaits(call.command, of) {
+        if !call.heeds_absence && !of.is_some_and(|of| awaits(call.command, of)) {
             return None;
         }
         is_covered = view.covers(&call.hashes);
         if is_covered { execute(view, call, means) } else { None }
     });
     if is_served {
-        let cx = view.cx();
         view.lend(db, cx).dequeue(db, key, client);
     }
     is_covered
@@ -186,7 +189,7 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
         refuse(means.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
         return Some(Unblocked::Served(out));
     }
-    let BlockedCall { command, request, caller, hashes } = blocked;
+    let BlockedCall { command, request, caller, hashes, .. } = blocked;
     let Means { namespace, handlers, config, timer } = means;
     let (db, protocol) = (caller.db, caller.protocol);
     let lookup = Lookup::allowed(!caller.info.is_no_touch());

@@ -54,6 +54,10 @@ pub struct KeySpec {
     pub counted: bool,
     /// The keyword after which the keys begin, at any position; it must be searched for.
     pub keyword: Option<&'static str>,
+    /// Where the search for the keyword begins; -2 is the last argument but one, backwards.
+    pub search_from: i64,
+    /// Into how many parts the rest of the request is divided, the first of which are the keys; 0 is one part.
+    pub parts: i64,
     /// Whether the positions are unknown.
     pub unplaced: bool,
     /// The notes on them that COMMAND shows.
@@ -68,7 +72,18 @@ impl KeySpec {
 
     /// Describes a single key without a position yet.
     const fn new(flags: KeyFlags) -> Self {
-        KeySpec { first: 0, last: 0, step: 1, flags, counted: false, keyword: None, unplaced: false, notes: None }
+        KeySpec {
+            first: 0,
+            last: 0,
+            step: 1,
+            flags,
+            counted: false,
+            keyword: None,
+            search_from: -2,
+            parts: 0,
+            unplaced: false,
+            notes: None,
+        }
     }
 
     /// Returns the positions of the keys in a request of `args_len` arguments.
@@ -355,6 +370,7 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
         position += least_args(arg) as usize;
     }
     specs.extend(args.iter().filter_map(keyword_spec));
+    specs.extend(args.iter().filter_map(|arg| block_spec(arg, position)));
     for arg in args {
         if let Some(flags) = arg.unplaced
             && !specs.iter().any(|spec| spec.notes == arg.key_notes)
@@ -371,6 +387,24 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
         Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
             Some(KeySpec { last: -1, keyword: *keyword, ..KeySpec::new(flags | INCOMPLETE) })
         }
+        _ => None,
+    }
+}
+
+/// Describes the keys that begin a block after a keyword, and are followed by an argument for each.
+fn block_spec(arg: &Arg, search_from: usize) -> Option<KeySpec> {
+    match arg {
+        Arg {
+            kind: Kind::Block([Arg { kind: Kind::Key(flags), multiple: true, .. }, ..]),
+            token: Some(keyword),
+            ..
+        } => Some(KeySpec {
+            last: -1,
+            keyword: Some(*keyword),
+            search_from: search_from as i64,
+            parts: 2,
+            ..KeySpec::new(*flags)
+        }),
         _ => None,
     }
 }

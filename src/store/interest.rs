@@ -184,7 +184,13 @@ impl Interests {
     pub(super) fn key_changed(&mut self, key: &[u8]) {
         let Some(interest) = self.by_key.get(key) else { return };
         interest.flags.iter().for_each(WatchFlag::raise);
-        if !interest.waiters.is_empty() && !self.ready.iter().any(|ready| **ready == *key) {
+        self.mark_ready(key);
+    }
+
+    /// Marks a key as ready for its blocked clients.
+    pub(super) fn mark_ready(&mut self, key: &[u8]) {
+        let has_waiters = self.by_key.get(key).is_some_and(|interest| !interest.waiters.is_empty());
+        if has_waiters && !self.ready.iter().any(|ready| **ready == *key) {
             self.ready.push(key.into());
             self.tail_work.0.fetch_add(1, Ordering::Relaxed);
         }

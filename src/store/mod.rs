@@ -47,6 +47,10 @@ pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use shard::{Key, Shard, Totals};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
+pub(crate) use value::stream::{
+    BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, Stream, StreamEntry, StreamId,
+    StreamRef, Trim, Walk,
+};
 pub(crate) use value::{End, Item, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 

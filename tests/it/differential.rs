@@ -54,6 +54,7 @@ mod settings;
 mod sorted_set_ranges;
 mod sorted_sets;
 mod sorts;
+mod streams;
 mod strings;
 mod suite;
 #[cfg(feature = "lua")]

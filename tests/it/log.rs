@@ -77,7 +77,14 @@ fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
         .iter()
         .map(|key| {
             let key = key.as_bytes().expect("a key");
-            let [value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
+            let [mut value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
+            if client.call_args(&[&b"TYPE"[..], key]) == "+stream" {
+                let group = client.call_args(&[&b"XINFO"[..], b"GROUPS", key]);
+                value = client.call_args(&[&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"]);
+                // When consumers were seen last is not logged.
+                value.truncate(value.find("$9 consumers").unwrap_or(value.len()));
+                value.push_str(&group);
+            }
             [key.escape_ascii().to_string(), value, deadline]
         })
         .collect();
@@ -199,6 +206,63 @@ fn a_served_client_of_a_list_is_logged_as_one_that_has_not_waited() {
     assert_eq!(other.call("RPUSH k x"), ":1");
     assert_eq!(blocked.reply(), "$1 x");
     assert_eq!(take(&server), "rpush k x; LMOVE k l LEFT RIGHT");
+}
+
+#[test]
+fn a_stream_is_logged_with_the_identifiers_it_has_given_and_what_its_groups_have_read() {
+    expect(
+        &start_with(&[("stream-node-max-entries", "2")]),
+        &[
+            ("XADD s * f v", "XADD s 1700000000000-0 f v"),
+            ("XADD s NOMKSTREAM 1700000000000-* f v", "XADD s 1700000000000-1 f v"),
+            ("XADD s 1700000000001 f v", "XADD s 1700000000001-0 f v"),
+            ("XADD s MAXLEN ~ 2 1700000000002 f v", "XADD s MAXLEN = 2 1700000000002-0 f v"),
+            ("XADD s MAXLEN ~ 1 1700000000003 f v", "XADD s MAXLEN = 1 1700000000003-0 f v"),
+            ("XADD s MINID ~ 1700000000005 1700000000004 f v", "XADD s MINID = 1700000000005-0 1700000000004-0 f v"),
+            ("XTRIM s MAXLEN ~ 5", ""),
+            ("XADD s 1700000000005 f v", "XADD s 1700000000005-0 f v"),
+            ("XADD s 1700000000006 f v", "XADD s 1700000000006-0 f v"),
+            ("XADD s 1700000000007 f v", "XADD s 1700000000007-0 f v"),
+            ("XTRIM s MINID ~ 1700000000006", ""),
+            ("XTRIM s MINID ~ 1700000000007 ACKED", "XTRIM s ACKED MINID = 1700000000007-0"),
+            ("XGROUP CREATE s g 0", "xgroup create s g 0"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_group_has_read_is_logged_as_claims_with_times_and_counts() {
+    let claim = |id: &str, consumer: &str, time: &str, count: u32| {
+        format!("XCLAIM s g {consumer} 0 {id}-0 TIME {time} RETRYCOUNT {count} FORCE JUSTID")
+    };
+    let (now, earlier) = ("1700000000000", "1699999999990");
+    let first = format!(
+        "MULTI; XGROUP CREATECONSUMER s g a; {}; {}; XGROUP SETID s g 2-0 ENTRIESREAD 2; EXEC",
+        claim("1", "a", now, 1),
+        claim("2", "a", now, 1)
+    );
+    let claims = format!("MULTI; XGROUP CREATECONSUMER s g c; {}; EXEC", claim("1", "c", earlier, 2));
+    let server = start();
+    expect(
+        &server,
+        &[
+            ("XADD s 1 f v", "XADD s 1-0 f v"),
+            ("XADD s 2 f v", "XADD s 2-0 f v"),
+            ("XGROUP CREATE s g 0", "xgroup create s g 0"),
+            ("XREADGROUP GROUP g a STREAMS s >", &first),
+            ("XREADGROUP GROUP g a STREAMS s >", ""),
+            ("XREADGROUP GROUP g b STREAMS s >", "XGROUP CREATECONSUMER s g b"),
+            ("XCLAIM s g c 0 1-0 IDLE 10", &claims),
+            ("XREADGROUP GROUP g c STREAMS s 0", &claim("1", "c", now, 3)),
+            ("XADD s 3 f v", "XADD s 3-0 f v"),
+            ("XREADGROUP GROUP g a NOACK STREAMS s >", "XGROUP SETID s g 3-0 ENTRIESREAD 3"),
+            ("XDEL s 2", "xdel s 2"),
+            ("XAUTOCLAIM s g b 0 0", &format!("MULTI; {}; XACK s g 2-0; EXEC", claim("1", "b", now, 4))),
+            ("XACK s g 1", "xack s g 1"),
+            ("XACK s g 1", ""),
+            ("XGROUP DESTROY s g", "xgroup destroy s g"),
+        ],
+    );
 }
 
 #[test]
@@ -500,8 +564,34 @@ fn command(random: &mut Random) -> Vec<Vec<u8>> {
             &[b"EVAL", SCRIPT, b"2", key, b"l", soon.as_bytes()]
         }
         4 => &[b"MSETEX", b"2", key, b"1", b"l", b"2", b"PX", soon.as_bytes()],
+        6 => return stream_command(random, key),
         5 => &[b"INCREX", key, b"BYINT", b"3", b"UBOUND", b"20", b"SATURATE", b"PX", soon.as_bytes(), b"ENX"],
         _ => return random.command(),
+    };
+    args.iter().map(|arg| arg.to_vec()).collect()
+}
+
+/// Makes up a command on streams and their groups.
+fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
+    let limit = random.below(6).to_string();
+    let id = (1 + random.below(20)).to_string();
+    let consumer = [&b"a"[..], b"b"][random.below(2)];
+    let args: &[&[u8]] = match random.below(16) {
+        0..=2 => &[b"XADD", key, b"*", b"f", b"v"],
+        3 => &[b"XADD", key, b"MAXLEN", b"~", limit.as_bytes(), b"*", b"f", b"v"],
+        4 => &[b"XADD", key, id.as_bytes(), b"f", b"v", b"g", b"w"],
+        5 => {
+            &[b"XTRIM", key, b"MAXLEN", b"~", limit.as_bytes(), [&b"KEEPREF"[..], b"DELREF", b"ACKED"][random.below(3)]]
+        }
+        6 => &[b"XTRIM", key, b"MINID", b"~", b"1700000000050", b"ACKED"],
+        7 => &[b"XDEL", key, id.as_bytes()],
+        8 => &[b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"],
+        9..=10 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"COUNT", b"2", b"STREAMS", key, b">"],
+        11 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"CLAIM", b"5", b"STREAMS", key, b">"],
+        12 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", key, b"0"],
+        13 => &[b"XAUTOCLAIM", key, b"g", consumer, limit.as_bytes(), b"0", b"COUNT", b"3"],
+        14 => &[b"XACKDEL", key, b"g", b"DELREF", b"IDS", b"1", id.as_bytes()],
+        _ => &[b"XGROUP", b"DELCONSUMER", key, b"g", consumer],
     };
     args.iter().map(|arg| arg.to_vec()).collect()
 }

@@ -59,6 +59,7 @@ mod script_limits;
 mod script_memory;
 #[cfg(feature = "binary")]
 mod startup;
+mod streams;
 mod string;
 mod tidy;
 mod time;

@@ -33,6 +33,8 @@ pub struct BlockedCall {
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
+    /// Whether the call is made again also when a key was deleted.
+    pub heeds_absence: bool,
 }
 
 /// The outcome of a wait.

@@ -216,7 +216,7 @@ fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec) {
     match spec.keyword {
         _ if spec.unplaced => search(reply, "unknown", &[]),
         None => search(reply, "index", &[("index", spec.first as i64)]),
-        Some(keyword) => search_word(reply, keyword),
+        Some(keyword) => search_word(reply, keyword, spec.search_from),
     }
     reply.bulk(b"find_keys");
     if spec.unplaced {
@@ -225,7 +225,7 @@ fn describe_keys(reply: &mut Reply<'_>, spec: &KeySpec) {
     if spec.counted {
         return search(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step as i64)]);
     }
-    let range = [("lastkey", i64::from(spec.last)), ("keystep", spec.step as i64), ("limit", 0)];
+    let range = [("lastkey", i64::from(spec.last)), ("keystep", spec.step as i64), ("limit", spec.parts)];
     search(reply, "range", &range);
 }
 
@@ -241,15 +241,15 @@ fn search(reply: &mut Reply<'_>, kind: &str, numbers: &[(&str, i64)]) {
     }
 }
 
-/// Writes a key search by keyword that begins at the last argument but one.
-fn search_word(reply: &mut Reply<'_>, keyword: &str) {
+/// Writes a key search by keyword.
+fn search_word(reply: &mut Reply<'_>, keyword: &str, from: i64) {
     reply.map(2);
     text_field(reply, "type", "keyword");
     reply.bulk(b"spec");
     reply.map(2);
     text_field(reply, "keyword", keyword);
     reply.bulk(b"startfrom");
-    reply.int(-2);
+    reply.int(from);
 }
 
 fn names_of(flags: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {

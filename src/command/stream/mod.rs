@@ -1,6 +1,100 @@
 //! The commands on streams.
+//!
+//! `add.rs` adds and deletes entries, `range.rs` and `read.rs` read them, `group.rs`, `ack.rs`, `claim.rs` are about
+//! consumer groups, `info.rs` describes streams.
 
-use crate::dispatch::Command;
+pub(crate) mod ack;
+pub(crate) mod add;
+pub(crate) mod claim;
+pub(crate) mod delete;
+pub(crate) mod group;
+mod ids;
+pub(crate) mod info;
+pub(crate) mod range;
+pub(crate) mod read;
 
-/// Declares the commands of this file.
-pub(crate) const COMMANDS: &[Command] = &[];
+use crate::dispatch::Call;
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::store::{Classes, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, StreamRef};
+use crate::text::until_nul;
+
+/// A consumer was created by a command that names it.
+const CONSUMER_CREATED: &Event = &Event::one(Classes::STREAM, "xgroup-createconsumer");
+
+/// Writes an identifier.
+fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
+    reply.bulk(&id.text());
+}
+
+/// Writes an entry: its identifier, and its fields and values.
+fn reply_entry(reply: &mut Reply<'_>, entry: StreamEntry<'_>) {
+    reply.array(2);
+    reply_content(reply, entry);
+}
+
+/// Writes identifier, fields and values of an entry, announced by the caller.
+fn reply_content(reply: &mut Reply<'_>, entry: StreamEntry<'_>) {
+    reply_id(reply, entry.id);
+    reply.array(entry.fields.len() * 2);
+    for (field, value) in entry.fields {
+        field.with_text(|text| reply.bulk(text));
+        value.with_text(|text| reply.bulk(text));
+    }
+}
+
+/// Looks a stream up to be read.
+fn find<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<StreamRef<'v>>> {
+    Ok(call.view.get::<Stream>(key, Lookup::READ)?)
+}
+
+/// The error for a missing key or group, named as commands on entries do.
+fn no_group(key: &[u8], group: &[u8]) -> Error {
+    let parts: [&[u8]; 5] = [b"No such key '", until_nul(key), b"' or consumer group '", until_nul(group), b"'"];
+    Error::NoGroup(parts.concat())
+}
+
+/// The error for a missing group of an existing key.
+fn no_group_of_key(key: &[u8], group: &[u8]) -> Error {
+    let parts: [&[u8]; 5] = [b"No such consumer group '", until_nul(group), b"' for key name '", until_nul(key), b"'"];
+    Error::NoGroup(parts.concat())
+}
+
+/// What a call has changed in a group, to be logged.
+#[derive(Default)]
+struct GroupLog {
+    created_consumer: bool,
+    claimed: Vec<(StreamId, Pending)>,
+    released: Vec<StreamId>,
+    /// The position of the group after the call, if it has changed.
+    moved: Option<(StreamId, Option<u64>)>,
+}
+
+impl GroupLog {
+    /// Logs the changes as commands whose replay has the same result: times and counts are given, not computed.
+    fn write(&self, call: &mut Call<'_>, (key, group, consumer): (&[u8], &[u8], &[u8])) {
+        if self.created_consumer {
+            call.log(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+        }
+        if !call.namespace.store.is_logged() {
+            return;
+        }
+        for (id, pending) in &self.claimed {
+            let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let (time, count) = (time.format(pending.time), count.format(pending.count));
+            let (time, count) = (time.as_bytes(), count.as_bytes());
+            let id = id.text();
+            let words: [&[u8]; 12] =
+                [b"XCLAIM", key, group, consumer, b"0", &id, b"TIME", time, b"RETRYCOUNT", count, b"FORCE", b"JUSTID"];
+            call.log(&words);
+        }
+        for id in &self.released {
+            call.log(&[b"XACK", key, group, &id.text()]);
+        }
+        if let Some((last, read)) = self.moved {
+            let mut number = itoa::Buffer::new();
+            let read = read.map_or("-1", |read| number.format(read)).as_bytes();
+            call.log(&[b"XGROUP", b"SETID", key, group, &last.text(), b"ENTRIESREAD", read]);
+        }
+    }
+}

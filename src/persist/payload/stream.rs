@@ -1,17 +1,170 @@
 //! The payloads of streams.
+//!
+//! ```text
+//! chunks: identifier of the first entry as 16 bytes, listpack
+//! length, last identifier, first identifier, largest deleted one, entries added
+//! groups: name, last identifier, entries read
+//!     pending: identifier as 16 bytes, time as 8 bytes, count
+//!     consumers: name, time seen, time active
+//!         pending: identifier as 16 bytes
+//! ```
+//!
+//! Everything is preceded by its number. The oldest form lacks the first and the largest deleted identifier and what
+//! was added and read, the next one the time active.
 
 use crate::persist::payload::{Options, Target};
-use crate::rdb::{self, Reader, kind};
+use crate::rdb::{self, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::StreamRef;
+use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
 
 /// Appends the number of the type and the value; returns the lowest version that includes the type.
-pub(super) fn write(out: &mut Vec<u8>, _: StreamRef<'_>, _: Options) -> u16 {
-    out.push(kind::STREAM_LISTPACKS_3);
-    rdb::VERSION
+pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) -> u16 {
+    // Where the older form says the same, Redis 7.0 can read it: there a consumer was active when it was last seen.
+    let consumers = || stream.groups().flat_map(|(_, group)| group.consumers());
+    let is_plain = consumers().all(|consumer| consumer.active == consumer.seen);
+    out.push(if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 });
+    write_length(out, stream.chunks().len());
+    for (id, chunk) in stream.chunks() {
+        write_string(out, &id.to_bytes(), false);
+        write_string(out, chunk.bytes(), options.compresses);
+    }
+    write_length(out, stream.len());
+    [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
+    write_length(out, stream.added() as usize);
+    write_length(out, stream.group_count());
+    for (name, group) in stream.groups() {
+        write_string(out, name, options.compresses);
+        write_id(out, group.last);
+        write_length(out, group.read.unwrap_or(u64::MAX) as usize);
+        write_length(out, group.pending().len());
+        for (id, pending) in group.pending() {
+            out.extend_from_slice(&id.to_bytes());
+            out.extend_from_slice(&pending.time.to_le_bytes());
+            write_length(out, pending.count as usize);
+        }
+        write_length(out, group.consumer_count());
+        for consumer in group.consumers() {
+            write_string(out, &consumer.name, options.compresses);
+            out.extend_from_slice(&consumer.seen.to_le_bytes());
+            if !is_plain {
+                out.extend_from_slice(&consumer.active.to_le_bytes());
+            }
+            write_length(out, consumer.pending.len());
+            consumer.pending.iter().for_each(|id| out.extend_from_slice(&id.to_bytes()));
+        }
+    }
+    if is_plain { rdb::VERSION } else { rdb::VERSION_7_2 }
+}
+
+fn write_id(out: &mut Vec<u8>, id: StreamId) {
+    write_length(out, id.ms as usize);
+    write_length(out, id.seq as usize);
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(_: u8, _: &mut Reader<'_>, _: Target<'_>, _: Options) -> Option<Entry> {
-    None
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    let mut stream = BigStream::default();
+    let top = read_chunks(reader, &mut stream, options)?;
+    let has_counters = of != kind::STREAM_LISTPACKS;
+    let len = reader.length()?;
+    if len != stream.len() as u64 {
+        return None;
+    }
+    let last = read_id(reader)?;
+    let (max_deleted, added) = match has_counters {
+        true => {
+            read_id(reader)?; // the first identifier is known from the entries
+            (read_id(reader)?, reader.length()?)
+        }
+        false => (StreamId::MIN, len),
+    };
+    if top.is_some_and(|top| last < top) || max_deleted > last || added < len {
+        return None;
+    }
+    stream.set_last(last, Some(added), Some(max_deleted));
+    stream.restore_first();
+    for _ in 0..reader.length()? {
+        let name = reader.string(options.len_max)?;
+        let group = read_group(of, reader, &stream, options)?;
+        if !stream.add_group(&name, group) {
+            return None;
+        }
+    }
+    Some(Entry::stream(target.key, stream, target.deadline))
+}
+
+/// Reads the chunks; returns the largest identifier of an entry.
+fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: Options) -> Option<Option<StreamId>> {
+    let mut top: Option<StreamId> = None;
+    for _ in 0..reader.length()? {
+        let id = reader.string(options.len_max)?;
+        let id = StreamId::from_bytes(id.as_ref().try_into().ok()?);
+        let bytes = reader.string(options.len_max)?;
+        let (live, first, last) = Chunk::validate(&bytes, id)?;
+        if first < id || top.is_some_and(|top| first <= top) {
+            return None;
+        }
+        top = Some(last);
+        if live > 0 {
+            stream.push_chunk(id, bytes.into_owned(), live);
+        }
+    }
+    Some(top)
+}
+
+fn read_id(reader: &mut Reader<'_>) -> Option<StreamId> {
+    Some(StreamId::new(reader.length()?, reader.length()?))
+}
+
+fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Options) -> Option<Group> {
+    /// The count of entries that a group has read, when it is unknown.
+    const UNKNOWN: u64 = u64::MAX;
+    let last = read_id(reader)?;
+    let read = match of {
+        kind::STREAM_LISTPACKS => stream.added_up_to(last),
+        _ => Some(reader.length()?).filter(|read| *read != UNKNOWN),
+    };
+    if read.is_some_and(|read| read > i64::MAX as u64) {
+        return None;
+    }
+    let mut group = Group::new(last, read);
+    let mut pending = std::collections::BTreeMap::new();
+    for _ in 0..reader.length()? {
+        let id = StreamId::from_bytes(reader.array()?);
+        let (time, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
+        if pending.insert(id, (time, count)).is_some() {
+            return None;
+        }
+    }
+    for _ in 0..reader.length()? {
+        let name = reader.string(options.len_max)?;
+        let seen = i64::from_le_bytes(reader.array()?);
+        let active = match of {
+            kind::STREAM_LISTPACKS_3 => i64::from_le_bytes(reader.array()?),
+            _ => seen,
+        };
+        let (number, is_new) = group.create_consumer(&name, seen);
+        if !is_new {
+            return None;
+        }
+        group.consumer_mut(number).active = active;
+        read_pending(reader, &mut group, number, &mut pending)?;
+    }
+    // Every entry is pending for a consumer.
+    pending.is_empty().then_some(group)
+}
+
+/// Reads what is pending for a consumer, each of which is among what is pending for the group.
+fn read_pending(
+    reader: &mut Reader<'_>,
+    group: &mut Group,
+    consumer: ConsumerNumber,
+    pending: &mut std::collections::BTreeMap<StreamId, (i64, u64)>,
+) -> Option<()> {
+    for _ in 0..reader.length()? {
+        let id = StreamId::from_bytes(reader.array()?);
+        let (time, count) = pending.remove(&id)?;
+        group.assign(id, Pending { time, count, consumer });
+    }
+    Some(())
 }

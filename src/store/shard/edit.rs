@@ -24,6 +24,8 @@ pub struct Edit<'v, K: Kind> {
     is_new: bool,
     /// Whether the key is to be deleted, whatever it holds.
     is_emptied: bool,
+    /// Whether watchers and blocked clients are not concerned.
+    is_quiet: bool,
     changes: u64,
     /// Whether the value was changed, even if that is not counted.
     is_changed: bool,
@@ -69,6 +71,7 @@ impl Shard {
             memory,
             is_new: false,
             is_emptied: false,
+            is_quiet: false,
             changes: 0,
             is_changed: false,
             is_touched: false,
@@ -105,6 +108,17 @@ impl<K: Kind> Edit<'_, K> {
     /// Sets the event of the change, where it depends on what is changed.
     pub fn set_event(&mut self, event: &'static Event) {
         self.event = event;
+    }
+
+    /// Makes the changes ones that are counted and logged and have an event, but are not noticed by watchers, blocked
+    /// clients and caches: what a consumer of a stream has read and acknowledged is not content.
+    pub fn keep_quiet(&mut self) {
+        self.is_quiet = true;
+    }
+
+    /// Lets blocked clients notice quiet changes.
+    pub fn wake_blocked(&mut self) {
+        self.shard.interests.mark_ready(self.key.bytes);
     }
 
     /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.
@@ -178,6 +192,11 @@ impl<K: Kind> Drop for Edit<'_, K> {
             return; // it was never visible
         }
         *self.view_changes += u32::from(self.is_changed);
+        if self.is_quiet && !self.is_new && !is_empty {
+            self.shard.changes += self.changes;
+            self.shard.emit(self.key, self.event);
+            return;
+        }
         if self.is_new {
             self.shard.emit(self.key, event::NEW);
         }

@@ -51,6 +51,11 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("zrank", "docs: arguments", "WITHSCORE is from Redis 7.2"),
     ("zrevrank", "arity", "WITHSCORE is from Redis 7.2"),
     ("zrevrank", "docs: arguments", "WITHSCORE is from Redis 7.2"),
+    ("xackdel", "existence", "Redis has it since 8.2"),
+    ("xadd", "docs: arguments", "KEEPREF, DELREF and ACKED are from Redis 8.2"),
+    ("xdelex", "existence", "Redis has it since 8.2"),
+    ("xreadgroup", "docs: arguments", "CLAIM is from Redis 8.4"),
+    ("xtrim", "docs: arguments", "KEEPREF, DELREF and ACKED are from Redis 8.2"),
     ("script", "subcommands", "SHOW is from Valkey 8.0"),
     ("script|show", "existence", "Valkey has it since 8.0"),
 ];
@@ -95,6 +100,15 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
      "since Redis 7.2; RANK of LPOS, too"),
     ("GEOADD g 1 2 m", ":1", "-ERR unknown command 'GEOADD', with args beginning with: 'g' '1' '2' 'm' ",
      "not implemented yet"),
+    ("XREAD STREAMS a b 0", "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+     "-ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.", "as Redis 8"),
+    ("XREADGROUP GROUP g c STREAMS a b >", "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+     "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.", "as Redis 7.2"),
+    ("XREAD STREAMS nothing +", "-ERR Invalid stream ID specified as stream command argument", "*-1", "the last entry, as since Redis 7.4"),
+    ("XDELEX nothing IDS 1 1-1", "-ERR unknown command 'XDELEX', with args beginning with: 'nothing' 'IDS' '1' '1-1' ", "*1 :-1", "Redis has it since 8.2"),
+    ("XACKDEL nothing g IDS 1 1-1", "-ERR unknown command 'XACKDEL', with args beginning with: 'nothing' 'g' 'IDS' '1' '1-1' ", "*1 :-1",
+     "Redis has it since 8.2"),
+    ("XTRIM nothing MAXLEN 5 ACKED", "-ERR syntax error", ":0", "Redis has KEEPREF, DELREF and ACKED since 8.2"),
 ];
 
 #[test]

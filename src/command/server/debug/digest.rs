@@ -9,7 +9,7 @@ use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::format_general;
 use crate::store::entry::Entry;
-use crate::store::{Lookup, ValueRef, View};
+use crate::store::{Lookup, StreamId, ValueRef, View};
 
 #[derive(Default)]
 struct Digest([u8; 20]);
@@ -20,6 +20,7 @@ impl Digest {
     const LIST: [u8; 4] = 1u32.to_be_bytes();
     const SET: [u8; 4] = 2u32.to_be_bytes();
     const HASH: [u8; 4] = 4u32.to_be_bytes();
+    const STREAM: [u8; 4] = 6u32.to_be_bytes();
     const SORTED_SET: [u8; 4] = 3u32.to_be_bytes();
 
     /// The significant digits of scores.
@@ -75,7 +76,16 @@ impl Digest {
                     self.add(&element.0);
                 }
             }
-            ValueRef::Stream(_) => {}
+            ValueRef::Stream(stream) => {
+                self.mix(&Self::STREAM);
+                for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                    self.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+                    for (field, value) in entry.fields {
+                        field.with_text(|text| self.mix(text));
+                        value.with_text(|text| self.mix(text));
+                    }
+                }
+            }
         }
     }
 

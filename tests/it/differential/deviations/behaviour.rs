@@ -54,9 +54,17 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
     (Commands(&["object|refcount"]), "a small number", "fixed when it was stored: shared, unless `maxmemory` has an LRU or LFU policy", "follows from the present settings; 2147483647 also after `COPY`, where Redis says 1", "numbers are not shared"),
-    (Commands(&["restore"]), "other types than strings, hashes, sets and sorted sets", "restores them", "`Bad data format`", "no other data types yet"),
+    (Commands(&["restore"]), "other types than strings, hashes, sets, sorted sets and streams", "restores them", "`Bad data format`", "no other data types yet"),
     (Commands(&["restore"]), "longer than `proto-max-bulk-len`", "restores it", "`Bad data format`", "the limit holds for every string"),
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
+
+    // Streams
+    (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
+    (Commands(&["xinfo|groups", "xinfo|stream"]), "`lag` and `entries-read` after deletions", "may be wrong", "unknown until they are certain", "as Redis 8.0"),
+    (Commands(&["xgroup|create", "xgroup|setid"]), "`ENTRIESREAD` above the number of entries added", "is kept", "counts as that number", "as Redis 8.2"),
+    (Commands(&["xreadgroup", "xclaim", "xautoclaim"]), "a consumer that gets nothing", "some do not create it", "is created", "as Redis 7.2"),
+    (Commands(&["xreadgroup"]), "blocked on a key that is deleted or becomes something else, or on a group that is destroyed", "`UNBLOCKED` or `NOGROUP`", "`NOGROUP` or `WRONGTYPE`, the errors of the same call made now", "as Redis 7.2"),
+    (Commands(&["xreadgroup"]), "`CLAIM` with `BLOCK`", "unknown option; in 8.4 wakes when a pending entry has become idle for long enough", "wakes only when the stream changes", "not implemented"),
 
     // Connection
     (Commands(&["hello"]), "several options, one of them wrong", "applies those before the error", "applies nothing; of repeated options the last counts", "as Redis 7.2"),

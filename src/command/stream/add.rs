@@ -1,0 +1,340 @@
+//! XADD, XTRIM, XSETID and XLEN.
+
+use smallvec::SmallVec;
+
+use crate::command::stream::{find, ids};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{
+    Arg, DELETE, DENY_OOM, Effect, FAST, Group, READ, RO, RW, UPDATE, WRITE, block, integer, key, one_of, string, token,
+};
+use crate::store::{Bound, Classes, Event, Key, Origin, References, Stream, StreamId, Trim};
+
+const ADD_COST: &str = "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.";
+const ADD_NOTES: &str = "UPDATE instead of INSERT because of the optional trimming feature";
+const TRIM_COST: &str = "O(N), with N being the number of evicted entries. Constant times are very small however, since \
+entries are organized in macro nodes containing multiple entries that can be released with a single deallocation.";
+
+/// What a deletion does to references.
+pub(super) const REFERENCES: Arg =
+    one_of("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
+        .optional()
+        .since("8.2.0");
+
+const TRIM: &[Arg] = &[
+    one_of("strategy", &[token("maxlen", "MAXLEN"), token("minid", "MINID").since("6.2.0")]),
+    one_of("operator", &[token("equal", "="), token("approximately", "~")]).optional(),
+    string("threshold"),
+    integer("count").token("LIMIT").optional().since("6.2.0"),
+];
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("XADD", xadd, WRITE | DENY_OOM | FAST, Group::Stream)
+        .effect(Effect::Given)
+        .args(&[
+            key("key", RW | UPDATE).key_notes(ADD_NOTES),
+            token("nomkstream", "NOMKSTREAM").optional().since("6.2.0"),
+            REFERENCES,
+            block("trim", TRIM).optional(),
+            one_of("id_or_auto", &[token("auto_id", "*"), string("id")]),
+            block("field_value", &[string("field"), string("value")]).multiple(),
+        ])
+        .tips(&["nondeterministic_output"])
+        .docs("5.0.0", ADD_COST, "Appends an entry to a stream, which is created if it does not exist."),
+    Command::new("XTRIM", xtrim, WRITE, Group::Stream)
+        .effect(Effect::Given)
+        .args(&[key("key", RW | DELETE), block("trim", TRIM), REFERENCES])
+        .tips(&["nondeterministic_output"])
+        .docs("5.0.0", TRIM_COST, "Deletes the oldest entries of a stream."),
+    Command::new("XSETID", xsetid, WRITE | DENY_OOM | FAST, Group::Stream)
+        .args(&[
+            key("key", RW | UPDATE),
+            string("last-id"),
+            integer("entries_added").token("ENTRIESADDED").optional().since("7.0.0"),
+            string("max_deleted_entry_id").token("MAXDELETEDID").optional().since("7.0.0"),
+        ])
+        .docs("5.0.0", "O(1)", "Sets the largest identifier of a stream, and its counters."),
+    Command::new("XLEN", xlen, READ | FAST, Group::Stream)
+        .args(&[key("key", RO)])
+        .docs("5.0.0", "O(1)", "Returns the number of entries of a stream."),
+];
+
+const XADD: &Event = &Event::one(Classes::STREAM, "xadd");
+const XADD_XTRIM: &Event = &Event::one(Classes::STREAM, "xadd").then(Classes::STREAM, "xtrim");
+const XTRIM: &Event = &Event::one(Classes::STREAM, "xtrim");
+const XSETID: &Event = &Event::one(Classes::STREAM, "xsetid");
+
+/// The maximum length of all fields and values of an entry.
+const ENTRY_LEN_MAX: usize = 1 << 30;
+
+/// How many entries an approximate trim deletes at most by default, where the size of chunks does not say it.
+const LIMIT_DEFAULT: i64 = 10_000;
+const LIMIT_MAX: i64 = 1_000_000;
+
+/// The identifier that XADD asks for.
+#[derive(Clone, Copy)]
+enum NewId {
+    Auto,
+    /// The number among the entries of this time is not given.
+    At(u64),
+    Given(StreamId),
+}
+
+/// The options of XADD and XTRIM.
+#[derive(Default)]
+struct Options {
+    bound: Option<Bound>,
+    is_approximate: bool,
+    limit: Option<i64>,
+    references: Option<References>,
+    no_mkstream: bool,
+}
+
+impl Options {
+    /// Reads an option; returns false if the word is none.
+    fn read(&mut self, call: &mut Call<'_>, word: &[u8], is_add: bool) -> Result<bool> {
+        let has_more = call.args.left() > 0;
+        if has_more && (is_word(word, "MAXLEN") || is_word(word, "MINID")) {
+            if self.bound.is_some() {
+                const BOTH: &str = "syntax error, MAXLEN and MINID options at the same time are not compatible";
+                return Err(Error::other(BOTH));
+            }
+            let mut threshold = call.args.bytes()?;
+            self.is_approximate = threshold == b"~" && call.args.left() > 0;
+            if (threshold == b"~" || threshold == b"=") && call.args.left() > 0 {
+                threshold = call.args.bytes()?;
+            }
+            self.bound = Some(match is_word(word, "MAXLEN") {
+                true => {
+                    let most = parse_int(threshold).ok_or(Error::NotInteger)?;
+                    let most = usize::try_from(most);
+                    Bound::Len(most.map_err(|_| Error::other("The MAXLEN argument must be >= 0."))?)
+                }
+                false => Bound::MinId(ids::parse(threshold)?),
+            });
+        } else if has_more && is_word(word, "LIMIT") {
+            let limit = call.args.int()?;
+            if limit < 0 {
+                return Err(Error::other("The LIMIT argument must be >= 0."));
+            }
+            self.limit = Some(limit);
+        } else if is_add && is_word(word, "NOMKSTREAM") {
+            self.no_mkstream = true;
+        } else if let Some(references) = parse_references(word).filter(|_| self.references.is_none()) {
+            self.references = Some(references);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Checks the options together; returns the trim that they ask for.
+    fn trim(&self, call: &Call<'_>, is_add: bool) -> Result<Option<Trim>> {
+        let Some(bound) = self.bound else {
+            if self.limit.is_some_and(|limit| limit > 0) {
+                const ALONE: &str = "syntax error, LIMIT cannot be used without specifying a trimming strategy";
+                return Err(Error::other(ALONE));
+            }
+            const NO_STRATEGY: &str = "syntax error, XTRIM must be called with a trimming strategy";
+            return if is_add { Ok(None) } else { Err(Error::other(NO_STRATEGY)) };
+        };
+        let is_replayed = call.view.cx().origin == Origin::Replay;
+        if self.limit.is_some() && !self.is_approximate && !is_replayed {
+            return Err(Error::other("syntax error, LIMIT cannot be used without the special ~ option"));
+        }
+        let default = || match (call.config.limits().stream.entries as i64).saturating_mul(100) {
+            ..=0 => LIMIT_DEFAULT,
+            limit => limit.min(LIMIT_MAX),
+        };
+        let limit = if self.is_approximate && !is_replayed { self.limit.unwrap_or_else(default) } else { 0 };
+        let references = self.references.unwrap_or_default();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Some(Trim { bound, is_approximate: self.is_approximate, limit, references }))
+    }
+}
+
+/// Parses what a deletion does to references.
+pub(super) fn parse_references(word: &[u8]) -> Option<References> {
+    let words = [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)];
+    words.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references)
+}
+
+/// Returns the words of a trim that was executed, as an exact one that has the same result.
+fn words_of(trim: &Trim, len: usize, rest: Option<StreamId>) -> Vec<Vec<u8>> {
+    let (strategy, threshold) = match trim.bound {
+        Bound::Len(most) => ("MAXLEN", if trim.is_approximate { len } else { most }.to_string().into_bytes()),
+        Bound::MinId(min) => ("MINID", rest.filter(|_| trim.is_approximate).unwrap_or(min).text().to_vec()),
+    };
+    let references = match trim.references {
+        References::Keep => None,
+        References::Delete => Some(b"DELREF".to_vec()),
+        References::Acknowledged => Some(b"ACKED".to_vec()),
+    };
+    references.into_iter().chain([strategy.as_bytes().to_vec(), b"=".to_vec(), threshold]).collect()
+}
+
+fn xadd(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let (mut options, mut id) = (Options::default(), NewId::Auto);
+    while let Some(word) = call.args.next_arg() {
+        if word == b"*" {
+            break;
+        }
+        if !options.read(call, word, true)? {
+            id = match ids::parse_new(word)? {
+                (ms, Some(seq)) => NewId::Given(StreamId::new(ms, seq)),
+                (ms, None) => NewId::At(ms),
+            };
+            break;
+        }
+    }
+    let trim = options.trim(call, true)?;
+    let mut pairs: SmallVec<[&[u8]; 16]> = SmallVec::new();
+    while let Some(word) = call.args.next_arg() {
+        pairs.push(word);
+    }
+    if pairs.is_empty() || pairs.len() % 2 == 1 {
+        return Err(Error::WrongArity(call.name().into()));
+    }
+    if matches!(id, NewId::Given(StreamId::MIN)) {
+        return Err(Error::other("The ID specified in XADD must be greater than 0-0"));
+    }
+    append(call, key, id, &pairs, &options, trim)
+}
+
+/// Appends an entry and trims the stream.
+fn append(
+    call: &mut Call<'_>,
+    key: Key<'_>,
+    id: NewId,
+    pairs: &[&[u8]],
+    options: &Options,
+    trim: Option<Trim>,
+) -> Result<()> {
+    let (limit, now) = (call.config.limits().stream, call.now().wall_ms());
+    let mut edit = call.view.edit::<Stream>(key, XADD)?;
+    if !edit.exists() && options.no_mkstream {
+        drop(edit);
+        call.reply.null();
+        return Ok(());
+    }
+    let id = next_id(edit.value().last(), id, now)?;
+    if pairs.iter().map(|part| part.len()).sum::<usize>() > ENTRY_LEN_MAX {
+        return Err(Error::other("Elements are too large to be stored"));
+    }
+    let stream = edit.change();
+    stream.append(id, pairs, limit);
+    let trimmed = trim.map(|trim| {
+        let (deleted, rest) = stream.trim(&trim);
+        (deleted, words_of(&trim, stream.len(), rest))
+    });
+    if trimmed.as_ref().is_some_and(|(deleted, _)| *deleted > 0) {
+        edit.set_event(XADD_XTRIM);
+    }
+    drop(edit);
+    let text = id.text();
+    call.reply.bulk(&text);
+    if call.namespace.store.is_logged() {
+        let trim = trimmed.iter().flat_map(|(_, words)| words).map(Vec::as_slice);
+        let words: Vec<&[u8]> =
+            [b"XADD", key.bytes].into_iter().chain(trim).chain([&text[..]]).chain(pairs.iter().copied()).collect();
+        call.log(&words);
+    }
+    Ok(())
+}
+
+/// Returns the identifier of a new entry, after `last`.
+fn next_id(last: StreamId, wanted: NewId, now: i64) -> Result<StreamId> {
+    if last == StreamId::MAX {
+        return Err(Error::other("The stream has exhausted the last possible ID, unable to add more items"));
+    }
+    let too_small = || Error::other("The ID specified in XADD is equal or smaller than the target stream top item");
+    let id = match wanted {
+        NewId::Auto => {
+            let ms = now.max(0) as u64;
+            if ms > last.ms { StreamId::new(ms, 0) } else { last.next().ok_or_else(too_small)? }
+        }
+        NewId::At(ms) if ms == last.ms => StreamId::new(ms, last.seq.checked_add(1).ok_or_else(too_small)?),
+        NewId::At(ms) => StreamId::new(ms, 0),
+        NewId::Given(id) => id,
+    };
+    if id > last { Ok(id) } else { Err(too_small()) }
+}
+
+fn xtrim(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let mut options = Options::default();
+    while let Some(word) = call.args.next_arg() {
+        if !options.read(call, word, false)? {
+            return Err(Error::Syntax);
+        }
+    }
+    let Some(trim) = options.trim(call, false)? else { return Err(Error::Syntax) };
+    let mut edit = call.view.edit::<Stream>(key, XTRIM)?;
+    let Some(stream) = edit.annotate() else {
+        drop(edit);
+        call.reply.int(0);
+        return Ok(());
+    };
+    let (deleted, rest) = stream.trim(&trim);
+    let words = words_of(&trim, stream.len(), rest);
+    edit.count_more(deleted);
+    drop(edit);
+    if deleted > 0 {
+        let words: Vec<&[u8]> = [b"XTRIM", key.bytes].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
+        call.log(&words);
+    }
+    call.reply.int(deleted as i64);
+    Ok(())
+}
+
+fn xsetid(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let (last, mut added, mut max_deleted) = (ids::parse(call.args.bytes()?)?, None, None);
+    while let Some(word) = call.args.next_arg() {
+        if is_word(word, "ENTRIESADDED") && call.args.left() > 0 {
+            let number = u64::try_from(call.args.int()?);
+            added = Some(number.map_err(|_| Error::other("entries_added must be positive"))?);
+        } else if is_word(word, "MAXDELETEDID") && call.args.left() > 0 {
+            let id = ids::parse(call.args.bytes()?)?;
+            if last < id {
+                return Err(Error::other(
+                    "The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+                ));
+            }
+            max_deleted = Some(id).filter(|id| *id != StreamId::MIN);
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    let mut edit = call.view.edit::<Stream>(key, XSETID)?;
+    edit.keep_quiet();
+    if !edit.exists() {
+        return Err(Error::NoSuchKey);
+    }
+    let stream = edit.value();
+    if last < stream.max_deleted() {
+        return Err(Error::other("The ID specified in XSETID is smaller than current max_deleted_entry_id"));
+    }
+    if stream.last_entry().is_some_and(|top| last < top) {
+        return Err(Error::other("The ID specified in XSETID is smaller than the target stream top item"));
+    }
+    if stream.len() > 0 && added.is_some_and(|added| added < stream.len() as u64) {
+        return Err(Error::other("The entries_added specified in XSETID is smaller than the target stream length"));
+    }
+    edit.change().set_last(last, added, max_deleted);
+    drop(edit);
+    call.reply.ok();
+    Ok(())
+}
+
+fn xlen(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let len = find(call, key)?.map_or(0, |stream| stream.len());
+    call.reply.int(len as i64);
+    Ok(())
+}

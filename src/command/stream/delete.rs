@@ -1,0 +1,153 @@
+//! XDEL, XDELEX and XACKDEL.
+
+use crate::command::stream::add::{REFERENCES, parse_references};
+use crate::command::stream::ids;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::spec::{DELETE, FAST, Group, RW, UPDATE, WRITE, block, integer, key, string};
+use crate::store::{BigStream, Classes, Event, References, Stream, StreamId};
+
+const DEL_COST: &str = "O(1) for each single item to delete in the stream, regardless of the stream size.";
+const EACH_COST: &str = "O(1) for each identifier.";
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("XDEL", xdel, WRITE | FAST, Group::Stream)
+        .args(&[key("key", RW | DELETE), string("id").multiple()])
+        .docs("5.0.0", DEL_COST, "Deletes entries of a stream."),
+    Command::new("XDELEX", xdelex, WRITE | FAST, Group::Stream)
+        .args(&[
+            key("key", RW | DELETE),
+            REFERENCES,
+            block("ids", &[integer("numids"), string("id").multiple()]).token("IDS"),
+        ])
+        .docs("8.2.0", EACH_COST, "Deletes entries of a stream, and says what becomes of references to them."),
+    Command::new("XACKDEL", xackdel, WRITE | FAST, Group::Stream)
+        .args(&[
+            key("key", RW | UPDATE | DELETE),
+            string("group"),
+            REFERENCES,
+            block("ids", &[integer("numids"), string("id").multiple()]).token("IDS"),
+        ])
+        .docs("8.2.0", EACH_COST, "Acknowledges entries and deletes them, and says what becomes of references to them."),
+];
+
+const XDEL: &Event = &Event::one(Classes::STREAM, "xdel");
+
+// The replies of XDELEX and XACKDEL for an identifier.
+const ABSENT: i64 = -1;
+const DELETED: i64 = 1;
+const REFERRED_TO: i64 = 2;
+
+fn xdel(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let mut edit = call.view.edit::<Stream>(key, XDEL)?;
+    if !edit.exists() {
+        drop(edit);
+        call.reply.int(0);
+        return Ok(());
+    }
+    // All identifiers are checked before the first entry is deleted.
+    let mut wanted = Vec::with_capacity(call.args.left());
+    while let Some(word) = call.args.next_arg() {
+        wanted.push(ids::parse(word)?);
+    }
+    let deleted = match edit.annotate() {
+        Some(stream) => wanted.into_iter().filter(|id| stream.delete(*id)).count(),
+        None => 0,
+    };
+    edit.count_more(deleted);
+    drop(edit);
+    call.reply.int(deleted as i64);
+    Ok(())
+}
+
+/// Reads the options of XDELEX and XACKDEL, in any order.
+fn read_options(call: &mut Call<'_>) -> Result<(References, Vec<StreamId>)> {
+    let (mut references, mut wanted) = (None, None);
+    while let Some(word) = call.args.next_arg() {
+        if let Some(other) = parse_references(word) {
+            if references.replace(other).is_some() {
+                return Err(Error::Syntax);
+            }
+        } else if is_word(word, "IDS") && wanted.is_none() {
+            let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+            let count = count.ok_or(Error::other("Number of IDs must be a positive integer"))?;
+            let Some(count) = usize::try_from(count).ok().filter(|count| *count <= call.args.left()) else {
+                return Err(Error::other("The `numids` parameter must match the number of arguments"));
+            };
+            let words: Vec<&[u8]> = (0..count).filter_map(|_| call.args.next_arg()).collect();
+            wanted = Some(words);
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    let Some(words) = wanted else { return Err(Error::other("IDS option is required")) };
+    let wanted: Result<Vec<StreamId>> = words.into_iter().map(ids::parse).collect();
+    Ok((references.unwrap_or_default(), wanted?))
+}
+
+fn xdelex(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    drop(call.view.edit::<Stream>(key, XDEL)?); // the type is checked first
+    let (references, wanted) = read_options(call)?;
+    let mut edit = call.view.edit::<Stream>(key, XDEL)?;
+    let mut changed = 0;
+    call.reply.array(wanted.len());
+    let Some(stream) = edit.annotate() else {
+        wanted.iter().for_each(|_| call.reply.int(ABSENT));
+        return Ok(());
+    };
+    for id in wanted {
+        call.reply.int(delete(stream, id, references, &mut changed));
+    }
+    edit.count_more(changed);
+    Ok(())
+}
+
+/// Deletes an entry unless it must stay; returns the reply for it.
+fn delete(stream: &mut BigStream, id: StreamId, references: References, changed: &mut usize) -> i64 {
+    if references == References::Acknowledged && stream.is_referred_to(id) {
+        return REFERRED_TO;
+    }
+    let is_deleted = stream.delete(id);
+    let is_forgotten = is_deleted && references == References::Delete && stream.forget(id);
+    *changed += usize::from(is_deleted || is_forgotten);
+    if is_deleted { DELETED } else { ABSENT }
+}
+
+fn xackdel(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    drop(call.view.edit::<Stream>(key, XDEL)?); // the type is checked first
+    let name = call.args.bytes()?;
+    let (references, wanted) = read_options(call)?;
+    let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
+    let (mut changed, mut deleted) = (0, 0);
+    call.reply.array(wanted.len());
+    if let Some(stream) = edit.annotate() {
+        for id in &wanted {
+            let released = stream.group_mut(name).and_then(|mut group| group.release(*id));
+            if released.is_none() {
+                call.reply.int(ABSENT);
+                continue;
+            }
+            changed += 1;
+            let reply = delete(stream, *id, references, &mut deleted);
+            if references == References::Delete {
+                stream.forget(*id);
+            }
+            call.reply.int(if reply == REFERRED_TO { REFERRED_TO } else { DELETED });
+        }
+    } else {
+        wanted.iter().for_each(|_| call.reply.int(ABSENT));
+    }
+    edit.count_more(changed);
+    match deleted {
+        0 => edit.keep_quiet(),
+        _ => edit.set_event(XDEL),
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! XINFO: descriptions of streams, groups and consumers.
+
+use crate::command::stream::range::reply_entries;
+use crate::command::stream::{no_group_of_key, reply_entry, reply_id};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::spec::{ACCESS, Group as Family, READ, RO, block, integer, key, string};
+use crate::store::{BigStream, Consumer, Group, Key, Lookup, Stream, StreamId, StreamRef};
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[Command::container(
+    "XINFO",
+    Family::Stream,
+    &[
+        Command::new("STREAM", stream, READ, Family::Stream)
+            .args(&[
+                key("key", RO | ACCESS),
+                block("full", &[integer("count").token("COUNT").optional()]).token("FULL").optional(),
+            ])
+            .docs("5.0.0", "O(1)", "Describes a stream."),
+        Command::new("GROUPS", groups, READ, Family::Stream)
+            .args(&[key("key", RO | ACCESS)])
+            .docs("5.0.0", "O(1)", "Describes the consumer groups of a stream."),
+        Command::new("CONSUMERS", consumers, READ, Family::Stream)
+            .args(&[key("key", RO | ACCESS), string("groupname")])
+            .tips(&["nondeterministic_output"])
+            .docs("5.0.0", "O(1)", "Describes the consumers of a group."),
+    ],
+)
+.docs("5.0.0", "Depends on subcommand.", "A container for commands that describe streams.")];
+
+/// How many entries XINFO STREAM FULL shows by default.
+const SHOWN: usize = 10;
+
+fn find<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<StreamRef<'v>> {
+    call.view.get::<Stream>(key, Lookup::READ)?.ok_or(Error::NoSuchKey)
+}
+
+fn stream(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    find(call, key)?;
+    let syntax = Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "XINFO");
+    let full = match (call.args.next_arg(), call.args.next_arg(), call.args.next_arg(), call.args.next_arg()) {
+        (None, ..) => None,
+        (Some(full), None, ..) if is_word(full, "FULL") => Some(SHOWN),
+        (Some(full), Some(word), Some(count), None) if is_word(full, "FULL") && is_word(word, "COUNT") => {
+            let count = crate::resp::parse_int(count).ok_or(Error::NotInteger)?;
+            Some(usize::try_from(count).unwrap_or(SHOWN))
+        }
+        _ => return Err(syntax),
+    };
+    let stream = call.view.get::<Stream>(key, Lookup::PEEK)?.ok_or(Error::NoSuchKey)?;
+    let reply = &mut call.reply;
+    reply.map(if full.is_some() { 9 } else { 10 });
+    number(reply, "length", stream.len());
+    number(reply, "radix-tree-keys", stream.chunks().len());
+    number(reply, "radix-tree-nodes", tree_nodes(stream));
+    id(reply, "last-generated-id", stream.last());
+    id(reply, "max-deleted-entry-id", stream.max_deleted());
+    number(reply, "entries-added", stream.added() as usize);
+    id(reply, "recorded-first-entry-id", stream.first());
+    match full {
+        None => {
+            number(reply, "groups", stream.group_count());
+            for (name, entry) in [
+                ("first-entry", stream.range(StreamId::MIN, StreamId::MAX).next()),
+                ("last-entry", stream.range_back(StreamId::MIN, StreamId::MAX).next()),
+            ] {
+                reply.bulk(name.as_bytes());
+                match entry {
+                    Some(entry) => reply_entry(reply, entry),
+                    None => reply.null(),
+                }
+            }
+        }
+        Some(count) => details(reply, stream, if count == 0 { usize::MAX } else { count }),
+    }
+    Ok(())
+}
+
+/// Writes the first entries and all groups.
+fn details(reply: &mut Reply<'_>, stream: &BigStream, most: usize) {
+    reply.bulk(b"entries");
+    reply_entries(reply, stream.range(StreamId::MIN, StreamId::MAX), most);
+    reply.bulk(b"groups");
+    reply.array(stream.group_count());
+    for (name, group) in stream.groups() {
+        reply.map(7);
+        reply.bulk(b"name");
+        reply.bulk(name);
+        id(reply, "last-delivered-id", group.last);
+        progress(reply, stream, group);
+        number(reply, "pel-count", group.pending().len());
+        reply.bulk(b"pending");
+        reply.array(group.pending().len().min(most));
+        for (entry, pending) in group.pending().iter().take(most) {
+            reply.array(4);
+            reply_id(reply, *entry);
+            reply.bulk(&group.consumer(pending.consumer).name);
+            reply.int(pending.time);
+            reply.int(pending.count as i64);
+        }
+        reply.bulk(b"consumers");
+        reply.array(group.consumer_count());
+        group.consumers().for_each(|consumer| consumer_details(reply, group, consumer, most));
+    }
+}
+
+fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, most: usize) {
+    reply.map(5);
+    reply.bulk(b"name");
+    reply.bulk(&consumer.name);
+    reply.bulk(b"seen-time");
+    reply.int(consumer.seen);
+    reply.bulk(b"active-time");
+    reply.int(consumer.active);
+    number(reply, "pel-count", consumer.pending.len());
+    reply.bulk(b"pending");
+    reply.array(consumer.pending.len().min(most));
+    for entry in consumer.pending.iter().take(most) {
+        let (time, count) = group.pending().get(entry).map_or((0, 0), |pending| (pending.time, pending.count));
+        reply.array(3);
+        reply_id(reply, *entry);
+        reply.int(time);
+        reply.int(count as i64);
+    }
+}
+
+/// Writes how far a group has read.
+fn progress(reply: &mut Reply<'_>, stream: &BigStream, group: &Group) {
+    reply.bulk(b"entries-read");
+    match group.read {
+        Some(read) => reply.int(read as i64),
+        None => reply.null(),
+    }
+    reply.bulk(b"lag");
+    match stream.lag(group) {
+        Some(lag) => reply.int(lag),
+        None => reply.null(),
+    }
+}
+
+fn groups(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let stream = call.view.get::<Stream>(key, Lookup::READ)?.ok_or(Error::NoSuchKey)?;
+    let reply = &mut call.reply;
+    reply.array(stream.group_count());
+    for (name, group) in stream.groups() {
+        reply.map(6);
+        reply.bulk(b"name");
+        reply.bulk(name);
+        number(reply, "consumers", group.consumer_count());
+        number(reply, "pending", group.pending().len());
+        id(reply, "last-delivered-id", group.last);
+        progress(reply, stream, group);
+    }
+    Ok(())
+}
+
+fn consumers(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let (name, now) = (call.args.bytes()?, call.now().wall_ms());
+    let stream = call.view.get::<Stream>(key, Lookup::READ)?.ok_or(Error::NoSuchKey)?;
+    let Some(group) = stream.group(name) else { return Err(no_group_of_key(key.bytes, name)) };
+    let reply = &mut call.reply;
+    reply.array(group.consumer_count());
+    for consumer in group.consumers() {
+        reply.map(4);
+        reply.bulk(b"name");
+        reply.bulk(&consumer.name);
+        number(reply, "pending", consumer.pending.len());
+        reply.bulk(b"idle");
+        reply.int(now.saturating_sub(consumer.seen).max(0));
+        reply.bulk(b"inactive");
+        reply.int(if consumer.active == -1 { -1 } else { now.saturating_sub(consumer.active) });
+    }
+    Ok(())
+}
+
+fn number(reply: &mut Reply<'_>, name: &str, value: usize) {
+    reply.bulk(name.as_bytes());
+    reply.int(value as i64);
+}
+
+fn id(reply: &mut Reply<'_>, name: &str, value: StreamId) {
+    reply.bulk(name.as_bytes());
+    reply_id(reply, value);
+}
+
+/// Returns how many nodes the radix tree of the chunks would have in Redis.
+fn tree_nodes(stream: &BigStream) -> usize {
+    let keys: Vec<[u8; 16]> = stream.chunks().map(|(id, _)| id.to_bytes()).collect();
+    if keys.is_empty() { 1 } else { nodes_below(&keys, 0) }
+}
+
+/// Returns the nodes of the subtree of some sorted keys, which agree in their first `depth` bytes: one for a common
+/// prefix, one for a branch, one for an end.
+fn nodes_below(keys: &[[u8; 16]], depth: usize) -> usize {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
+    let common = first.iter().zip(last).skip(depth).take_while(|(one, other)| one == other).count();
+    let branch = depth + common;
+    let prefix = usize::from(common > 0);
+    match keys {
+        [_] => prefix + 1,
+        _ => {
+            let children = keys.chunk_by(|one, other| one[branch] == other[branch]);
+            prefix + 1 + children.map(|keys| nodes_below(keys, branch + 1)).sum::<usize>()
+        }
+    }
+}

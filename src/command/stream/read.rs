@@ -1,0 +1,448 @@
+//! XREAD and XREADGROUP: entries that a client, or a group, has not read yet.
+//!
+//! A call that blocks is made again with the identifiers that `$` meant when it blocked.
+
+use std::ops::Bound::{Included, Unbounded};
+
+use smallvec::SmallVec;
+
+use crate::command::keys::wait::read_timeout;
+use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
+use crate::dispatch::args::is_word;
+use crate::dispatch::call::Repetition;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::{OwnedRequest, Protocol, Reply, Request, RequestBuffer, parse_int};
+use crate::spec::{
+    ACCESS, Arg, BLOCKING, Effect, Group as Family, KeyFlags, MOVABLE_KEYS, READ, RO, WRITE, block, integer, key,
+    string, token,
+};
+use crate::store::{BigStream, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, WrongType};
+
+const READ_COST: &str = "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
+that XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay O(M) time in order to \
+serve the M clients blocked on the stream getting new data.";
+const GROUP_COST: &str = "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant \
+(e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP \
+blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data.";
+
+const STREAMS: Arg = block("streams", &[key("key", RO | ACCESS).multiple(), string("id").multiple()]).token("STREAMS");
+
+/// Declares the commands of this file.
+#[rustfmt::skip] // one command, the same few lines
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("XREAD", xread, READ | BLOCKING | MOVABLE_KEYS, Family::Stream)
+        .args(&[integer("count").token("COUNT").optional(), integer("milliseconds").token("BLOCK").optional(), STREAMS])
+        .key_search(keys)
+        .docs("5.0.0", READ_COST, "Returns entries with larger identifiers than given ones, or waits for some."),
+    Command::new("XREADGROUP", xreadgroup, WRITE | BLOCKING | MOVABLE_KEYS, Family::Stream)
+        .effect(Effect::Given)
+        .args(&[
+            block("group_consumer", &[string("group"), string("consumer")]).token("GROUP"),
+            integer("count").token("COUNT").optional(),
+            integer("milliseconds").token("BLOCK").optional(),
+            integer("min-idle-time").token("CLAIM").optional().since("8.4.0"),
+            token("noack", "NOACK").optional(),
+            STREAMS,
+        ])
+        .key_search(keys)
+        .docs("5.0.0", GROUP_COST, "Delivers new entries of a group to a consumer, or those that it has not acknowledged."),
+];
+
+/// Returns how many arguments follow an option; `None` for an unknown one.
+fn option_args(word: &[u8]) -> Option<usize> {
+    match word {
+        _ if is_word(word, "NOACK") => Some(0),
+        _ if is_word(word, "GROUP") => Some(2),
+        _ if ["COUNT", "BLOCK", "CLAIM"].iter().any(|option| is_word(word, option)) => Some(1),
+        _ => None,
+    }
+}
+
+/// Finds the keys of a request: the first half of what follows STREAMS.
+fn keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
+    let mut at = 1;
+    while at < request.len() {
+        let word = request.arg(at);
+        if is_word(word, "STREAMS") {
+            let (first, count) = (at + 1, (request.len() - at - 1) / 2);
+            return (first..first + count).map(|position| (position, RO | ACCESS)).collect();
+        }
+        let Some(args) = option_args(word) else { break };
+        at += 1 + args;
+    }
+    Vec::new()
+}
+
+/// Where the reading of a stream begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// Behind this identifier.
+    Id(StreamId),
+    /// At the entries that no consumer of the group has got.
+    New,
+}
+
+/// The options of both commands.
+struct Options<'a> {
+    /// Until when to wait, if at all.
+    until_ms: Option<u64>,
+    /// How many entries of each stream at most.
+    most: usize,
+    group: Option<(&'a [u8], &'a [u8])>,
+    is_acknowledged: bool,
+    /// How long an entry must have been pending to be claimed.
+    claimed_idle: Option<i64>,
+}
+
+/// The streams of a request, each with where reading it begins.
+type Sources<'a> = SmallVec<[(Key<'a>, From); 4]>;
+
+fn xread(call: &mut Call<'_>) -> Result<()> {
+    let options = read_options(call, false)?;
+    let sources = read_sources(call, &options)?;
+    let (mark, mut served, is_retry) = (call.reply.mark(), 0, call.is_retry());
+    for (key, from) in &sources {
+        let From::Id(after) = *from else { continue };
+        let stream = match call.view.get::<Stream>(*key, Lookup::READ) {
+            Err(WrongType) if is_retry => None,
+            other => other?,
+        };
+        let Some(stream) = stream.filter(|stream| stream.last() > after) else { continue };
+        let Some(start) = after.next().filter(|start| stream.last_entry().is_some_and(|last| last >= *start)) else {
+            continue;
+        };
+        served += 1;
+        begin(&mut call.reply, *key);
+        super::range::reply_entries(&mut call.reply, stream.range(start, StreamId::MAX), options.most);
+    }
+    finish(call, &options, &sources, (mark, served))
+}
+
+fn xreadgroup(call: &mut Call<'_>) -> Result<()> {
+    let options = read_options(call, true)?;
+    let sources = read_sources(call, &options)?;
+    let (mark, mut served) = (call.reply.mark(), 0);
+    for (key, from) in &sources {
+        call.view.lookup(*key, Lookup::READ); // counts, as in Redis, once more
+        served += usize::from(serve(call, *key, *from, &options)?);
+    }
+    finish(call, &options, &sources, (mark, served))
+}
+
+/// Ends a call: with what was written since `mark`, or by blocking.
+fn finish(
+    call: &mut Call<'_>,
+    options: &Options<'_>,
+    sources: &Sources<'_>,
+    (mark, served): (crate::resp::Mark, usize),
+) -> Result<()> {
+    if served > 0 {
+        call.reply.announce_at(mark, |reply| match reply.protocol() {
+            Protocol::Resp2 => reply.array(served),
+            Protocol::Resp3 => reply.map(served),
+        });
+        return Ok(());
+    }
+    let Some(until_ms) = options.until_ms else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let request = fixed_request(call.args.request(), sources);
+    let repetition = Repetition { request, heeds_absence: options.group.is_some() };
+    call.block_and_repeat(repetition, until_ms, |reply| reply.null_array());
+    Ok(())
+}
+
+/// Returns the request with the identifiers that `$` means now, if there is any.
+fn fixed_request(request: Request<'_>, sources: &Sources<'_>) -> Option<OwnedRequest> {
+    let first = request.len() - sources.len();
+    if request.args().skip(first).all(|word| word != b"$") {
+        return None;
+    }
+    let mut fixed = RequestBuffer::default();
+    for (at, word) in request.args().enumerate() {
+        match at.checked_sub(first).and_then(|at| sources.get(at)) {
+            Some((_, From::Id(id))) if word == b"$" => fixed.push(&id.text()),
+            _ => fixed.push(word),
+        }
+    }
+    fixed.as_request().map(Request::to_owned)
+}
+
+fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> {
+    let only = |option: &str| {
+        Err(Error::other(format!("The {option} option is only supported by XREADGROUP. You called XREAD instead.")))
+    };
+    let mut options =
+        Options { until_ms: None, most: usize::MAX, group: None, is_acknowledged: false, claimed_idle: None };
+    loop {
+        let Some(word) = call.args.next_arg() else { return Err(Error::Syntax) };
+        let left = call.args.left();
+        if left > 0 && is_word(word, "BLOCK") {
+            options.until_ms = Some(read_timeout(call)?);
+        } else if left > 0 && is_word(word, "COUNT") {
+            let count = usize::try_from(call.args.int()?).unwrap_or(0);
+            options.most = if count == 0 { usize::MAX } else { count };
+        } else if left > 0 && is_word(word, "STREAMS") {
+            break;
+        } else if left > 1 && is_word(word, "GROUP") {
+            if !is_group {
+                return only("GROUP");
+            }
+            options.group = Some((call.args.bytes()?, call.args.bytes()?));
+        } else if is_word(word, "NOACK") {
+            if !is_group {
+                return only("NOACK");
+            }
+            options.is_acknowledged = true;
+        } else if left > 0 && is_word(word, "CLAIM") {
+            if !is_group {
+                return only("CLAIM");
+            }
+            let idle = parse_int(call.args.bytes()?);
+            let idle = idle.ok_or(Error::other("min-idle-time is not an integer or out of range"))?;
+            if idle < 0 {
+                return Err(Error::other("min-idle-time must be a positive integer"));
+            }
+            options.claimed_idle = Some(idle);
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    if call.args.left() % 2 == 1 {
+        let symbols = if is_group { "ID or '>'" } else { "ID, '+', or '$'" };
+        let name = call.name();
+        return Err(Error::other(format!(
+            "Unbalanced '{name}' list of streams: for each stream key an {symbols} must be specified."
+        )));
+    }
+    if is_group && options.group.is_none() {
+        return Err(Error::other("Missing GROUP option for XREADGROUP"));
+    }
+    Ok(options)
+}
+
+/// Reads keys and identifiers, and checks that the groups exist.
+fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Sources<'a>> {
+    let count = call.args.left() / 2;
+    let mut names: SmallVec<[Key<'a>; 4]> = SmallVec::new();
+    for _ in 0..count {
+        names.push(call.args.key()?);
+    }
+    let mut sources = Sources::new();
+    for key in names {
+        let word = call.args.bytes()?;
+        let is_retry = call.is_retry();
+        let stream = match call.view.get::<Stream>(key, Lookup::READ) {
+            // One that has become something else while the call was blocked.
+            Err(WrongType) if is_retry && options.group.is_none() => None,
+            other => other?,
+        };
+        if let Some((group, _)) = options.group
+            && stream.is_none_or(|stream| stream.group(group).is_none())
+        {
+            let Error::NoGroup(mut sentence) = no_group(key.bytes, group) else { return Err(Error::Syntax) };
+            sentence.extend_from_slice(b" in XREADGROUP with GROUP option");
+            return Err(Error::NoGroup(sentence));
+        }
+        sources.push((key, start_of(word, stream, options.group.is_some())?));
+    }
+    Ok(sources)
+}
+
+/// Returns where reading begins, by the identifier of the request.
+fn start_of(word: &[u8], stream: Option<&BigStream>, is_group: bool) -> Result<From> {
+    match word {
+        b"$" | b"+" if is_group => {
+            let symbol = char::from(word[0]);
+            Err(Error::other(format!(
+                "The {symbol} ID is meaningless in the context of XREADGROUP: you want to read the history of this \
+                 consumer by specifying a proper ID, or use the > ID to get new messages. The {symbol} ID would just \
+                 return an empty result set."
+            )))
+        }
+        b"$" => Ok(From::Id(stream.map_or(StreamId::MIN, |stream| stream.last()))),
+        b"+" => {
+            let last = stream.and_then(|stream| stream.last_entry());
+            Ok(From::Id(last.and_then(StreamId::prev).unwrap_or_default()))
+        }
+        b">" if is_group => Ok(From::New),
+        b">" => Err(Error::other(
+            "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        )),
+        _ => Ok(From::Id(ids::parse(word)?)),
+    }
+}
+
+/// Announces a key with its entries.
+fn begin(reply: &mut Reply<'_>, key: Key<'_>) {
+    if reply.protocol() == Protocol::Resp2 {
+        reply.array(2);
+    }
+    reply.bulk(key.bytes);
+}
+
+/// Delivers entries of one stream to the consumer; returns whether there are any, or its history was asked for.
+fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -> Result<bool> {
+    let Some((group, consumer)) = options.group else { return Ok(false) };
+    let now = call.now().wall_ms();
+    let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
+    edit.keep_quiet();
+    let mut log = GroupLog::default();
+    let Some(stream) = edit.annotate() else { return Ok(false) };
+    let mut delivery = Delivery { stream, group, now, most: options.most, reply: &mut call.reply, log: &mut log };
+    delivery.admit(consumer);
+    let served = match from {
+        From::Id(after) => {
+            begin(delivery.reply, key);
+            delivery.history(consumer, after);
+            true
+        }
+        From::New => delivery.deliver(key, consumer, options),
+    };
+    let is_delivered = !(log.claimed.is_empty() && log.moved.is_none()) && from == From::New;
+    edit.count_more(usize::from(log.created_consumer) + usize::from(is_delivered));
+    drop(edit);
+    if log.created_consumer {
+        call.view.emit(key, CONSUMER_CREATED);
+    }
+    log.write(call, (key.bytes, group, consumer));
+    Ok(served)
+}
+
+/// The delivery of entries of one stream to a consumer.
+struct Delivery<'c, 'o> {
+    stream: &'c mut BigStream,
+    group: &'c [u8],
+    now: i64,
+    most: usize,
+    reply: &'c mut Reply<'o>,
+    log: &'c mut GroupLog,
+}
+
+impl Delivery<'_, '_> {
+    /// Notes that the consumer has tried to read; it is created if it is new.
+    fn admit(&mut self, consumer: &[u8]) {
+        if let Some(mut group) = self.stream.group_mut(self.group) {
+            let (number, is_new) = group.create_consumer(consumer, self.now);
+            group.consumer_mut(number).seen = self.now;
+            self.log.created_consumer = is_new;
+        }
+    }
+
+    /// Writes the entries that the consumer has not acknowledged; each counts as delivered once more. Of deleted
+    /// entries only the identifiers are written.
+    fn history(&mut self, consumer: &[u8], after: StreamId) {
+        let Delivery { stream, group, now, most, reply, log } = self;
+        let (mark, mut count) = (reply.mark(), 0);
+        let mut delivered = Vec::new();
+        if let Some(group) = stream.group(group)
+            && let Some(number) = group.find_consumer(consumer)
+            && let Some(start) = after.next()
+        {
+            for id in group.consumer(number).pending.range((Included(start), Unbounded)).take(*most) {
+                count += 1;
+                match stream.get(*id) {
+                    Some(entry) => {
+                        reply_entry(reply, entry);
+                        let times = group.pending().get(id).map_or(0, |pending| pending.count);
+                        let pending = Pending { time: *now, count: times.saturating_add(1), consumer: number };
+                        delivered.push((*id, pending));
+                    }
+                    None => {
+                        reply.array(2);
+                        reply_id(reply, *id);
+                        reply.null_array();
+                    }
+                }
+            }
+        }
+        reply.announce_at(mark, |reply| reply.array(count));
+        if let Some(mut group) = stream.group_mut(group) {
+            delivered.iter().for_each(|(id, pending)| group.assign(*id, *pending));
+        }
+        log.claimed = delivered;
+    }
+
+    /// Delivers entries that were pending for long enough, and then new ones.
+    fn deliver(&mut self, key: Key<'_>, consumer: &[u8], options: &Options<'_>) -> bool {
+        let old = options.claimed_idle.map_or_else(Vec::new, |idle| self.idle_entries(idle));
+        let Some(number) = self.stream.group(self.group).and_then(|group| group.find_consumer(consumer)) else {
+            return false;
+        };
+        let Delivery { stream, group: name, now, most, reply, log } = self;
+        let Some(group) = stream.group(name) else { return false };
+        let (mut last, mut read) = (group.last, group.read);
+        let has_new = stream.last() > last && stream.last_entry().is_some_and(|top| top > last);
+        if old.is_empty() && !has_new {
+            return false;
+        }
+        begin(reply, key);
+        let mark = reply.mark();
+        let mut write = |entry: StreamEntry<'_>, before: (i64, u64)| match options.claimed_idle {
+            None => reply_entry(reply, entry),
+            Some(_) => {
+                reply.array(4);
+                reply_content(reply, entry);
+                reply.int(before.0);
+                reply.int(before.1 as i64);
+            }
+        };
+        let mut delivered = Vec::new();
+        for (id, pending) in old {
+            let Some(entry) = stream.get(id) else { continue };
+            write(entry, (now.saturating_sub(pending.time), pending.count));
+            delivered.push((id, Pending { time: *now, count: pending.count.saturating_add(1), consumer: number }));
+        }
+        let mut count = delivered.len();
+        if let Some(start) = last.next().filter(|_| has_new) {
+            for entry in stream.range(start, StreamId::MAX).take(*most - count) {
+                let id = entry.id;
+                write(entry, (0, 0));
+                read = stream.read_after((last, read), id);
+                last = id;
+                count += 1;
+                if !options.is_acknowledged {
+                    delivered.push((id, Pending { time: *now, count: 1, consumer: number }));
+                }
+            }
+        }
+        reply.announce_at(mark, |reply| reply.array(count));
+        if let Some(mut group) = stream.group_mut(name) {
+            if last > group.last {
+                (group.last, group.read) = (last, read);
+                log.moved = Some((last, read));
+            }
+            delivered.iter().for_each(|(id, pending)| group.assign(*id, *pending));
+            if !delivered.is_empty() {
+                group.consumer_mut(number).active = *now;
+            }
+        }
+        log.claimed = delivered;
+        true
+    }
+
+    /// Returns pending entries that were delivered long enough ago and still exist, the oldest first.
+    fn idle_entries(&self, idle: i64) -> Vec<(StreamId, Pending)> {
+        let Some(group) = self.stream.group(self.group) else { return Vec::new() };
+        let is_idle = |pending: &Pending| self.now.saturating_sub(pending.time) >= idle;
+        let mut old: Vec<(StreamId, Pending)> = group
+            .pending()
+            .iter()
+            .filter(|(_, pending)| is_idle(pending))
+            .map(|(id, pending)| (*id, *pending))
+            .collect();
+        old.sort_unstable_by_key(|(id, pending)| (pending.time, *id));
+        let mut existing: Vec<(StreamId, Pending)> = Vec::new();
+        for (id, pending) in old {
+            if existing.len() == self.most {
+                break;
+            }
+            if self.stream.get(id).is_some() {
+                existing.push((id, pending));
+            }
+        }
+        existing
+    }
+}

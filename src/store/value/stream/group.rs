@@ -1,0 +1,250 @@
+//! Consumer groups: how far a group has read, and which entries its consumers have not acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+
+use crate::memory::heap::{allocation_len, list_len, tree_map_len};
+use crate::store::value::stream::StreamId;
+
+/// The number of a consumer in its group.
+pub(crate) type ConsumerNumber = u32;
+
+/// A consumer group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// The identifier of the last entry that was delivered.
+    pub(crate) last: StreamId,
+    /// How many entries were read, if that is known.
+    pub(crate) read: Option<u64>,
+    /// The entries that were delivered and not acknowledged.
+    pending: BTreeMap<StreamId, Pending>,
+    /// The consumers' numbers by their names.
+    numbers: BTreeMap<Box<[u8]>, ConsumerNumber>,
+    /// The consumers by their numbers; unused numbers are free.
+    consumers: Vec<Option<Consumer>>,
+    /// The bytes of the consumers' names.
+    names_len: usize,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    /// When it was delivered last, in wall-clock milliseconds.
+    pub(crate) time: i64,
+    /// How often it was delivered.
+    pub(crate) count: u64,
+    /// To whom.
+    pub(crate) consumer: ConsumerNumber,
+}
+
+/// A consumer of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Consumer {
+    /// Its name.
+    pub(crate) name: Box<[u8]>,
+    /// When it tried last to read or claim, in wall-clock milliseconds.
+    pub(crate) seen: i64,
+    /// When it read or claimed last; -1 is never.
+    pub(crate) active: i64,
+    /// The entries that it has to acknowledge.
+    pub(crate) pending: BTreeSet<StreamId>,
+}
+
+impl Group {
+    /// Creates a group that has read up to an identifier.
+    pub(crate) fn new(last: StreamId, read: Option<u64>) -> Self {
+        Group { last, read, ..Group::default() }
+    }
+
+    /// Returns the bytes allocated.
+    fn memory(&self) -> usize {
+        tree_map_len::<StreamId, Pending>(self.pending.len())
+            + tree_map_len::<StreamId, ()>(self.pending.len())
+            + tree_map_len::<Box<[u8]>, ConsumerNumber>(self.numbers.len())
+            + list_len::<Option<Consumer>>(self.consumers.capacity())
+            + 2 * self.names_len
+    }
+
+    /// Returns the entries that were delivered and not acknowledged.
+    pub(crate) fn pending(&self) -> &BTreeMap<StreamId, Pending> {
+        &self.pending
+    }
+
+    /// Returns the number of consumers.
+    pub(crate) fn consumer_count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Iterates over the consumers in the order of their names.
+    pub(crate) fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.numbers.values().map(|number| self.consumer(*number))
+    }
+
+    /// Returns the number of a consumer.
+    pub(crate) fn find_consumer(&self, name: &[u8]) -> Option<ConsumerNumber> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Returns the consumer with a number.
+    pub(crate) fn consumer(&self, number: ConsumerNumber) -> &Consumer {
+        self.consumers[number as usize].as_ref().expect("numbers in use have consumers")
+    }
+
+    /// Returns the consumer with a number, to set its times.
+    pub(crate) fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
+        self.consumers[number as usize].as_mut().expect("numbers in use have consumers")
+    }
+
+    /// Creates a consumer, unless it exists; returns its number, and whether it was created.
+    pub(crate) fn create_consumer(&mut self, name: &[u8], now: i64) -> (ConsumerNumber, bool) {
+        if let Some(number) = self.find_consumer(name) {
+            return (number, false);
+        }
+        let consumer = Consumer { name: name.into(), seen: now, active: -1, pending: BTreeSet::new() };
+        let at = match self.numbers.len() < self.consumers.len() {
+            true => self.consumers.iter().position(Option::is_none).unwrap_or(self.consumers.len()),
+            false => self.consumers.len(),
+        };
+        if at == self.consumers.len() {
+            self.consumers.push(None);
+        }
+        self.consumers[at] = Some(consumer);
+        self.numbers.insert(name.into(), at as ConsumerNumber);
+        self.names_len += allocation_len(name.len());
+        (at as ConsumerNumber, true)
+    }
+
+    /// Deletes a consumer with its pending entries; returns their number.
+    pub(crate) fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let number = self.numbers.remove(name)?;
+        let consumer = self.consumers[number as usize].take()?;
+        self.names_len -= allocation_len(name.len());
+        consumer.pending.iter().for_each(|id| {
+            self.pending.remove(id);
+        });
+        if self.numbers.is_empty() {
+            self.consumers = Vec::new();
+        }
+        Some(consumer.pending.len())
+    }
+
+    /// Makes an entry pending for a consumer, whoever had it before.
+    pub(crate) fn assign(&mut self, id: StreamId, pending: Pending) {
+        match self.pending.insert(id, pending) {
+            Some(old) if old.consumer == pending.consumer => return,
+            Some(old) => {
+                self.consumer_mut(old.consumer).pending.remove(&id);
+            }
+            None => {}
+        }
+        self.consumer_mut(pending.consumer).pending.insert(id);
+    }
+
+    /// Removes a pending entry; returns what it was.
+    pub(crate) fn release(&mut self, id: StreamId) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        self.consumer_mut(pending.consumer).pending.remove(&id);
+        Some(pending)
+    }
+
+    /// Returns whether an entry is still to be delivered, or to be acknowledged.
+    pub(super) fn refers_to(&self, id: StreamId) -> bool {
+        id > self.last || self.pending.contains_key(&id)
+    }
+}
+
+/// The groups of a stream by their names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    by_name: BTreeMap<Box<[u8]>, Group>,
+    /// The bytes allocated by the groups and their names.
+    memory: usize,
+}
+
+impl Groups {
+    /// No groups.
+    pub(super) const EMPTY: Groups = Groups { by_name: BTreeMap::new(), memory: 0 };
+
+    /// Returns the bytes allocated.
+    pub(super) fn memory(&self) -> usize {
+        tree_map_len::<Box<[u8]>, Group>(self.by_name.len()) + self.memory
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Group> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.by_name.iter().map(|(name, group)| (&**name, group))
+    }
+
+    /// Borrows a group to change it.
+    pub(super) fn get_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
+        let group = self.by_name.get_mut(name)?;
+        Some(GroupMut { before: group.memory(), group, total: &mut self.memory })
+    }
+
+    /// Adds a group; returns whether the name was unused.
+    pub(super) fn insert(&mut self, name: &[u8], group: Group) -> bool {
+        if self.by_name.contains_key(name) {
+            return false;
+        }
+        self.memory += allocation_len(name.len()) + group.memory();
+        self.by_name.insert(name.into(), group);
+        true
+    }
+
+    /// Removes a group; returns whether it existed.
+    pub(super) fn remove(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.by_name.remove(name) else { return false };
+        self.memory -= allocation_len(name.len()) + group.memory();
+        true
+    }
+
+    /// Returns whether any group has still to read or to acknowledge an entry.
+    pub(super) fn refer_to(&self, id: StreamId) -> bool {
+        self.by_name.values().any(|group| group.refers_to(id))
+    }
+
+    /// Removes an entry from the pending ones of all groups; returns whether any had it.
+    pub(super) fn forget(&mut self, id: StreamId) -> bool {
+        let Groups { by_name, memory } = self;
+        let mut is_found = false;
+        for group in by_name.values_mut() {
+            let mut group = GroupMut { before: group.memory(), group, total: memory };
+            is_found |= group.release(id).is_some();
+        }
+        is_found
+    }
+}
+
+/// A group borrowed to be changed; afterwards its memory is counted.
+pub(crate) struct GroupMut<'a> {
+    group: &'a mut Group,
+    total: &'a mut usize,
+    before: usize,
+}
+
+impl Deref for GroupMut<'_> {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        self.group
+    }
+}
+
+impl DerefMut for GroupMut<'_> {
+    fn deref_mut(&mut self) -> &mut Group {
+        self.group
+    }
+}
+
+impl Drop for GroupMut<'_> {
+    fn drop(&mut self) {
+        *self.total = *self.total + self.group.memory() - self.before;
+    }
+}

@@ -1,0 +1,74 @@
+//! The identifiers of entries.
+
+use smallvec::SmallVec;
+
+/// The identifier of an entry: a time and a number among the entries of that time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StreamId {
+    /// Usually a time in milliseconds since 1970.
+    pub(crate) ms: u64,
+    /// Counts the entries with the same time.
+    pub(crate) seq: u64,
+}
+
+/// The text of an identifier, long enough for the longest one.
+pub(crate) type IdText = SmallVec<[u8; 48]>;
+
+impl StreamId {
+    /// The smallest identifier, which no entry has.
+    pub(crate) const MIN: StreamId = StreamId { ms: 0, seq: 0 };
+    /// The largest identifier.
+    pub(crate) const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
+
+    /// Creates an identifier.
+    pub(crate) const fn new(ms: u64, seq: u64) -> Self {
+        StreamId { ms, seq }
+    }
+
+    /// Returns the next larger identifier, if there is one.
+    pub(crate) fn next(self) -> Option<Self> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(StreamId { ms: self.ms, seq }),
+            None => Some(StreamId { ms: self.ms.checked_add(1)?, seq: 0 }),
+        }
+    }
+
+    /// Returns the next smaller identifier, if there is one.
+    pub(crate) fn prev(self) -> Option<Self> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(StreamId { ms: self.ms, seq }),
+            None => Some(StreamId { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
+        }
+    }
+
+    /// Returns the text `ms-seq`.
+    pub(crate) fn text(self) -> IdText {
+        let mut text = IdText::new();
+        let mut number = itoa::Buffer::new();
+        text.extend_from_slice(number.format(self.ms).as_bytes());
+        text.push(b'-');
+        text.extend_from_slice(number.format(self.seq).as_bytes());
+        text
+    }
+
+    /// Returns the bytes that sort like the identifiers, as dumps contain them.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+    }
+
+    /// Reads the bytes of [`StreamId::to_bytes`].
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let bits = u128::from_be_bytes(bytes);
+        StreamId { ms: (bits >> 64) as u64, seq: bits as u64 }
+    }
+
+    /// Returns the difference to the first identifier of a chunk, as entries store it.
+    pub(super) fn since(self, master: StreamId) -> (i64, i64) {
+        (self.ms.wrapping_sub(master.ms) as i64, self.seq.wrapping_sub(master.seq) as i64)
+    }
+
+    /// Reverts [`StreamId::since`].
+    pub(super) fn after(master: StreamId, (ms, seq): (i64, i64)) -> Self {
+        StreamId { ms: master.ms.wrapping_add(ms as u64), seq: master.seq.wrapping_add(seq as u64) }
+    }
+}

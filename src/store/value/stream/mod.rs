@@ -1,0 +1,345 @@
+//! Streams: an ordered map of packed chunks of entries, and the groups of consumers beside.
+//!
+//! The chunks have the format of Redis' nodes, so a dump copies them. `chunk.rs` reads and writes one, `walk.rs`
+//! iterates over the entries, `trim.rs` deletes them, `group.rs` has the consumer groups.
+
+mod chunk;
+mod group;
+mod id;
+#[cfg(test)]
+mod tests;
+mod trim;
+mod walk;
+
+use std::collections::BTreeMap;
+
+use crate::memory::heap::tree_map_len;
+use crate::store::entry::Entry;
+use crate::store::limits::StreamLimit;
+use crate::store::value::{Kind, Type, Value};
+use crate::time::clock::Deadline;
+
+pub(crate) use chunk::Chunk;
+pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
+pub(crate) use id::StreamId;
+pub(crate) use trim::{Bound, References, Trim};
+pub(crate) use walk::{StreamEntry, Walk};
+
+use group::Groups;
+
+/// The data type of streams.
+pub(crate) enum Stream {}
+
+/// A borrowed stream.
+pub(crate) type StreamRef<'e> = &'e BigStream;
+
+/// A stream borrowed to be changed.
+pub(crate) type StreamMut<'e> = &'e mut BigStream;
+
+/// The largest chunk, whatever the limit: 1 GB.
+const CHUNK_LEN_MAX: usize = 1 << 30;
+
+/// The size that a chunk is expected to grow to if its limit is larger.
+const ROOM_MAX: usize = 4096;
+
+/// A stream.
+#[derive(Debug, Default)]
+pub(crate) struct BigStream {
+    /// The chunks by the identifiers of their first entries, deleted or not.
+    chunks: BTreeMap<StreamId, Chunk>,
+    /// The bytes allocated by the chunks.
+    chunks_len: usize,
+    /// The number of entries.
+    len: usize,
+    /// The identifier of the first entry; the smallest one without entries.
+    first: StreamId,
+    /// The largest identifier so far.
+    last: StreamId,
+    /// The largest identifier of a deleted entry.
+    max_deleted: StreamId,
+    /// How many entries were ever added.
+    added: u64,
+    groups: Groups,
+}
+
+impl BigStream {
+    /// What a missing key reads as.
+    const EMPTY: BigStream = BigStream {
+        chunks: BTreeMap::new(),
+        chunks_len: 0,
+        len: 0,
+        first: StreamId::MIN,
+        last: StreamId::MIN,
+        max_deleted: StreamId::MIN,
+        added: 0,
+        groups: Groups::EMPTY,
+    };
+
+    /// Returns the bytes allocated, without this struct itself.
+    pub(super) fn memory(&self) -> usize {
+        tree_map_len::<StreamId, Chunk>(self.chunks.len()) + self.chunks_len + self.groups.memory()
+    }
+
+    /// Returns the cost of freeing it, in units of one allocation.
+    pub(super) fn effort(&self) -> usize {
+        /// The length of an allocation of average groups.
+        const PIECE: usize = 256;
+        1 + self.chunks.len() + self.groups.memory() / PIECE
+    }
+
+    /// Returns a copy that shares no memory with the original.
+    pub(super) fn copy(&self) -> Self {
+        let chunks: BTreeMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
+        let chunks_len = chunks.values().map(Chunk::memory).sum();
+        BigStream { chunks, chunks_len, groups: self.groups.clone(), ..*self }
+    }
+
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the identifier of the first entry; the smallest one without entries.
+    pub(crate) fn first(&self) -> StreamId {
+        self.first
+    }
+
+    /// Returns the largest identifier that was ever given to an entry, or was set.
+    pub(crate) fn last(&self) -> StreamId {
+        self.last
+    }
+
+    /// Returns the identifier of the last entry that is not deleted.
+    pub(crate) fn last_entry(&self) -> Option<StreamId> {
+        self.range_back(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
+    }
+
+    /// Returns the largest identifier of a deleted entry.
+    pub(crate) fn max_deleted(&self) -> StreamId {
+        self.max_deleted
+    }
+
+    /// Returns how many entries were ever added.
+    pub(crate) fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// Sets the largest identifier, and the two counters that are given.
+    pub(crate) fn set_last(&mut self, last: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
+        self.last = last;
+        self.added = added.unwrap_or(self.added);
+        self.max_deleted = max_deleted.unwrap_or(self.max_deleted);
+    }
+
+    /// Iterates over the entries from `start` to `end`, both included.
+    pub(crate) fn range(&self, start: StreamId, end: StreamId) -> Walk<'_> {
+        Walk::new(self, start, end, false)
+    }
+
+    /// Iterates over the entries from `end` down to `start`, both included.
+    pub(crate) fn range_back(&self, start: StreamId, end: StreamId) -> Walk<'_> {
+        Walk::new(self, start, end, true)
+    }
+
+    /// Returns an entry.
+    pub(crate) fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
+        self.range(id, id).next()
+    }
+
+    /// Returns the chunks with the identifiers of their first entries.
+    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (StreamId, &Chunk)> {
+        self.chunks.iter().map(|(id, chunk)| (*id, chunk))
+    }
+
+    /// Appends an entry, whose identifier is larger than all before; `pairs` are fields and values alternating.
+    pub(crate) fn append(&mut self, id: StreamId, pairs: &[&[u8]], limit: StreamLimit) {
+        debug_assert!(id > self.last);
+        let most = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
+        let limit = StreamLimit { bytes: most, ..limit };
+        let room = most.min(ROOM_MAX);
+        let added_len: usize = pairs.iter().map(|part| part.len()).sum();
+        let is_first = self.chunks.is_empty();
+        match self.chunks.last_entry() {
+            Some(mut entry) if entry.get().has_room(limit, added_len) => {
+                let (master_id, chunk) = (*entry.key(), entry.get_mut());
+                let before = chunk.memory();
+                chunk.append(id, master_id, pairs, room);
+                self.chunks_len = self.chunks_len + chunk.memory() - before;
+            }
+            last => {
+                if let Some(mut full) = last {
+                    let before = full.get().memory();
+                    full.get_mut().seal();
+                    self.chunks_len = self.chunks_len + full.get().memory() - before;
+                }
+                let mut chunk = Chunk::new(pairs, if is_first { 0 } else { room });
+                chunk.append(id, id, pairs, room);
+                self.chunks_len += chunk.memory();
+                self.chunks.insert(id, chunk);
+            }
+        }
+        self.len += 1;
+        self.added += 1;
+        self.last = id;
+        if self.len == 1 {
+            self.first = id;
+        }
+    }
+
+    /// Adds a checked chunk behind all others, of `live` entries that are not deleted; for values that are read from a
+    /// dump.
+    pub(crate) fn push_chunk(&mut self, id: StreamId, bytes: Vec<u8>, live: usize) {
+        let chunk = Chunk::from_checked(bytes);
+        self.chunks_len += chunk.memory();
+        self.chunks.insert(id, chunk);
+        self.len += live;
+    }
+
+    /// Sets the identifier of the first entry to that of the entry which is first; for values that are read from a
+    /// dump.
+    pub(crate) fn restore_first(&mut self) {
+        self.find_first();
+    }
+
+    fn drop_chunk(&mut self, id: StreamId) {
+        if let Some(chunk) = self.chunks.remove(&id) {
+            self.chunks_len -= chunk.memory();
+        }
+    }
+
+    fn change_chunk(&mut self, id: StreamId, change: impl FnOnce(&mut Chunk)) {
+        if let Some(chunk) = self.chunks.get_mut(&id) {
+            let before = chunk.memory();
+            change(chunk);
+            self.chunks_len = self.chunks_len + chunk.memory() - before;
+        }
+    }
+
+    /// Returns the number of groups.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Returns a group.
+    pub(crate) fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    /// Borrows a group to change it.
+    pub(crate) fn group_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
+        self.groups.get_mut(name)
+    }
+
+    /// Iterates over the groups in the order of their names.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.groups.iter()
+    }
+
+    /// Adds a group; returns whether its name was unused.
+    pub(crate) fn add_group(&mut self, name: &[u8], group: Group) -> bool {
+        self.groups.insert(name, group)
+    }
+
+    /// Removes a group; returns whether it existed.
+    pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
+        self.groups.remove(name)
+    }
+
+    /// Returns whether any group has still to read or to acknowledge an entry.
+    pub(crate) fn is_referred_to(&self, id: StreamId) -> bool {
+        self.groups.refer_to(id)
+    }
+
+    /// Returns whether entries behind an identifier were deleted, as far as that is known.
+    pub(crate) fn has_gaps_from(&self, id: StreamId) -> bool {
+        self.len > 0 && self.max_deleted != StreamId::MIN && id <= self.max_deleted
+    }
+
+    /// Returns how many entries were ever added up to an identifier, where that can be known.
+    pub(crate) fn added_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last {
+            return Some(self.added);
+        }
+        if id != StreamId::MIN && id < self.max_deleted {
+            return None;
+        }
+        if id == self.last {
+            return Some(self.added);
+        }
+        let is_known = id < self.last && (self.max_deleted == StreamId::MIN || self.max_deleted < self.first);
+        let before_first = self.added.saturating_sub(self.len as u64);
+        match id.cmp(&self.first) {
+            _ if !is_known => None,
+            std::cmp::Ordering::Less => Some(before_first),
+            std::cmp::Ordering::Equal => Some(before_first + 1),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Returns how many entries a group has still to read, where that can be known.
+    pub(crate) fn lag(&self, group: &Group) -> Option<i64> {
+        let left = |read: u64| (self.added as i64).wrapping_sub(read as i64);
+        if self.added == 0 || self.len == 0 {
+            return Some(0);
+        }
+        if group.last < self.first && self.max_deleted < self.first {
+            return Some(self.len as i64);
+        }
+        match group.read {
+            Some(read) if !self.has_gaps_from(group.last) => Some(left(read)),
+            _ => self.added_up_to(group.last).map(left),
+        }
+    }
+
+    /// Returns how many entries a group has read after the entry `id`, if it had read `read` up to `last` before.
+    pub(crate) fn read_after(&self, (last, read): (StreamId, Option<u64>), id: StreamId) -> Option<u64> {
+        match read {
+            Some(read) if last >= self.first && !self.has_gaps_from(last) => Some(read + 1),
+            read if self.added == 0 => read,
+            _ => self.added_up_to(id),
+        }
+    }
+}
+
+impl Entry {
+    /// Creates an entry that holds a stream.
+    pub(crate) fn stream(key: &[u8], stream: BigStream, deadline: Option<Deadline>) -> Self {
+        Entry::boxed(key, Type::Stream, Box::new(Value::Stream(Box::new(stream))), deadline)
+    }
+}
+
+impl Kind for Stream {
+    const TYPE: Type = Type::Stream;
+    type Ref<'e> = StreamRef<'e>;
+    type Mut<'e> = StreamMut<'e>;
+
+    fn read(entry: &Entry) -> StreamRef<'_> {
+        match entry.value() {
+            Some(Value::Stream(stream)) => stream,
+            _ => unreachable!("the type of the value was checked"),
+        }
+    }
+
+    fn write(entry: &mut Entry) -> StreamMut<'_> {
+        match entry.value_mut() {
+            Some(Value::Stream(stream)) => stream,
+            _ => unreachable!("the type of the value was checked"),
+        }
+    }
+
+    fn nothing<'e>() -> StreamRef<'e> {
+        const { &BigStream::EMPTY }
+    }
+
+    fn create(key: &[u8]) -> Entry {
+        Entry::stream(key, BigStream::default(), None)
+    }
+
+    /// A stream without entries stays: it has a last identifier, and groups.
+    fn is_empty(_: StreamRef<'_>) -> bool {
+        false
+    }
+}

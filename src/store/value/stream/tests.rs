@@ -1,0 +1,257 @@
+//! Streams against an ordered map of the standard library.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::store::limits::StreamLimit;
+use proptest::prelude::*;
+
+const LIMIT: StreamLimit = StreamLimit { bytes: 4096, entries: 7 };
+
+type Pairs = Vec<Vec<u8>>;
+
+fn parts(pairs: &[Vec<u8>]) -> Vec<&[u8]> {
+    pairs.iter().map(Vec::as_slice).collect()
+}
+
+fn pairs_of(entry: &StreamEntry<'_>) -> Pairs {
+    entry.fields.clone().flat_map(|(field, value)| [field.to_cow().into_owned(), value.to_cow().into_owned()]).collect()
+}
+
+fn id(ms: u64) -> StreamId {
+    StreamId::new(ms, 0)
+}
+
+fn stream_of(count: u64) -> BigStream {
+    let mut stream = BigStream::default();
+    (1..=count).for_each(|ms| stream.append(id(ms), &[b"f", ms.to_string().as_bytes()], LIMIT));
+    stream
+}
+
+fn ids(stream: &BigStream) -> Vec<u64> {
+    stream.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id.ms).collect()
+}
+
+/// Checks a stream against the entries that it must have.
+fn check(stream: &BigStream, model: &BTreeMap<StreamId, Pairs>) {
+    assert_eq!(stream.len(), model.len());
+    assert_eq!(stream.first(), model.keys().next().copied().unwrap_or_default());
+    let expected: Vec<_> = model.iter().map(|(id, pairs)| (*id, pairs.clone())).collect();
+    let read = |walk: Walk<'_>| walk.map(|entry| (entry.id, pairs_of(&entry))).collect::<Vec<_>>();
+    assert_eq!(read(stream.range(StreamId::MIN, StreamId::MAX)), expected);
+    let mut backwards = read(stream.range_back(StreamId::MIN, StreamId::MAX));
+    backwards.reverse();
+    assert_eq!(backwards, expected);
+    assert_eq!(stream.chunks_len, stream.chunks.values().map(Chunk::memory).sum::<usize>());
+    let mut live = 0;
+    for (id, chunk) in stream.chunks() {
+        let (of_chunk, first, _) = Chunk::validate(chunk.bytes(), id).expect("a chunk is valid");
+        assert!(of_chunk > 0 && first >= id);
+        live += of_chunk;
+    }
+    assert_eq!(live, stream.len());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u64, Pairs),
+    Delete(usize),
+    Trim(usize, bool),
+    TrimId(usize, bool),
+    Range(usize, usize),
+}
+
+fn part() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[a-c]{1,2}".prop_map(String::into_bytes),
+        any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        Just(Vec::new()),
+        Just(vec![b'x'; 100]),
+        Just(vec![b'y'; 5000]),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pairs = prop::collection::vec(part(), 2..7).prop_map(|mut pairs| {
+        pairs.truncate(pairs.len() / 2 * 2);
+        pairs
+    });
+    let same = part().prop_map(|value| vec![b"field".to_vec(), value]);
+    prop_oneof![
+        6 => (1..1000u64, prop_oneof![pairs, same]).prop_map(|(gap, pairs)| Step::Add(gap, pairs)),
+        3 => any::<usize>().prop_map(Step::Delete),
+        1 => (0..60usize, any::<bool>()).prop_map(|(most, exact)| Step::Trim(most, exact)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(at, exact)| Step::TrimId(at, exact)),
+        1 => (any::<usize>(), any::<usize>()).prop_map(|(start, end)| Step::Range(start, end)),
+    ]
+}
+
+fn nth(model: &BTreeMap<StreamId, Pairs>, at: usize) -> StreamId {
+    match model.len() {
+        0 => id(at as u64),
+        len => *model.keys().nth(at % len).expect("it is below the length"),
+    }
+}
+
+fn apply(stream: &mut BigStream, model: &mut BTreeMap<StreamId, Pairs>, step: Step) {
+    match step {
+        Step::Add(gap, pairs) => {
+            let next = StreamId::new(stream.last().ms + gap / 3, if gap % 3 == 0 { u64::MAX - gap } else { gap });
+            if next > stream.last() {
+                stream.append(next, &parts(&pairs), LIMIT);
+                model.insert(next, pairs);
+            }
+        }
+        Step::Delete(at) => {
+            let id = nth(model, at);
+            assert_eq!(stream.delete(id), model.remove(&id).is_some());
+            assert!(!stream.delete(id));
+        }
+        Step::Trim(most, is_exact) => {
+            let trim =
+                Trim { bound: Bound::Len(most), is_approximate: !is_exact, limit: 0, references: References::Keep };
+            let (deleted, _) = stream.trim(&trim);
+            (0..deleted).for_each(|_| {
+                model.pop_first();
+            });
+            assert!(!is_exact || model.len() <= most);
+        }
+        Step::TrimId(at, is_exact) => {
+            let min = nth(model, at);
+            let trim =
+                Trim { bound: Bound::MinId(min), is_approximate: !is_exact, limit: 0, references: References::Keep };
+            let (deleted, _) = stream.trim(&trim);
+            (0..deleted).for_each(|_| {
+                assert!(model.pop_first().is_some_and(|(id, _)| id < min));
+            });
+            assert!(!is_exact || model.keys().next().is_none_or(|first| *first >= min));
+        }
+        Step::Range(start, end) => {
+            let (start, end) = (nth(model, start), nth(model, end));
+            let expected: Vec<_> = match start <= end {
+                true => model.range(start..=end).map(|(id, _)| *id).collect(),
+                false => Vec::new(),
+            };
+            assert_eq!(stream.range(start, end).map(|entry| entry.id).collect::<Vec<_>>(), expected);
+            let back: Vec<_> = stream.range_back(start, end).map(|entry| entry.id).collect();
+            assert_eq!(back, expected.iter().rev().copied().collect::<Vec<_>>());
+            assert_eq!(stream.get(start).is_some(), model.contains_key(&start));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_stream_does_what_an_ordered_map_does(steps in prop::collection::vec(step(), 1..120)) {
+        let (mut stream, mut model) = (BigStream::default(), BTreeMap::new());
+        for step in steps {
+            apply(&mut stream, &mut model, step);
+            check(&stream, &model);
+        }
+        check(&stream.copy(), &model);
+    }
+
+    #[test]
+    fn damaged_chunks_are_refused_or_can_be_read(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut stream = stream_of(5);
+        stream.append(id(9), &[b"other", b"value", b"x", b"1"], LIMIT);
+        stream.delete(id(3));
+        let (master, chunk) = stream.chunks().next().expect("there is one");
+        let mut bytes = chunk.bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Some((live, _, last)) = Chunk::validate(&bytes, master) {
+            let mut damaged = BigStream::default();
+            damaged.push_chunk(master, bytes, live);
+            damaged.restore_first();
+            let read: Vec<Pairs> =
+                damaged.range(StreamId::MIN, StreamId::MAX).map(|entry| pairs_of(&entry)).collect();
+            prop_assert_eq!(read.len(), live);
+            prop_assert_eq!(damaged.range_back(StreamId::MIN, StreamId::MAX).count(), live);
+            damaged.delete(last);
+            damaged.trim(&Trim { bound: Bound::Len(1), is_approximate: false, limit: 0, references: References::Keep });
+        }
+    }
+}
+
+#[test]
+fn an_approximate_trim_deletes_whole_chunks_up_to_a_limit() {
+    let mut stream = stream_of(30);
+    let trim =
+        |most, limit| Trim { bound: Bound::Len(most), is_approximate: true, limit, references: References::Keep };
+    assert_eq!(stream.trim(&trim(25, 0)).0, 0);
+    assert_eq!(stream.trim(&trim(15, 0)).0, 14);
+    assert_eq!(stream.first(), id(15));
+    assert_eq!(stream.trim(&trim(0, 13)).0, 7);
+    assert_eq!(stream.len(), 9);
+}
+
+#[test]
+fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
+    let mut stream = stream_of(10);
+    assert!(stream.add_group(b"g", Group::new(id(6), None)) && !stream.add_group(b"g", Group::default()));
+    let mut group = stream.group_mut(b"g").expect("it was added");
+    let (alice, is_new) = group.create_consumer(b"alice", 5);
+    assert!(is_new && group.create_consumer(b"alice", 6) == (alice, false));
+    [2, 4].iter().for_each(|ms| group.assign(id(*ms), Pending { time: 7, count: 1, consumer: alice }));
+    drop(group);
+    let trim = |most, references| Trim { bound: Bound::Len(most), is_approximate: false, limit: 0, references };
+    assert_eq!(stream.trim(&trim(0, References::Acknowledged)).0, 4);
+    assert_eq!(ids(&stream), [2, 4, 7, 8, 9, 10]);
+    assert_eq!(stream.trim(&trim(5, References::Delete)).0, 1);
+    let group = stream.group(b"g").expect("it was added");
+    assert_eq!(group.pending().keys().copied().collect::<Vec<_>>(), [id(4)]);
+    assert_eq!(group.consumer(alice).pending.len(), 1);
+}
+
+#[test]
+fn a_pending_entry_has_one_consumer_and_leaves_with_it() {
+    let mut stream = BigStream::default();
+    stream.add_group(b"g", Group::default());
+    let empty = stream.memory();
+    let mut group = stream.group_mut(b"g").expect("it was added");
+    let (alice, bob) = (group.create_consumer(b"alice", 1).0, group.create_consumer(b"bob", 1).0);
+    (1..=20).for_each(|ms| group.assign(id(ms), Pending { time: 1, count: 1, consumer: alice }));
+    group.assign(id(3), Pending { time: 2, count: 2, consumer: bob });
+    assert_eq!((group.consumer(alice).pending.len(), group.consumer(bob).pending.len()), (19, 1));
+    assert_eq!(group.release(id(3)).map(|pending| pending.consumer), Some(bob));
+    assert_eq!(group.delete_consumer(b"alice"), Some(19));
+    assert!(group.pending().is_empty());
+    assert_eq!(group.delete_consumer(b"alice"), None);
+    let carol = group.create_consumer(b"carol", 9).0;
+    assert_eq!(group.consumers().map(|consumer| &*consumer.name).collect::<Vec<_>>(), [b"bob".as_slice(), b"carol"]);
+    assert_eq!(carol, alice);
+    group.delete_consumer(b"bob");
+    group.delete_consumer(b"carol");
+    drop(group);
+    assert_eq!(stream.memory(), empty);
+}
+
+#[test]
+fn memory_per_entry_is_close_to_the_packed_bytes() {
+    let mut stream = BigStream::default();
+    let limit = StreamLimit { bytes: 4096, entries: 100 };
+    for number in 0..100_000u64 {
+        stream.append(id(1_700_000_000_000 + number), &[b"f", &[b'v'; 32]], limit);
+    }
+    let per_entry = stream.memory() as f64 / 100_000.0;
+    assert!(per_entry < 33.0 + 12.0, "{per_entry}");
+}
+
+#[test]
+fn the_lag_is_known_while_nothing_was_deleted_in_between() {
+    let mut stream = stream_of(5);
+    let group = |last: u64, read| Group::new(id(last), read);
+    assert_eq!(stream.lag(&group(0, None)), Some(5));
+    assert_eq!(stream.lag(&group(5, None)), Some(0));
+    assert_eq!(stream.lag(&group(3, None)), None);
+    assert_eq!(stream.lag(&group(3, Some(3))), Some(2));
+    assert_eq!(stream.added_up_to(id(1)), Some(1));
+    stream.delete(id(4));
+    assert_eq!(stream.lag(&group(3, Some(3))), None);
+    assert_eq!(stream.lag(&group(5, Some(5))), Some(0));
+    assert_eq!(stream.added_up_to(id(9)), None);
+    assert_eq!(BigStream::default().lag(&group(0, None)), Some(0));
+}

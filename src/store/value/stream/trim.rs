@@ -1,0 +1,164 @@
+//! Deletion of old entries.
+
+use crate::store::value::stream::{BigStream, Chunk, StreamId};
+
+/// Which entries a trim deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// The oldest, until this many are left.
+    Len(usize),
+    /// Those with smaller identifiers.
+    MinId(StreamId),
+}
+
+/// What a deletion does to groups that have not acknowledged the entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum References {
+    /// They keep it among their pending entries.
+    #[default]
+    Keep,
+    /// It is removed from their pending entries.
+    Delete,
+    /// The entry stays until all groups have read and acknowledged it.
+    Acknowledged,
+}
+
+/// A trim of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trim {
+    /// Which entries are deleted.
+    pub(crate) bound: Bound,
+    /// Whether only whole chunks are deleted.
+    pub(crate) is_approximate: bool,
+    /// How many entries are deleted at most; 0 is no limit.
+    pub(crate) limit: usize,
+    /// What happens to references.
+    pub(crate) references: References,
+}
+
+impl BigStream {
+    /// Deletes the oldest entries; returns how many, and the first chunk that was left alone.
+    pub(crate) fn trim(&mut self, trim: &Trim) -> (usize, Option<StreamId>) {
+        let (mut deleted, mut from, mut rest) = (0, StreamId::MIN, None);
+        while let Some((&id, chunk)) = self.chunks.range(from..).next() {
+            rest = Some(id);
+            if trim.bound == Bound::Len(self.len) || matches!(trim.bound, Bound::Len(most) if self.len < most) {
+                break;
+            }
+            let live = chunk.master().live;
+            if trim.limit > 0 && deleted + live > trim.limit {
+                break;
+            }
+            let is_covered = match trim.bound {
+                Bound::Len(most) => self.len - live >= most,
+                Bound::MinId(min) => last_of(id, chunk) < min,
+            };
+            if is_covered && (trim.references == References::Keep || self.groups.len() == 0) {
+                self.drop_chunk(id);
+                self.len -= live;
+                deleted += live;
+                rest = None;
+                continue;
+            }
+            if trim.is_approximate && !is_covered {
+                break;
+            }
+            deleted += self.trim_inside(id, trim);
+            if !is_covered {
+                break;
+            }
+            rest = None;
+            let Some(next) = id.next() else { break };
+            from = next;
+        }
+        if deleted > 0 {
+            self.find_first();
+        }
+        (deleted, rest)
+    }
+
+    /// Deletes entries of one chunk; returns how many.
+    fn trim_inside(&mut self, id: StreamId, trim: &Trim) -> usize {
+        let BigStream { chunks, groups, len, .. } = self;
+        let Some(chunk) = chunks.get_mut(&id) else { return 0 };
+        let (master, mut deleted) = (chunk.master(), 0);
+        let mut at = master.entries_at;
+        while !chunk.is_end(at) {
+            let place = chunk.entry_at(id, &master, at);
+            let is_kept = match trim.bound {
+                Bound::Len(most) => *len <= most,
+                Bound::MinId(min) => place.id >= min,
+            };
+            if is_kept {
+                break;
+            }
+            at = chunk.after(&place);
+            let is_needed = trim.references == References::Acknowledged && groups.refer_to(place.id);
+            if place.is_deleted() || is_needed {
+                continue;
+            }
+            if trim.references == References::Delete {
+                groups.forget(place.id);
+            }
+            chunk.mark_deleted(&place);
+            deleted += 1;
+            *len -= 1;
+        }
+        match deleted == master.live {
+            true => self.drop_chunk(id),
+            false => self.change_chunk(id, |chunk| chunk.count_deleted(deleted)),
+        }
+        deleted
+    }
+
+    /// Deletes an entry; returns whether it existed. The largest deleted identifier is updated.
+    pub(crate) fn delete(&mut self, id: StreamId) -> bool {
+        let Some((&master_id, chunk)) = self.chunks.range_mut(..=id).next_back() else { return false };
+        let master = chunk.master();
+        let mut at = master.entries_at;
+        let place = loop {
+            if chunk.is_end(at) {
+                return false;
+            }
+            let place = chunk.entry_at(master_id, &master, at);
+            if place.id == id {
+                break place;
+            }
+            if place.id > id {
+                return false;
+            }
+            at = chunk.after(&place);
+        };
+        if place.is_deleted() {
+            return false;
+        }
+        match master.live {
+            1 => self.drop_chunk(master_id),
+            _ => self.change_chunk(master_id, |chunk| {
+                chunk.mark_deleted(&place);
+                chunk.count_deleted(1);
+            }),
+        }
+        self.len -= 1;
+        self.max_deleted = self.max_deleted.max(id);
+        if self.len == 0 || id == self.first {
+            self.find_first();
+        }
+        true
+    }
+
+    /// Removes an entry from the pending ones of all groups; returns whether any had it.
+    pub(crate) fn forget(&mut self, id: StreamId) -> bool {
+        self.groups.forget(id)
+    }
+
+    /// Finds the first entry again.
+    pub(super) fn find_first(&mut self) {
+        self.first = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
+    }
+}
+
+/// Returns the last identifier of a chunk, deleted or not.
+fn last_of(id: StreamId, chunk: &Chunk) -> StreamId {
+    chunk.entry_at(id, &chunk.master(), chunk.before(chunk.end())).id
+}

@@ -1,0 +1,94 @@
+//! Iteration over the entries of a stream, from either end.
+
+use std::collections::btree_map;
+
+use crate::store::value::stream::chunk::{Chunk, Fields, Master};
+use crate::store::value::stream::{BigStream, StreamId};
+
+/// An entry of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamEntry<'a> {
+    /// Its identifier.
+    pub(crate) id: StreamId,
+    /// Its fields and values.
+    pub(crate) fields: Fields<'a>,
+}
+
+/// Iterates over entries in a range of identifiers, in one direction.
+pub(crate) struct Walk<'a> {
+    chunks: btree_map::Range<'a, StreamId, Chunk>,
+    current: Option<Position<'a>>,
+    start: StreamId,
+    end: StreamId,
+    backwards: bool,
+}
+
+struct Position<'a> {
+    id: StreamId,
+    chunk: &'a Chunk,
+    master: Master,
+    /// Forwards the offset of the next entry, backwards the end of the next one.
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(stream: &'a BigStream, start: StreamId, end: StreamId, backwards: bool) -> Self {
+        // The first entry may lie in the chunk that begins before it.
+        let first = match stream.chunks.range(..=start).next_back() {
+            Some((id, _)) => *id,
+            None => start,
+        };
+        let chunks = match start <= end {
+            true => stream.chunks.range(first..=end),
+            false => stream.chunks.range(StreamId::MIN..StreamId::MIN),
+        };
+        let mut walk = Walk { chunks, current: None, start, end, backwards };
+        walk.enter();
+        walk
+    }
+
+    /// Goes to the next chunk.
+    fn enter(&mut self) {
+        let next = if self.backwards { self.chunks.next_back() } else { self.chunks.next() };
+        self.current = next.map(|(id, chunk)| {
+            let master = chunk.master();
+            let at = if self.backwards { chunk.end() } else { master.entries_at };
+            Position { id: *id, chunk, master, at }
+        });
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = StreamEntry<'a>;
+
+    fn next(&mut self) -> Option<StreamEntry<'a>> {
+        loop {
+            let Position { id, chunk, master, at } = self.current.as_mut()?;
+            let is_over = if self.backwards { *at <= master.entries_at } else { chunk.is_end(*at) };
+            if is_over {
+                self.enter();
+                continue;
+            }
+            let place = match self.backwards {
+                true => {
+                    *at = chunk.before(*at);
+                    chunk.entry_at(*id, master, *at)
+                }
+                false => {
+                    let place = chunk.entry_at(*id, master, *at);
+                    *at = chunk.after(&place);
+                    place
+                }
+            };
+            let is_beyond = if self.backwards { place.id < self.start } else { place.id > self.end };
+            if is_beyond {
+                self.current = None;
+                return None;
+            }
+            if place.is_deleted() || place.id < self.start || place.id > self.end {
+                continue;
+            }
+            return Some(StreamEntry { id: place.id, fields: chunk.fields(master, &place) });
+        }
+    }
+}
