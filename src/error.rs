@@ -100,6 +100,8 @@ pub enum Error {
     SetInfoOption(Vec<u8>),
     /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
     SetInfoValue(&'static str),
+    /// HSETEX with an unknown option; holds it.
+    UnknownArgument(Vec<u8>),
     /// EXPIRE or a related command with an unknown option; holds it.
     UnsupportedOption(Vec<u8>),
     /// The string is no HyperLogLog.
@@ -225,6 +227,7 @@ impl Error {
             }
             Error::NotWhileListening(name) => quoting("ERR Can't execute '", name.as_bytes(), LISTENING_ONLY),
             Error::ExecRefused(reason) => quoting("EXECABORT Transaction discarded because of: ", reason, ""),
+            Error::UnknownArgument(word) => quoting("ERR unknown argument: ", word, ""),
             Error::UnsupportedOption(word) => quoting("ERR Unsupported option ", word, ""),
             Error::PfdebugSubcommand(word) => {
                 // As in C, the text ends at its first NUL.

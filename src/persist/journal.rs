@@ -61,6 +61,10 @@ impl RemovalLog for Journal {
     fn append_removal(&self, db: usize, key: &[u8]) {
         self.append_command(db, &[b"DEL", key]);
     }
+
+    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
+        self.append_command(db, &[b"HDEL", key, field]);
+    }
 }
 
 #[cfg(test)]

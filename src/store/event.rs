@@ -93,6 +93,8 @@ pub(super) const NEW: &Event = &Event::one(Classes::NEW, "new");
 pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 /// A key has expired.
 pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired");
+/// Fields of a hash have expired.
+pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
 /// A key was evicted.
 pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted");
 
@@ -110,6 +112,11 @@ impl Event {
     /// Adds a second name, which is published after the first.
     pub const fn then(self, class: Classes, name: &'static str) -> Self {
         Event { names: [self.names[0], (class, name)] }
+    }
+
+    /// Returns whether it names a deletion that no command causes.
+    fn removes_key(&self) -> bool {
+        matches!(self.names[0].0, Classes::EXPIRED | Classes::EVICTED)
     }
 
     /// Returns the origin of a change with this name in a call of `caller`: expiry and eviction are their own origin.
@@ -139,6 +146,9 @@ pub trait RemovalLog: Send + Sync {
     /// Logs the deletion of a key, whose shard is locked: it has expired, was evicted, or was deleted by a command that
     /// is not logged itself.
     fn append_removal(&self, db: usize, key: &[u8]);
+
+    /// Logs the removal of a field that has expired from a hash, whose shard is locked.
+    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
 }
 
 /// Not a class: the observer gets every change.
@@ -193,7 +203,7 @@ impl EventSink {
     #[cold]
     pub(super) fn emit_change(&self, db: usize, key: &[u8], event: &'static Event, cx: &Cx) {
         let (subscribed, origin) = (self.subscribed.load(Relaxed), event.origin(cx.origin));
-        if matches!(origin, Origin::Expiry | Origin::Eviction) {
+        if event.removes_key() {
             self.log_removal(db, key);
         }
         if subscribed & CHANGES != 0 {
@@ -206,6 +216,13 @@ impl EventSink {
     pub(super) fn log_removal(&self, db: usize, key: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_removal(db, key);
+        }
+    }
+
+    /// Logs the removal of an expired field, if there is a log.
+    pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
+        if self.subscribed.load(Relaxed) & LOG != 0 {
+            self.log.append_field_removal(db, key, field);
         }
     }
 

@@ -45,7 +45,8 @@ impl Shard {
         if self.with_ttl == 0 && removed > 0 && self.deadlines.memory() > DEADLINES_KEEP_MAX {
             self.deadlines = DeadlineTree::default();
         }
-        self.deadlines.earliest()
+        let next_field_ms = self.sweep_fields(most.saturating_sub(removed), cx);
+        self.deadlines.earliest().min(next_field_ms)
     }
 
     /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on,

@@ -276,6 +276,12 @@ impl<'a> View<'a> {
         self.shard_mut(key, |shard, _| shard.dice.split())
     }
 
+    /// Removes the expired fields of a hash; for the start of a call that reads or changes it.
+    #[inline]
+    pub(crate) fn expire_fields(&mut self, key: Key<'_>) {
+        self.shard_mut(key, |shard, cx| shard.expire_fields(key, cx));
+    }
+
     /// Sets the usage of a key.
     pub fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         self.shard_mut(key, |shard, _| shard.set_usage(key, usage));

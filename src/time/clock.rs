@@ -333,6 +333,12 @@ impl Deadline {
         if self.is_wall() { at_ms } else { now.wall_offset_ms().saturating_add(at_ms) }
     }
 
+    /// Returns the milliseconds since 1970 of a deadline made by [`Deadline::at_wall_ms`].
+    pub fn absolute_ms(self) -> i64 {
+        debug_assert!(self.is_wall());
+        (self.0 >> 1) as i64
+    }
+
     /// Returns the deadline in monotonic milliseconds, if the wall clock is not adjusted.
     pub fn mono_ms(self, now: Now) -> u64 {
         let at_ms = self.0 >> 1;

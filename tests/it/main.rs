@@ -27,6 +27,7 @@ mod eviction;
 mod expiry;
 mod floors;
 mod harness;
+mod hash_fields;
 mod hyperloglog;
 mod increx;
 mod keys;

@@ -1,7 +1,9 @@
 //! Hashes: HSET, HGET and related commands.
 //!
-//! HRANDFIELD and HSCAN have their rows here and their handlers in files of their own.
+//! Other files have the handlers of HRANDFIELD and HSCAN, and those about deadlines of fields.
 
+mod expire;
+mod lifetime;
 mod random;
 mod scan;
 
@@ -10,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, integer,
-    key, pattern, string, token,
+    key, one_of, pattern, string, token, unix_time,
 };
 use crate::store::value::{Hash, HashGrowth, HashText};
-use crate::store::{Classes, Event, Lookup};
+use crate::store::{Classes, Event, Key, Lookup};
 use crate::text::long_double;
 
 const HSET_COST: &str = "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is \
@@ -24,6 +26,7 @@ const HDEL_COST: &str = "O(N) where N is the number of fields to be removed.";
 const HRANDFIELD_COST: &str = "O(N) where N is the number of fields returned";
 const HSCAN_COST: &str = "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
     cursor to return back to 0. N is the number of elements inside the collection..";
+const FIELDS_COST: &str = "O(N) where N is the number of specified fields";
 const WHOLE_COST: &str = "O(N) where N is the size of the hash.";
 
 const READ_KEY: Arg = key("key", RO | ACCESS);
@@ -31,6 +34,35 @@ const ASKED_KEY: Arg = key("key", RO);
 const COUNTED_KEY: Arg = key("key", RW | ACCESS | UPDATE);
 const FIELD: Arg = string("field");
 const PAIRS: Arg = block("field_value", &[FIELD, string("value")]).multiple();
+const CHANGED_KEY: Arg = key("key", RW | UPDATE);
+const FIELDS: Arg = block("fields", &[integer("numfields"), FIELD.multiple()]).token("FIELDS");
+const FIELD_VALUES: Arg =
+    block("fields", &[integer("numfields"), block("data", &[FIELD, string("value")]).multiple()]).token("FIELDS");
+const CONDITION: Arg =
+    one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")]).optional();
+const HSETEX_CONDITION: Arg = one_of("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional();
+const HSETEX_TIME: Arg = one_of(
+    "expiration",
+    &[
+        integer("seconds").token("EX"),
+        integer("milliseconds").token("PX"),
+        unix_time("unix-time-seconds").token("EXAT"),
+        unix_time("unix-time-milliseconds").token("PXAT"),
+        token("keepttl", "KEEPTTL"),
+    ],
+)
+.optional();
+const HGETEX_TIME: Arg = one_of(
+    "expiration",
+    &[
+        integer("seconds").token("EX"),
+        integer("milliseconds").token("PX"),
+        unix_time("unix-time-seconds").token("EXAT"),
+        unix_time("unix-time-milliseconds").token("PXAT"),
+        token("persist", "PERSIST"),
+    ],
+)
+.optional();
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
 /// Declares the commands of this family.
@@ -42,6 +74,17 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HEXISTS", hexists, READ | FAST, Group::Hash)
         .args(&[ASKED_KEY, FIELD])
         .docs("2.0.0", "O(1)", "Tells whether a hash has a field."),
+    Command::new("HEXPIRE", expire::hexpire, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, integer("seconds"), CONDITION, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of seconds."),
+    Command::new("HEXPIREAT", expire::hexpireat, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Makes fields expire at a Unix time in seconds."),
+    Command::new("HEXPIRETIME", expire::hexpiretime, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Returns the Unix times in seconds at which fields expire."),
     Command::new("HGET", hget, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELD])
         .docs("2.0.0", "O(1)", "Returns the value of a field."),
@@ -49,6 +92,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[READ_KEY])
         .tips(UNORDERED)
         .docs("2.0.0", WHOLE_COST, "Returns all fields of a hash with their values."),
+    Command::new("HGETDEL", lifetime::hgetdel, WRITE | FAST, Group::Hash)
+        .args(&[key("key", RW | ACCESS | DELETE), FIELDS])
+        .docs("8.0.0", FIELDS_COST, "Returns the values of fields and removes them."),
+    Command::new("HGETEX", lifetime::hgetex, WRITE | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[COUNTED_KEY, HGETEX_TIME, FIELDS])
+        .docs("8.0.0", FIELDS_COST, "Returns the values of fields, optionally setting or removing their expirations."),
     Command::new("HINCRBY", hincrby, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[COUNTED_KEY, FIELD, integer("increment")])
         .docs("2.0.0", "O(1)", "Adds a number to the integer of a field; a missing field counts as 0."),
@@ -70,6 +120,24 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[key("key", RW | UPDATE), PAIRS])
         .docs("2.0.0", HMSET_COST, "Sets several fields of a hash.")
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+    Command::new("HPERSIST", expire::hpersist, WRITE | FAST, Group::Hash)
+        .args(&[CHANGED_KEY, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Removes the expirations of fields."),
+    Command::new("HPEXPIRE", expire::hpexpire, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of milliseconds."),
+    Command::new("HPEXPIREAT", expire::hpexpireat, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Makes fields expire at a Unix time in milliseconds."),
+    Command::new("HPEXPIRETIME", expire::hpexpiretime, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELDS])
+        .docs("7.4.0", FIELDS_COST, "Returns the Unix times in milliseconds at which fields expire."),
+    Command::new("HPTTL", expire::hpttl, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELDS])
+        .tips(&["nondeterministic_output"])
+        .docs("7.4.0", FIELDS_COST, "Returns the times to live of fields in milliseconds."),
     Command::new("HRANDFIELD", random::hrandfield, READ, Group::Hash)
         .args(&[
             READ_KEY,
@@ -90,12 +158,20 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HSET", hset, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[key("key", RW | UPDATE), PAIRS])
         .docs("2.0.0", HSET_COST, "Sets fields of a hash, creating it if needed."),
+    Command::new("HSETEX", lifetime::hsetex, WRITE | DENY_OOM | FAST, Group::Hash)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, HSETEX_CONDITION, HSETEX_TIME, FIELD_VALUES])
+        .docs("8.0.0", FIELDS_COST, "Sets fields, optionally under a condition and with an expiration."),
     Command::new("HSETNX", hsetnx, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[key("key", RW | INSERT), FIELD, string("value")])
         .docs("2.0.0", "O(1)", "Sets a field unless it exists."),
     Command::new("HSTRLEN", hstrlen, READ | FAST, Group::Hash)
         .args(&[ASKED_KEY, FIELD])
         .docs("3.2.0", "O(1)", "Returns the length of the value of a field."),
+    Command::new("HTTL", expire::httl, READ | FAST, Group::Hash)
+        .args(&[READ_KEY, FIELDS])
+        .tips(&["nondeterministic_output"])
+        .docs("7.4.0", FIELDS_COST, "Returns the times to live of fields in seconds."),
     Command::new("HVALS", hvals, READ, Group::Hash)
         .args(&[READ_KEY])
         .tips(UNORDERED)
@@ -131,8 +207,16 @@ fn growth<'a>(call: &Call<'a>) -> HashGrowth<'a> {
     HashGrowth { limit: call.config.limits().hash, hasher: call.namespace.store.hasher() }
 }
 
+/// Takes the key of a call. Fields that have expired are removed first, so that no handler finds them.
+#[inline]
+fn hash_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
+    let key = call.args.key()?;
+    call.view.expire_fields(key);
+    Ok(key)
+}
+
 fn hget(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    let (key, field) = (hash_key(call)?, call.args.bytes()?);
     match call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field)) {
         Some(value) => reply_text(&mut call.reply, value),
         None => call.reply.null(),
@@ -141,7 +225,7 @@ fn hget(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hmget(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let hash = call.view.get::<Hash>(key, Lookup::READ)?;
     call.reply.array(call.args.left());
     while let Some(field) = call.args.next_arg() {
@@ -154,28 +238,28 @@ fn hmget(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hexists(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    let (key, field) = (hash_key(call)?, call.args.bytes()?);
     let exists = call.view.get::<Hash>(key, Lookup::READ)?.is_some_and(|hash| hash.contains(field));
     call.reply.int(i64::from(exists));
     Ok(())
 }
 
 fn hstrlen(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (call.args.key()?, call.args.bytes()?);
+    let (key, field) = (hash_key(call)?, call.args.bytes()?);
     let value = call.view.get::<Hash>(key, Lookup::READ)?.and_then(|hash| hash.get(field));
     call.reply.int(value.map_or(0, HashText::len) as i64);
     Ok(())
 }
 
 fn hlen(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let len = call.view.get::<Hash>(key, Lookup::READ)?.map_or(0, |hash| hash.len());
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn hgetall(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
         call.reply.map(0);
         return Ok(());
@@ -198,7 +282,7 @@ fn hvals(call: &mut Call<'_>) -> Result<()> {
 
 /// Replies with one half of all pairs.
 fn list(call: &mut Call<'_>, half: for<'e> fn(HashText<'e>, HashText<'e>) -> HashText<'e>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
         call.reply.array(0);
         return Ok(());
@@ -225,7 +309,7 @@ fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
     if call.args.left().is_multiple_of(2) {
         return Err(Error::WrongArity(call.name().into()));
     }
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let (growth, count) = (growth(call), call.args.left() / 2);
     let mut edit = call.view.edit::<Hash>(key, HSET)?;
     let (mut hash, mut added) = (edit.change(), 0);
@@ -238,7 +322,7 @@ fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
 }
 
 fn hsetnx(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, value) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    let (key, field, value) = (hash_key(call)?, call.args.bytes()?, call.args.bytes()?);
     let growth = growth(call);
     let mut edit = call.view.edit::<Hash>(key, HSET)?;
     let is_set = !edit.value().contains(field);
@@ -251,7 +335,7 @@ fn hsetnx(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hdel(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let (mut edit, mut removed) = (call.view.edit::<Hash>(key, HDEL)?, 0);
     if let Some(mut hash) = edit.annotate() {
         while let Some(field) = call.args.next_arg() {
@@ -265,7 +349,7 @@ fn hdel(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hincrby(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, increment) = (call.args.key()?, call.args.bytes()?, call.args.int()?);
+    let (key, field, increment) = (hash_key(call)?, call.args.bytes()?, call.args.int()?);
     let growth = growth(call);
     let mut edit = call.view.edit::<Hash>(key, HINCRBY)?;
     let old = match edit.value().get(field) {
@@ -273,14 +357,14 @@ fn hincrby(call: &mut Call<'_>) -> Result<()> {
         None => 0,
     };
     let new = old.checked_add(increment).ok_or(Error::Overflow)?;
-    edit.change().set(field, itoa::Buffer::new().format(new).as_bytes(), growth);
+    edit.change().set_keeping_deadline(field, itoa::Buffer::new().format(new).as_bytes(), growth);
     drop(edit);
     call.reply.int(new);
     Ok(())
 }
 
 fn hincrbyfloat(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, increment) = (call.args.key()?, call.args.bytes()?, call.args.long_double()?);
+    let (key, field, increment) = (hash_key(call)?, call.args.bytes()?, call.args.long_double()?);
     if !long_double::is_finite(increment) {
         return Err(Error::other(NOT_FINITE));
     }
@@ -291,9 +375,13 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Result<()> {
         None => long_double::LongDouble::default(),
     };
     let new = long_double::format(long_double::add(old, increment).ok_or(Error::NotFinite)?);
-    edit.change().set(field, &new, growth);
+    let is_timed = edit.value().deadline(field).flatten().is_some();
+    edit.change().set_keeping_deadline(field, &new, growth);
     drop(edit);
-    call.log(&[b"HSET", key.bytes, field, &new]);
+    match is_timed {
+        true => call.log(&[b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &new]),
+        false => call.log(&[b"HSET", key.bytes, field, &new]),
+    }
     call.reply.bulk(&new);
     Ok(())
 }

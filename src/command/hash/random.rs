@@ -1,6 +1,6 @@
 //! HRANDFIELD: random fields of a hash.
 
-use crate::command::hash::reply_text;
+use crate::command::hash::{hash_key, reply_text};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ const OUT_OF_RANGE: &str = "value is out of range";
 const COUNT_RANGE: &str = "value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = hash_key(call)?;
     let wanted = Wanted::read(call)?;
     let mut dice = call.view.dice(key);
     let hash = call.view.get::<Hash>(key, Lookup::READ)?;

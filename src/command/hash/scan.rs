@@ -1,6 +1,6 @@
 //! HSCAN: iterates over the fields of a hash.
 
-use crate::command::hash::reply_text;
+use crate::command::hash::{hash_key, reply_text};
 use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
 use crate::dispatch::Call;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::store::Lookup;
 use crate::store::value::{Hash, HashRef};
 
 pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
-    let (key, cursor) = (call.args.key()?, read_cursor(&mut call.args)?);
+    let (key, cursor) = (hash_key(call)?, read_cursor(&mut call.args)?);
     let Some(hash) = call.view.get::<Hash>(key, Lookup::READ)? else {
         reply_nothing(&mut call.reply);
         return Ok(());

@@ -9,14 +9,24 @@ use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
 use crate::store::value::{Hash, HashGrowth, HashRef, Kind, Packing, Type};
 
+/// The deadlines of fields are below this.
+const DEADLINE_END_MS: i64 = 1 << 48;
+
 /// Appends the number of the type and the value; returns the lowest version that includes the type.
 pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) -> u16 {
-    match hash {
-        HashRef::Packed(packed) => {
-            out.push(kind::HASH_LISTPACK);
-            write_string(out, packed.bytes(), options.compresses);
+    let nearest = Hash::nearest_deadline(hash);
+    match (hash, nearest) {
+        (HashRef::Packed(packed), _) if packed.has_deadlines() => {
+            out.push(kind::HASH_LISTPACK_EX);
+            out.extend_from_slice(&nearest.unwrap_or(0).to_le_bytes());
+            write_string(out, packed.listpack().bytes(), options.compresses);
+            return rdb::VERSION_7_4;
         }
-        HashRef::Big(_) => {
+        (HashRef::Packed(packed), _) => {
+            out.push(kind::HASH_LISTPACK);
+            write_string(out, packed.listpack().bytes(), options.compresses);
+        }
+        (HashRef::Big(_), None) => {
             out.push(kind::HASH);
             write_length(out, hash.len());
             hash.for_each(|field, value| {
@@ -24,8 +34,25 @@ pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) -> u
                 value.with(|value| write_string(out, value, options.compresses));
             });
         }
+        (HashRef::Big(_), Some(nearest_ms)) => {
+            write_with_deadlines(out, hash, nearest_ms, options);
+            return rdb::VERSION_7_4;
+        }
     }
     rdb::VERSION
+}
+
+/// Writes each field after its deadline, which is relative to the earliest: 0 for none, and 1 for that itself.
+fn write_with_deadlines(out: &mut Vec<u8>, hash: HashRef<'_>, nearest_ms: i64, options: Options) {
+    out.push(kind::HASH_METADATA);
+    out.extend_from_slice(&nearest_ms.to_le_bytes());
+    write_length(out, hash.len());
+    hash.for_each_timed(|field, value, deadline| {
+        let relative = deadline.map_or(0, |at_ms| at_ms - nearest_ms + 1);
+        write_length(out, usize::try_from(relative).unwrap_or(0));
+        field.with(|field| write_string(out, field, options.compresses));
+        value.with(|value| write_string(out, value, options.compresses));
+    });
 }
 
 /// Reads a value; `None` if it violates the format.
@@ -38,8 +65,15 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         }
         return filling.finish();
     }
+    if of == kind::HASH_METADATA {
+        return read_with_deadlines(reader, target, options);
+    }
+    if of == kind::HASH_LISTPACK_EX {
+        reader.array::<8>()?; // the earliest deadline, which is in the listpack, too
+    }
     let packed = reader.string(options.len_max)?;
     match of {
+        kind::HASH_LISTPACK_EX => read_timed_listpack(&packed, target),
         kind::HASH_LISTPACK => read_listpack(&packed, target),
         kind::HASH_ZIPLIST => {
             let elements = legacy::ziplist(&packed)?;
@@ -49,6 +83,39 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         kind::HASH_ZIPMAP => filled(target, legacy::zipmap(&packed)?.into_iter()),
         _ => None,
     }
+}
+
+/// Reads what [`write_with_deadlines`] writes.
+fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+    let (nearest_ms, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
+    let mut filling = Filling::new(target);
+    filling.expect(usize::try_from(count).ok()?);
+    for _ in 0..count {
+        let relative = i64::try_from(reader.length()?).ok()?;
+        let (field, value) = (reader.string(options.len_max)?, reader.string(options.len_max)?);
+        let deadline = match relative {
+            0 => None,
+            _ => Some(nearest_ms.checked_add(relative - 1)?),
+        };
+        filling.add(&field, &value)?;
+        filling.limit_life(&field, deadline)?;
+    }
+    filling.finish()
+}
+
+/// Reads a listpack of fields, values and deadlines; their order is made again.
+fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
+    let mut items = Listpack::validate(bytes)?.iter();
+    let mut filling = Filling::new(target);
+    while let Some(field) = items.next() {
+        let (field, value, at_ms) = (field.to_cow(), items.next()?.to_cow(), items.next()?.to_int()?);
+        filling.add(&field, &value)?;
+        filling.limit_life(&field, Some(at_ms).filter(|at_ms| *at_ms != 0))?;
+        if at_ms == 0 {
+            Hash::write(&mut filling.entry).set_deadline(&field, None); // keeps the form of the payload
+        }
+    }
+    filling.finish()
 }
 
 /// Takes over the bytes of a listpack, unless there are too many fields for one.
@@ -94,6 +161,15 @@ impl<'a> Filling<'a> {
     /// Adds a field; `None` if it was added before.
     fn add(&mut self, field: &[u8], value: &[u8]) -> Option<()> {
         Hash::write(&mut self.entry).set(field, value, growth(self.target)).then_some(())
+    }
+
+    /// Sets the deadline of a field that was added; `None` if it is out of range.
+    fn limit_life(&mut self, field: &[u8], deadline: Option<i64>) -> Option<()> {
+        if let Some(at_ms) = deadline {
+            (1..DEADLINE_END_MS).contains(&at_ms).then_some(())?;
+            Hash::write(&mut self.entry).set_deadline(field, deadline);
+        }
+        Some(())
     }
 
     /// Returns the entry; `None` without fields.

@@ -26,6 +26,8 @@ pub struct Edit<'v, K: Kind> {
     is_emptied: bool,
     /// Whether watchers and blocked clients are not concerned.
     is_quiet: bool,
+    /// Whether elements of the value had deadlines.
+    had_deadlines: bool,
     changes: u64,
     /// Whether the value was changed, even if that is not counted.
     is_changed: bool,
@@ -45,7 +47,7 @@ impl Shard {
         cx: Cx,
         view_changes: &'v mut u32,
     ) -> Result<Edit<'v, K>, WrongType> {
-        let (place, memory) = match self.table.locate(key.hash, key.bytes) {
+        let (place, memory, had_deadlines) = match self.table.locate(key.hash, key.bytes) {
             Some((place, entry)) if !is_expired(entry, &cx) => {
                 if Lookup::WRITE.is_use(cx.lookup) {
                     note_use(entry, &self.memory_account, &mut self.dice, cx.now);
@@ -53,14 +55,14 @@ impl Shard {
                 if !entry.is_of(K::TYPE) {
                     return Err(WrongType);
                 }
-                (Some(place), entry.memory())
+                (Some(place), entry.memory(), K::nearest_deadline(K::read(entry)).is_some())
             }
             // One that has expired and cannot be deleted yet counts as missing.
             Some(_) => {
                 self.delete_expired(key, &cx);
-                (None, 0)
+                (None, 0, false)
             }
-            None => (None, 0),
+            None => (None, 0, false),
         };
         Ok(Edit {
             shard: self,
@@ -72,6 +74,7 @@ impl Shard {
             is_new: false,
             is_emptied: false,
             is_quiet: false,
+            had_deadlines,
             changes: 0,
             is_changed: false,
             is_touched: false,
@@ -185,6 +188,8 @@ impl<K: Kind> Drop for Edit<'_, K> {
         let (memory, is_empty) = self.entry().map_or((0, false), |entry| (entry.memory(), K::is_empty(K::read(entry))));
         let is_empty = is_empty || self.is_emptied;
         self.shard.resized(memory as isize - self.memory as isize);
+        let nearest = self.entry().and_then(|entry| K::nearest_deadline(K::read(entry)));
+        self.shard.note_fields(self.key, self.had_deadlines, nearest, &self.cx);
         if is_empty && let Some(emptied) = self.shard.detach(self.key) {
             self.shard.reclaimer.free(emptied);
         }

@@ -11,6 +11,7 @@
 //! ([`Shard::table`]). Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
 
 mod edit;
+mod fields;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::store::value::StringHint;
 use crate::time::clock::{Deadline, Now};
 
 pub(crate) use edit::Edit;
+use fields::FieldDeadlines;
 
 /// A borrowed key with its hash, which is computed once per call.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,8 @@ pub(crate) struct Shard {
     /// Of `expired`, those that the sweeper deleted.
     pub(super) swept: u64,
     pub(super) evicted: u64,
+    /// The deadlines of fields of hashes, once there was one.
+    fields: Option<Box<FieldDeadlines>>,
 }
 
 // With the lock in front and padded to 128 bytes, 64 of them are 24 KB and not 32.
@@ -95,6 +99,10 @@ pub struct Totals {
     pub swept: u64,
     /// Keys evicted since the store was created.
     pub evicted: u64,
+    /// Fields of hashes that have expired since the store was created.
+    pub expired_fields: u64,
+    /// Hashes one of whose fields has a TTL.
+    pub with_field_ttl: usize,
     /// Watched keys, existing or not.
     pub watched: usize,
     /// Keys with blocked clients, existing or not.
@@ -110,6 +118,8 @@ impl std::ops::AddAssign for Totals {
         self.expired += other.expired;
         self.swept += other.swept;
         self.evicted += other.evicted;
+        self.expired_fields += other.expired_fields;
+        self.with_field_ttl += other.with_field_ttl;
         self.watched += other.watched;
         self.blocking += other.blocking;
     }
@@ -139,6 +149,7 @@ impl Shard {
             expired: 0,
             swept: 0,
             evicted: 0,
+            fields: None,
         }
     }
 
@@ -167,6 +178,8 @@ impl Shard {
             expired: self.expired,
             swept: self.swept,
             evicted: self.evicted,
+            expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
+            with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
             watched: self.interests.watched(),
             blocking: self.interests.blocking(),
         }
@@ -174,7 +187,7 @@ impl Shard {
 
     /// Returns the memory of everything except the entries.
     pub(crate) fn overhead(&self) -> usize {
-        self.table.memory() + self.deadlines.memory()
+        self.table.memory() + self.deadlines.memory() + self.fields.as_ref().map_or(0, |fields| fields.memory())
     }
 
     /// Returns the entry of a key that has not expired; an expired one is deleted.
@@ -323,7 +336,9 @@ impl Shard {
     /// The funnel: sets the entry of a key, replacing an existing one; `is_new` tells whether that counts as a new key.
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: &'static Event, cx: &Cx) {
         self.displace(key, cx);
+        let nearest = fields::nearest_deadline(&entry);
         self.attach(key, entry, cx);
+        self.note_fields(key, false, nearest, cx);
         if is_new {
             self.emit(key, event::NEW);
         }
@@ -348,6 +363,7 @@ impl Shard {
         let empty = Table::new(self.table.hasher().clone());
         let old = std::mem::replace(&mut self.table, empty);
         self.deadlines = DeadlineTree::default();
+        self.fields.iter_mut().for_each(|fields| fields.clear());
         self.changes += old.count() as u64;
         (self.with_ttl, self.memory) = (0, 0);
         self.report();
@@ -359,6 +375,7 @@ impl Shard {
     pub(crate) fn swap(&mut self, other: &mut Shard, cx: &Cx) {
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
+        std::mem::swap(&mut self.fields, &mut other.fields);
         std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
         std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
         std::mem::swap(&mut self.memory, &mut other.memory);
@@ -510,6 +527,9 @@ impl Shard {
         let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
         self.with_ttl -= usize::from(entry.deadline().is_some());
         self.resized(-(entry.memory() as isize));
+        if self.fields.is_some() {
+            self.forget_fields(&entry, merged);
+        }
         if let Some((from, into)) = merged {
             self.inherit_bound(from, into);
             self.deadlines.set(from, NEVER);
@@ -525,6 +545,7 @@ impl Shard {
         }
         if let Some((from, to)) = self.table.insert(key.hash, entry) {
             self.inherit_bound(from, to);
+            self.fields.iter_mut().for_each(|fields| fields.inherit_bound(from, to));
         }
         if let Some(deadline) = deadline {
             self.note_deadline(key.hash, deadline, cx);

@@ -102,6 +102,12 @@ pub trait Kind {
     /// Creates an entry with an empty value.
     fn create(key: &[u8]) -> Entry;
 
+    /// Returns a lower bound of the deadlines of the value's elements, in milliseconds since 1970; `None` without any.
+    #[inline]
+    fn nearest_deadline(_: Self::Ref<'_>) -> Option<i64> {
+        None
+    }
+
     /// Returns whether a value is empty, so that its key is deleted. An empty string is not.
     fn is_empty(value: Self::Ref<'_>) -> bool;
 }

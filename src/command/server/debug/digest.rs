@@ -60,10 +60,13 @@ impl Digest {
             }
             ValueRef::Hash(hash) => {
                 self.mix(&Self::HASH);
-                hash.for_each(|field, value| {
+                hash.for_each_timed(|field, value, deadline| {
                     let mut pair = Digest::default();
                     field.with(|field| pair.mix(field));
                     value.with(|value| pair.mix(value));
+                    if deadline.is_some() {
+                        pair.add(b"!!hexpire!!");
+                    }
                     self.add(&pair.0);
                 });
             }

@@ -236,7 +236,7 @@ fn cpu_seconds(path: &str) -> [f64; 4] {
 
 fn keyspace(text: &mut String, call: &mut Call<'_>) {
     for db in 0..call.config.databases as usize {
-        let (Totals { keys, with_ttl, .. }, avg_ttl) = call.view.in_db(db, |view| {
+        let (Totals { keys, with_ttl, with_field_ttl, .. }, avg_ttl) = call.view.in_db(db, |view| {
             let totals = view.totals();
             (totals, if totals.with_ttl > 0 { view.mean_ttl_ms() } else { 0 })
         });
@@ -244,7 +244,7 @@ fn keyspace(text: &mut String, call: &mut Call<'_>) {
             field(
                 text,
                 &format!("db{db}"),
-                format_args!("keys={keys},expires={with_ttl},avg_ttl={avg_ttl},subexpiry=0"),
+                format_args!("keys={keys},expires={with_ttl},avg_ttl={avg_ttl},subexpiry={with_field_ttl}"),
             );
         }
     }

@@ -47,7 +47,7 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
     let (stats, hub) = (&call.namespace.stats, &call.namespace.hub);
     let turns = call.namespace.observed.command_stats.turns();
-    field(text, "expired_subkeys", 0);
+    field(text, "expired_subkeys", totals.expired_fields);
     field(text, "expired_subkeys_active", 0);
     field(text, "expired_keys", totals.expired - stats.forgotten.expired.load(Relaxed));
     field(text, "expired_keys_active", totals.swept - stats.forgotten.swept.load(Relaxed));

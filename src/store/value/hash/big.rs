@@ -3,9 +3,13 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
+use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
+use crate::store::value::hash::deadline_of;
+use crate::time::clock::Deadline;
 
 /// How many fields there must be for each one of a sample for it to be drawn one by one. A larger sample is what is
 /// left when the fields are shuffled.
@@ -19,6 +23,16 @@ pub(crate) struct BigHash {
     fields: Table<Entry>,
     /// Bytes of the entries.
     memory: usize,
+    /// The deadlines of fields, if there are any.
+    deadlines: Option<Box<Deadlines>>,
+}
+
+/// The deadlines of fields: of each bucket of the table a lower bound, in milliseconds since 1970.
+#[derive(Default)]
+struct Deadlines {
+    bounds: DeadlineTree,
+    /// Fields with a deadline.
+    count: usize,
 }
 
 impl fmt::Debug for BigHash {
@@ -30,7 +44,7 @@ impl fmt::Debug for BigHash {
 impl BigHash {
     /// Creates a hash without fields.
     pub(super) fn new(hasher: Hasher) -> Self {
-        BigHash { fields: Table::new(hasher), memory: 0 }
+        BigHash { fields: Table::new(hasher), memory: 0, deadlines: None }
     }
 
     /// Returns the number of fields.
@@ -40,7 +54,9 @@ impl BigHash {
 
     /// Returns the bytes allocated, without this struct itself.
     pub(in crate::store::value) fn memory(&self) -> usize {
-        self.fields.memory() + self.memory
+        let deadlines = self.deadlines.as_ref();
+        let index = deadlines.map_or(0, |index| allocation_len(size_of::<Deadlines>()) + index.bounds.memory());
+        self.fields.memory() + self.memory + index
     }
 
     /// Returns the bytes of the entries, as counted.
@@ -105,14 +121,18 @@ impl BigHash {
         sample
     }
 
-    /// Sets a field; returns whether it is new.
+    /// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.
     #[inline]
-    pub(super) fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+    pub(super) fn set(&mut self, field: &[u8], value: &[u8], keeps: bool) -> bool {
         let hash = self.fields.hash(field);
         match self.fields.find_mut(hash, field) {
             Some(entry) => {
-                let growth = entry.set_text(value, None, drop);
+                let old = entry.deadline();
+                let growth = entry.set_text(value, old.filter(|_| keeps), drop);
                 self.memory = self.memory.wrapping_add_signed(growth);
+                if old.is_some() && !keeps {
+                    self.note_deadline(hash, true, None);
+                }
                 false
             }
             None => {
@@ -125,13 +145,74 @@ impl BigHash {
     /// Removes a field; returns whether there was one.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         let hash = self.fields.hash(field);
-        let removed = self.fields.remove(hash, field);
-        removed.map(|(entry, _)| self.memory -= entry.memory()).is_some()
+        let Some((entry, merged)) = self.fields.remove(hash, field) else { return false };
+        self.memory -= entry.memory();
+        if let (Some((from, into)), Some(deadlines)) = (merged, &mut self.deadlines) {
+            deadlines.bounds.lower(into, deadlines.bounds.bound(from));
+            deadlines.bounds.set(from, NEVER);
+        }
+        self.note_deadline(hash, entry.deadline().is_some(), None);
+        true
+    }
+
+    /// Sets or removes the deadline of an existing field.
+    pub(super) fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
+        let hash = self.fields.hash(field);
+        let Some(entry) = self.fields.find_mut(hash, field) else { return };
+        let (old, before) = (entry.deadline(), entry.memory());
+        entry.set_deadline(deadline.map(Deadline::at_wall_ms));
+        self.memory = self.memory + entry.memory() - before;
+        self.note_deadline(hash, old.is_some(), deadline);
+    }
+
+    /// Returns a lower bound of the deadlines; `None` without any.
+    pub(super) fn nearest_deadline(&self) -> Option<i64> {
+        self.deadlines.as_ref().map(|deadlines| i64::try_from(deadlines.bounds.earliest()).unwrap_or(i64::MAX))
+    }
+
+    /// Removes up to `most` fields whose deadlines have passed, and passes them on; or a few more, of one bucket.
+    pub(super) fn remove_expired(&mut self, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
+        let due_ms = u64::try_from(now_ms).unwrap_or(0);
+        while expired.len() < most
+            && let Some(deadlines) = &mut self.deadlines
+            && let Some(bucket) = deadlines.bounds.due(due_ms)
+        {
+            let (mut bound, first) = (NEVER, expired.len());
+            self.fields.for_each_in(bucket, |entry| match deadline_of(entry) {
+                Some(at_ms) if at_ms <= now_ms => expired.push(entry.key().into()),
+                Some(at_ms) => bound = bound.min(at_ms.unsigned_abs()),
+                None => {}
+            });
+            deadlines.bounds.set(bucket, bound);
+            for field in &expired[first..] {
+                self.remove(field);
+            }
+        }
     }
 
     /// Adds an entry whose field is known to be absent.
     fn add(&mut self, hash: u64, entry: Entry) {
         self.memory += entry.memory();
-        self.fields.insert(hash, entry);
+        let deadline = deadline_of(&entry);
+        if let (Some((from, to)), Some(deadlines)) = (self.fields.insert(hash, entry), &mut self.deadlines) {
+            deadlines.bounds.lower(to, deadlines.bounds.bound(from));
+        }
+        self.note_deadline(hash, false, deadline);
+    }
+
+    /// Counts the deadline that a field has got or lost, and lowers the bound of its bucket.
+    #[inline]
+    fn note_deadline(&mut self, hash: u64, had_one: bool, deadline: Option<i64>) {
+        if !had_one && deadline.is_none() {
+            return;
+        }
+        let deadlines = self.deadlines.get_or_insert_default();
+        deadlines.count = deadlines.count + usize::from(deadline.is_some()) - usize::from(had_one);
+        if let (Some(at_ms), Some(bucket)) = (deadline, self.fields.bucket_of(hash)) {
+            deadlines.bounds.lower(bucket, at_ms.unsigned_abs());
+        }
+        if deadlines.count == 0 {
+            self.deadlines = None;
+        }
     }
 }

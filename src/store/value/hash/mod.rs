@@ -1,10 +1,13 @@
 //! Hashes: small ones packed in their entries, large ones as a table of entries whose keys are the fields.
 //!
-//! A packed hash is a listpack in which field and value alternate. It becomes a [`BigHash`] when it passes a limit of
+//! A packed hash is a listpack in which field and value alternate, or field, value and deadline. It becomes a [`BigHash`] when it passes a limit of
 //! the settings, and never goes back. In a big hash a field is the key of an [`Entry`] and its value the entry's
-//! string, so that a long value is shared with replies as that of a key is.
+//! string, so that a long value is shared with replies as that of a key is; the field's deadline is the entry's.
+//!
+//! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
 mod big;
+mod packed;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +17,12 @@ use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
-use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::{Kind, Packing, Str, Type, Value};
+use crate::time::clock::Deadline;
 
 pub(crate) use big::BigHash;
+pub(crate) use packed::PackedHash;
 
 /// The length up to which a listpack may grow, whatever the settings allow, as in Redis.
 const PACKED_LEN_MAX: usize = 1 << 30;
@@ -89,8 +94,8 @@ pub(crate) type Pair<'e> = (HashText<'e>, HashText<'e>);
 /// A borrowed hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HashRef<'e> {
-    /// Field and value alternate.
-    Packed(Listpack<'e>),
+    /// In a listpack.
+    Packed(PackedHash<'e>),
     /// Above the limits of packed ones.
     Big(&'e BigHash),
 }
@@ -99,7 +104,7 @@ impl<'e> HashRef<'e> {
     /// Returns the number of fields.
     pub(crate) fn len(self) -> usize {
         match self {
-            HashRef::Packed(packed) => packed.len() / 2,
+            HashRef::Packed(packed) => packed.len(),
             HashRef::Big(big) => big.len(),
         }
     }
@@ -108,11 +113,31 @@ impl<'e> HashRef<'e> {
     #[inline]
     pub(crate) fn get(self, field: &[u8]) -> Option<HashText<'e>> {
         match self {
-            HashRef::Packed(packed) => {
-                let at = packed.next(packed.find(HEADER_LEN, field, 1)?)?;
-                Some(packed.get(at).into())
-            }
+            HashRef::Packed(packed) => Some(packed.listpack().get(packed.value_at(packed.find(field)?)).into()),
             HashRef::Big(big) => Some(big.get(field)?.string().into()),
+        }
+    }
+
+    /// Returns the deadline of a field, which may have none, in milliseconds since 1970; `None` if there is no such
+    /// field.
+    pub(crate) fn deadline(self, field: &[u8]) -> Option<Option<i64>> {
+        match self {
+            HashRef::Packed(packed) => packed.find(field).map(|at| packed.deadline_at(at)),
+            HashRef::Big(big) => big.get(field).map(deadline_of),
+        }
+    }
+
+    /// Visits all fields with their values and deadlines.
+    pub(crate) fn for_each_timed(self, mut visit: impl FnMut(HashText<'e>, HashText<'e>, Option<i64>)) {
+        match self {
+            HashRef::Packed(packed) => (0..packed.len()).filter_map(|index| packed.seek(index)).for_each(|at| {
+                let (field, value) = packed.pair_at(at);
+                visit(field, value, packed.deadline_at(at));
+            }),
+            HashRef::Big(big) => big.entries().for_each(|entry| {
+                let (field, value) = pair_of(entry);
+                visit(field, value, deadline_of(entry));
+            }),
         }
     }
 
@@ -125,7 +150,7 @@ impl<'e> HashRef<'e> {
     #[inline]
     pub(crate) fn for_each(self, mut visit: impl FnMut(HashText<'e>, HashText<'e>)) {
         match self {
-            HashRef::Packed(packed) => Pairs(packed.iter()).for_each(|(field, value)| visit(field, value)),
+            HashRef::Packed(packed) => packed.pairs().for_each(|(field, value)| visit(field, value)),
             HashRef::Big(big) => big.entries().for_each(|entry| {
                 let (field, value) = pair_of(entry);
                 visit(field, value);
@@ -151,10 +176,7 @@ impl<'e> HashRef<'e> {
     pub(crate) fn random(self, dice: &mut Dice) -> Option<Pair<'e>> {
         match self {
             HashRef::Packed(packed) if packed.is_empty() => None,
-            HashRef::Packed(packed) => {
-                let at = packed.seek(2 * dice.below(self.len()) as isize)?;
-                Some((packed.get(at).into(), packed.get(packed.next(at)?).into()))
-            }
+            HashRef::Packed(packed) => Some(packed.pair_at(packed.seek(dice.below(packed.len()))?)),
             HashRef::Big(big) => big.random(dice).map(pair_of),
         }
     }
@@ -170,7 +192,7 @@ impl<'e> HashRef<'e> {
                     wanted -= usize::from(is_chosen);
                     is_chosen
                 };
-                Pairs(packed.iter()).filter(is_chosen).collect()
+                packed.pairs().filter(is_chosen).collect()
             }
             HashRef::Big(big) => big.sample(count, dice).into_iter().map(pair_of).collect(),
         }
@@ -179,6 +201,7 @@ impl<'e> HashRef<'e> {
     /// Returns the name of the encoding that `OBJECT ENCODING` reports.
     pub(crate) fn encoding(self) -> &'static str {
         match self {
+            HashRef::Packed(packed) if packed.has_deadlines() => "listpackex",
             HashRef::Packed(_) => "listpack",
             HashRef::Big(_) => "hashtable",
         }
@@ -191,16 +214,9 @@ fn pair_of(entry: &Entry) -> Pair<'_> {
     (HashText::Inline(entry.key()), entry.string().into())
 }
 
-/// The fields of a packed hash with their values.
-struct Pairs<'e>(Items<'e>);
-
-impl<'e> Iterator for Pairs<'e> {
-    type Item = Pair<'e>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Pair<'e>> {
-        Some((self.0.next()?.into(), self.0.next()?.into()))
-    }
+/// Returns the deadline of an entry of a big hash, in milliseconds since 1970.
+fn deadline_of(entry: &Entry) -> Option<i64> {
+    entry.deadline().map(Deadline::absolute_ms)
 }
 
 /// What decides how a hash is stored when something is added.
@@ -216,17 +232,27 @@ pub(crate) struct HashGrowth<'a> {
 pub(crate) struct HashMut<'e>(&'e mut Entry);
 
 impl HashMut<'_> {
-    /// Sets a field; returns whether it is new.
+    /// Sets a field, which loses its deadline; returns whether it is new.
     #[inline]
     pub(crate) fn set(&mut self, field: &[u8], value: &[u8], growth: HashGrowth<'_>) -> bool {
+        self.set_with(field, value, false, growth)
+    }
+
+    /// Sets a field, which keeps its deadline; returns whether it is new.
+    pub(crate) fn set_keeping_deadline(&mut self, field: &[u8], value: &[u8], growth: HashGrowth<'_>) -> bool {
+        self.set_with(field, value, true, growth)
+    }
+
+    #[inline]
+    fn set_with(&mut self, field: &[u8], value: &[u8], keeps: bool, growth: HashGrowth<'_>) -> bool {
         if let Some(big) = self.big() {
-            return big.set(field, value);
+            return big.set(field, value, keeps);
         }
         let may_stay = growth.limit.admits(0, field.len().max(value.len()));
         if !may_stay || self.packed_len() + field.len() + value.len() > PACKED_LEN_MAX {
-            return self.enlarged(growth.hasher).set(field, value);
+            return self.enlarged(growth.hasher).set(field, value, keeps);
         }
-        let is_new = self.set_packed(field, value);
+        let is_new = packed::set(self.0, field, value, keeps);
         if is_new && !growth.limit.admits(Hash::read(self.0).len(), 0) {
             self.enlarged(growth.hasher);
         }
@@ -242,17 +268,28 @@ impl HashMut<'_> {
 
     /// Removes a field; returns whether there was one.
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
-        if let Some(big) = self.big() {
-            return big.remove(field);
+        match self.big() {
+            Some(big) => big.remove(field),
+            None => packed::remove(self.0, field),
         }
-        let mut packed = ListpackMut::new(&mut *self.0);
-        match packed.as_listpack().find(HEADER_LEN, field, 1) {
-            Some(at) => {
-                packed.remove_range(at, 2);
-                true
-            }
-            None => false,
+    }
+
+    /// Sets or removes the deadline of an existing field, in milliseconds since 1970.
+    pub(crate) fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
+        match self.big() {
+            Some(big) => big.set_deadline(field, deadline),
+            None => packed::set_deadline(self.0, field, deadline),
         }
+    }
+
+    /// Removes up to `most` fields whose deadlines have passed, and returns them.
+    pub(in crate::store) fn remove_expired(&mut self, now_ms: i64, most: usize) -> Vec<Box<[u8]>> {
+        let mut expired = Vec::new();
+        match self.big() {
+            Some(big) => big.remove_expired(now_ms, most, &mut expired),
+            None => packed::remove_expired(self.0, now_ms, most, &mut expired),
+        }
+        expired
     }
 
     #[inline]
@@ -267,30 +304,17 @@ impl HashMut<'_> {
         self.0.packed_bytes().map_or(0, <[u8]>::len)
     }
 
-    fn set_packed(&mut self, field: &[u8], value: &[u8]) -> bool {
-        let mut packed = ListpackMut::new(&mut *self.0);
-        let listpack = packed.as_listpack();
-        match listpack.find(HEADER_LEN, field, 1) {
-            Some(at) => {
-                let value_at = listpack.next(at).expect("a value follows each field");
-                packed.replace(value_at, Encoded::of(value));
-                false
-            }
-            None => {
-                packed.push_back_all(&[Encoded::of(field), Encoded::of(value)]);
-                true
-            }
-        }
-    }
-
     /// Converts the hash to a big one, if it is not yet.
     #[cold]
     #[inline(never)]
     fn enlarged(&mut self, hasher: &Hasher) -> &mut BigHash {
         if self.0.packed_bytes().is_some() {
             let mut big = BigHash::new(hasher.clone());
-            Hash::read(self.0).for_each(|field, value| {
-                field.with(|field| value.with(|value| big.set(field, value)));
+            Hash::read(self.0).for_each_timed(|field, value, deadline| {
+                field.with(|field| {
+                    value.with(|value| big.set(field, value, false));
+                    big.set_deadline(field, deadline);
+                });
             });
             self.0.set_boxed(Value::Hash(Box::new(big)));
         }
@@ -306,7 +330,7 @@ impl Kind for Hash {
     #[inline]
     fn read(entry: &Entry) -> HashRef<'_> {
         match (entry.packed_bytes(), entry.value()) {
-            (Some(bytes), _) => HashRef::Packed(Listpack::new(bytes)),
+            (Some(bytes), _) => HashRef::Packed(PackedHash::new(Listpack::new(bytes), entry.packing())),
             (None, Some(Value::Hash(big))) => HashRef::Big(big),
             _ => unreachable!("the type of the value was checked"),
         }
@@ -318,7 +342,7 @@ impl Kind for Hash {
     }
 
     fn nothing<'e>() -> HashRef<'e> {
-        HashRef::Packed(Listpack::EMPTY)
+        HashRef::Packed(PackedHash::EMPTY)
     }
 
     fn create(key: &[u8]) -> Entry {
@@ -329,6 +353,13 @@ impl Kind for Hash {
         match value {
             HashRef::Packed(packed) => packed.is_empty(),
             HashRef::Big(big) => big.len() == 0,
+        }
+    }
+
+    fn nearest_deadline(value: HashRef<'_>) -> Option<i64> {
+        match value {
+            HashRef::Packed(packed) => packed.nearest_deadline(),
+            HashRef::Big(big) => big.nearest_deadline(),
         }
     }
 }

@@ -14,6 +14,9 @@ fn growth(hasher: &Hasher) -> HashGrowth<'_> {
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// The fields that have a deadline.
+type Timed = BTreeMap<Vec<u8>, i64>;
+
 fn contents(entry: &Entry) -> Model {
     let mut found = Model::new();
     Hash::read(entry).for_each(|field, value| {
@@ -40,7 +43,10 @@ fn assert_is(entry: &Entry, model: &Model) {
 #[derive(Clone, Debug)]
 enum Step {
     Set(Vec<u8>, Vec<u8>),
+    Keep(Vec<u8>, Vec<u8>),
     Remove(Vec<u8>),
+    Limit(Vec<u8>, Option<i64>),
+    Expire(i64),
 }
 
 fn field() -> impl Strategy<Value = Vec<u8>> {
@@ -63,7 +69,10 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (field(), value()).prop_map(|(field, value)| Step::Set(field, value)),
+        1 => (field(), value()).prop_map(|(field, value)| Step::Keep(field, value)),
         1 => field().prop_map(Step::Remove),
+        2 => (field(), prop::option::of(1..100_i64)).prop_map(|(field, at_ms)| Step::Limit(field, at_ms)),
+        1 => (0..50_i64).prop_map(Step::Expire),
     ]
 }
 
@@ -72,22 +81,60 @@ proptest! {
     fn a_hash_is_a_map_of_strings_packed_or_not(steps in prop::collection::vec(step(), 0..60)) {
         let hasher = Hasher::new();
         let (mut entry, mut model, mut is_big) = (Hash::create(b"key"), Model::new(), false);
+        let mut timed = Timed::new();
         for step in steps {
             let mut hash = Hash::write(&mut entry);
             match step {
                 Step::Set(field, value) => {
                     is_big |= field.len().max(value.len()) > LIMIT.len;
                     let is_new = hash.set(&field, &value, growth(&hasher));
+                    timed.remove(&field);
                     prop_assert_eq!(is_new, model.insert(field, value).is_none());
                 }
-                Step::Remove(field) => prop_assert_eq!(hash.remove(&field), model.remove(&field).is_some()),
+                Step::Keep(field, value) => {
+                    is_big |= field.len().max(value.len()) > LIMIT.len;
+                    let is_new = hash.set_keeping_deadline(&field, &value, growth(&hasher));
+                    prop_assert_eq!(is_new, model.insert(field, value).is_none());
+                }
+                Step::Remove(field) => {
+                    prop_assert_eq!(hash.remove(&field), model.remove(&field).is_some());
+                    timed.remove(&field);
+                }
+                Step::Limit(field, deadline) => {
+                    hash.set_deadline(&field, deadline);
+                    match deadline.filter(|_| model.contains_key(&field)) {
+                        Some(at_ms) => drop(timed.insert(field, at_ms)),
+                        None => drop(timed.remove(&field)),
+                    }
+                }
+                Step::Expire(now_ms) => {
+                    let mut expired: Vec<Vec<u8>> =
+                        hash.remove_expired(now_ms, usize::MAX).into_iter().map(Vec::from).collect();
+                    expired.sort();
+                    let due = timed.iter().filter(|(_, at_ms)| **at_ms <= now_ms).map(|(field, _)| field.clone());
+                    let due: Vec<Vec<u8>> = due.collect();
+                    prop_assert_eq!(expired, due.clone());
+                    for field in due {
+                        model.remove(&field);
+                        timed.remove(&field);
+                    }
+                }
             }
+            for field in model.keys() {
+                prop_assert_eq!(Hash::read(&entry).deadline(field), Some(timed.get(field).copied()));
+            }
+            let nearest = Hash::nearest_deadline(Hash::read(&entry));
+            prop_assert_eq!(nearest.is_some(), !timed.is_empty());
+            prop_assert!(nearest.is_none_or(|bound| timed.values().all(|at_ms| bound <= *at_ms)));
             is_big |= model.len() > LIMIT.entries;
             assert_is(&entry, &model);
             prop_assert_eq!(matches!(Hash::read(&entry), HashRef::Big(_)), is_big);
             prop_assert_eq!(entry.key(), b"key");
         }
         let copy = entry.copy(b"other");
+        for field in model.keys() {
+            prop_assert_eq!(Hash::read(&copy).deadline(field), Some(timed.get(field).copied()));
+        }
         assert_is(&copy, &model);
         prop_assert_eq!(Hash::read(&copy).encoding(), Hash::read(&entry).encoding());
     }

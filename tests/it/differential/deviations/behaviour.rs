@@ -32,6 +32,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "no command blocks the server"),
 
     // Hashes
+    (Commands(&["hlen", "hdel", "hset"]), "a field that has expired and was not removed yet", "8.4: counts it until it is removed", "removes it first, so that it is not counted", "an expired field is as invisible as an expired key"),
     (Commands(&["hrandfield"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
 
     // Sorted sets

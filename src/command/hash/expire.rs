@@ -1,0 +1,235 @@
+//! Deadlines of fields: HEXPIRE, HTTL, HPERSIST and related commands.
+//!
+//! They are wall-clock times in milliseconds, whatever the unit of the command. As in Redis, the type of the key is
+//! checked before the arguments.
+
+use crate::command::hash::{HDEL, hash_key};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::value::Hash;
+use crate::store::{Classes, Event, Key, Lookup};
+
+/// Fields got a deadline.
+pub(super) const HEXPIRE: &Event = &Event::one(Classes::HASH, "hexpire");
+/// Fields lost their deadlines.
+pub(super) const HPERSIST: &Event = &Event::one(Classes::HASH, "hpersist");
+
+/// The latest deadline of a field.
+const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
+
+const NO_FIELDS: &str = "Mandatory argument FIELDS is missing or not at the right position";
+const NO_SUCH_NUMBER: &str = "The `numfields` parameter must match the number of arguments";
+const NOT_GREATER: &str = "Parameter `numFields` should be greater than 0";
+pub(super) const NOT_POSITIVE: &str = "Number of fields must be a positive integer";
+const NEGATIVE: &str = "invalid expire time, must be >= 0";
+
+// What is replied for a field.
+const MISSING: i64 = -2;
+const WITHOUT: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const DELETED: i64 = 2;
+
+/// How a command gives a time.
+#[derive(Clone, Copy)]
+pub(super) struct TimeUnit {
+    pub milliseconds: i64,
+    /// Whether it counts from 1970 instead of from now.
+    pub is_absolute: bool,
+}
+
+impl TimeUnit {
+    /// Parses a time to a deadline in milliseconds since 1970.
+    pub(super) fn deadline_ms(self, text: &[u8], call: &Call<'_>) -> Result<i64> {
+        let time = parse_int(text).ok_or(Error::NotInteger)?;
+        if time < 0 {
+            return Err(Error::other(NEGATIVE));
+        }
+        let base_ms = if self.is_absolute { 0 } else { call.present().wall_ms() };
+        let end_ms = time.checked_mul(self.milliseconds).and_then(|time_ms| time_ms.checked_add(base_ms));
+        end_ms.filter(|end_ms| *end_ms <= DEADLINE_MAX_MS).ok_or(Error::InvalidExpire(call.name()))
+    }
+}
+
+/// Parses `FIELDS numfields`, after which exactly so many fields follow.
+pub(super) fn read_fields(call: &mut Call<'_>, refusal: &'static str) -> Result<usize> {
+    if !call.args.next_arg().is_some_and(|word| is_word(word, "FIELDS")) {
+        return Err(Error::other(NO_FIELDS));
+    }
+    let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+    let count = count.ok_or(Error::other(refusal))?;
+    match usize::try_from(count) {
+        Ok(count) if count == call.args.left() => Ok(count),
+        _ => Err(Error::other(NO_SUCH_NUMBER)),
+    }
+}
+
+/// When a deadline may be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    Nx,
+    Xx,
+    Gt,
+    Lt,
+}
+
+impl Condition {
+    fn read(call: &mut Call<'_>) -> Self {
+        const WORDS: [(&str, Condition); 4] =
+            [("NX", Condition::Nx), ("XX", Condition::Xx), ("GT", Condition::Gt), ("LT", Condition::Lt)];
+        let next = call.args.peek_arg().and_then(|word| WORDS.into_iter().find(|(name, _)| is_word(word, name)));
+        match next {
+            Some((_, condition)) => {
+                call.args.next_arg();
+                condition
+            }
+            None => Condition::Always,
+        }
+    }
+
+    /// Returns whether a field with this deadline may get another; one without never expires.
+    fn allows(self, end_ms: i64, current: Option<i64>) -> bool {
+        match (self, current) {
+            (Condition::Always, _) | (Condition::Nx | Condition::Lt, None) | (Condition::Xx, Some(_)) => true,
+            (Condition::Nx, Some(_)) | (Condition::Xx | Condition::Gt, None) => false,
+            (Condition::Gt, Some(current_ms)) => end_ms > current_ms,
+            (Condition::Lt, Some(current_ms)) => end_ms < current_ms,
+        }
+    }
+}
+
+pub(super) fn hexpire(call: &mut Call<'_>) -> Result<()> {
+    limit_life(call, TimeUnit { milliseconds: 1000, is_absolute: false })
+}
+
+pub(super) fn hpexpire(call: &mut Call<'_>) -> Result<()> {
+    limit_life(call, TimeUnit { milliseconds: 1, is_absolute: false })
+}
+
+pub(super) fn hexpireat(call: &mut Call<'_>) -> Result<()> {
+    limit_life(call, TimeUnit { milliseconds: 1000, is_absolute: true })
+}
+
+pub(super) fn hpexpireat(call: &mut Call<'_>) -> Result<()> {
+    limit_life(call, TimeUnit { milliseconds: 1, is_absolute: true })
+}
+
+fn limit_life(call: &mut Call<'_>, unit: TimeUnit) -> Result<()> {
+    let key = hash_key(call)?;
+    call.view.get::<Hash>(key, Lookup::WRITE)?;
+    let time = call.args.bytes()?;
+    let end_ms = unit.deadline_ms(time, call)?;
+    let condition = Condition::read(call);
+    let count = read_fields(call, NOT_GREATER)?;
+    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+
+    let is_past = end_ms <= call.now().wall_ms() && call.view.cx().expires_keys();
+    let mut edit = call.view.edit::<Hash>(key, HEXPIRE)?;
+    call.reply.array(count);
+    let mut changed = Vec::new();
+    for field in fields {
+        let result = match edit.value().deadline(field) {
+            None => MISSING,
+            Some(current) if !condition.allows(end_ms, current) => REFUSED,
+            Some(_) => {
+                if let Some(mut hash) = edit.annotate() {
+                    if is_past {
+                        hash.remove(field);
+                    } else {
+                        hash.set_deadline(field, Some(end_ms));
+                    }
+                }
+                changed.push(field);
+                if is_past { DELETED } else { DONE }
+            }
+        };
+        call.reply.int(result);
+    }
+    if is_past {
+        edit.set_event(HDEL);
+    }
+    edit.count_more(changed.len());
+    drop(edit);
+    log_deadline(call, key, if is_past { None } else { Some(end_ms) }, &changed);
+    Ok(())
+}
+
+/// Logs that fields got a deadline; without one, that they were deleted.
+pub(super) fn log_deadline(call: &mut Call<'_>, key: Key<'_>, end_ms: Option<i64>, fields: &[&[u8]]) {
+    match end_ms {
+        _ if fields.is_empty() => {}
+        None => fields.iter().for_each(|field| call.log(&[b"HDEL", key.bytes, field])),
+        Some(end_ms) => {
+            let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let head: [&[u8]; 5] = [
+                b"HPEXPIREAT",
+                key.bytes,
+                time.format(end_ms).as_bytes(),
+                b"FIELDS",
+                count.format(fields.len()).as_bytes(),
+            ];
+            call.log(&[&head[..], fields].concat());
+        }
+    }
+}
+
+pub(super) fn httl(call: &mut Call<'_>) -> Result<()> {
+    reply_times(call, |end_ms, now_ms| in_seconds((end_ms - now_ms).max(0)))
+}
+
+pub(super) fn hpttl(call: &mut Call<'_>) -> Result<()> {
+    reply_times(call, |end_ms, now_ms| (end_ms - now_ms).max(0))
+}
+
+pub(super) fn hexpiretime(call: &mut Call<'_>) -> Result<()> {
+    reply_times(call, |end_ms, _| in_seconds(end_ms))
+}
+
+pub(super) fn hpexpiretime(call: &mut Call<'_>) -> Result<()> {
+    reply_times(call, |end_ms, _| end_ms)
+}
+
+/// Converts milliseconds to seconds, rounded up.
+fn in_seconds(ms: i64) -> i64 {
+    ms / 1000 + i64::from(ms % 1000 > 0)
+}
+
+/// Replies with a time for each field, computed from its deadline and the present time.
+fn reply_times(call: &mut Call<'_>, read: fn(i64, i64) -> i64) -> Result<()> {
+    let key = hash_key(call)?;
+    call.view.get::<Hash>(key, Lookup::READ)?;
+    let count = read_fields(call, NOT_POSITIVE)?;
+    let now_ms = call.now().wall_ms();
+    let hash = call.view.get::<Hash>(key, Lookup::PEEK)?;
+    call.reply.array(count);
+    while let Some(field) = call.args.next_arg() {
+        call.reply.int(match hash.and_then(|hash| hash.deadline(field)) {
+            None => MISSING,
+            Some(None) => WITHOUT,
+            Some(Some(end_ms)) => read(end_ms, now_ms),
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn hpersist(call: &mut Call<'_>) -> Result<()> {
+    let key = hash_key(call)?;
+    call.view.get::<Hash>(key, Lookup::WRITE)?;
+    let count = read_fields(call, NOT_POSITIVE)?;
+    let mut edit = call.view.edit::<Hash>(key, HPERSIST)?;
+    call.reply.array(count);
+    while let Some(field) = call.args.next_arg() {
+        call.reply.int(match edit.value().deadline(field) {
+            None => MISSING,
+            Some(None) => WITHOUT,
+            Some(Some(_)) => {
+                edit.change().set_deadline(field, None);
+                DONE
+            }
+        });
+    }
+    Ok(())
+}

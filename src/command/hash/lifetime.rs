@@ -1,0 +1,239 @@
+//! HGETDEL, HGETEX and HSETEX: values and deadlines of fields in one call.
+
+use crate::command::hash::expire::{HEXPIRE, HPERSIST, NOT_POSITIVE, TimeUnit, log_deadline, read_fields};
+use crate::command::hash::{HDEL, HSET, growth, hash_key, reply_text};
+use crate::dispatch::Call;
+use crate::dispatch::args::is_word;
+use crate::error::{Error, Result};
+use crate::resp::parse_int;
+use crate::store::value::Hash;
+use crate::store::{Classes, Event, Key, Lookup};
+
+/// Fields were set and got a deadline.
+const HSET_HEXPIRE: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HASH, "hexpire");
+/// Fields were set with a deadline in the past.
+const HSET_HDEL: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HASH, "hdel");
+
+const TWO_TIMES: &str = "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
+const TWO_CONDITIONS: &str = "Only one of FXX or FNX arguments can be specified";
+const NO_TIME: &str = "missing expire time";
+const INVALID_COUNT: &str = "invalid number of fields";
+
+/// What happens to the deadlines of fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lifetime {
+    /// The default of the command.
+    Unsaid,
+    Keep,
+    Persist,
+    Until(i64),
+}
+
+/// Parses an option with a time, if the word is one.
+fn read_time(word: &[u8], call: &mut Call<'_>) -> Result<Option<i64>> {
+    const UNITS: [(&str, TimeUnit); 4] = [
+        ("EX", TimeUnit { milliseconds: 1000, is_absolute: false }),
+        ("PX", TimeUnit { milliseconds: 1, is_absolute: false }),
+        ("EXAT", TimeUnit { milliseconds: 1000, is_absolute: true }),
+        ("PXAT", TimeUnit { milliseconds: 1, is_absolute: true }),
+    ];
+    let Some((_, unit)) = UNITS.into_iter().find(|(name, _)| is_word(word, name)) else { return Ok(None) };
+    let Some(time) = call.args.next_arg() else { return Err(Error::other(NO_TIME)) };
+    unit.deadline_ms(time, call).map(Some)
+}
+
+/// Replies with the values of the fields that follow.
+fn reply_values(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
+    let hash = call.view.get::<Hash>(key, Lookup::READ)?;
+    call.reply.array(fields.len());
+    for field in fields {
+        match hash.and_then(|hash| hash.get(field)) {
+            Some(value) => reply_text(&mut call.reply, value),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
+    let key = hash_key(call)?;
+    call.view.get::<Hash>(key, Lookup::PEEK)?;
+    read_fields(call, NOT_POSITIVE)?;
+    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    reply_values(call, key, &fields)?;
+    let mut edit = call.view.edit::<Hash>(key, HDEL)?;
+    let removed = edit.annotate().map_or(0, |mut hash| fields.iter().filter(|field| hash.remove(field)).count());
+    edit.count_more(removed);
+    Ok(())
+}
+
+pub(super) fn hgetex(call: &mut Call<'_>) -> Result<()> {
+    let key = hash_key(call)?;
+    call.view.get::<Hash>(key, Lookup::PEEK)?;
+    let lifetime = match call.args.peek_arg() {
+        Some(word) if is_word(word, "PERSIST") => {
+            call.args.next_arg();
+            Lifetime::Persist
+        }
+        Some(word) if ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is_word(word, name)) => {
+            call.args.next_arg();
+            read_time(word, call)?.map_or(Lifetime::Unsaid, Lifetime::Until)
+        }
+        _ => Lifetime::Unsaid,
+    };
+    read_fields(call, NOT_POSITIVE)?;
+    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    reply_values(call, key, &fields)?;
+    match lifetime {
+        Lifetime::Until(end_ms) => limit_life(call, key, end_ms, &fields)?,
+        Lifetime::Persist => persist(call, key, &fields)?,
+        Lifetime::Unsaid | Lifetime::Keep => {}
+    }
+    Ok(())
+}
+
+/// Sets the deadline of the fields that exist, or deletes them if it has passed.
+fn limit_life(call: &mut Call<'_>, key: Key<'_>, end_ms: i64, fields: &[&[u8]]) -> Result<()> {
+    let is_past = end_ms <= call.now().wall_ms() && call.view.cx().expires_keys();
+    let mut edit = call.view.edit::<Hash>(key, if is_past { HDEL } else { HEXPIRE })?;
+    let mut changed = Vec::new();
+    for field in fields.iter().copied() {
+        if edit.value().deadline(field).is_some()
+            && let Some(mut hash) = edit.annotate()
+        {
+            if is_past {
+                hash.remove(field);
+            } else {
+                hash.set_deadline(field, Some(end_ms));
+            }
+            changed.push(field);
+        }
+    }
+    edit.count_more(changed.len());
+    drop(edit);
+    log_deadline(call, key, if is_past { None } else { Some(end_ms) }, &changed);
+    Ok(())
+}
+
+/// Removes the deadlines of fields.
+fn persist(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
+    let mut edit = call.view.edit::<Hash>(key, HPERSIST)?;
+    for field in fields {
+        if edit.value().deadline(field).flatten().is_some() {
+            edit.change().set_deadline(field, None);
+        }
+    }
+    let is_changed = edit.is_changed();
+    drop(edit);
+    if is_changed {
+        let mut count = itoa::Buffer::new();
+        let head: [&[u8]; 4] = [b"HPERSIST", key.bytes, b"FIELDS", count.format(fields.len()).as_bytes()];
+        call.log(&[&head[..], fields].concat());
+    }
+    Ok(())
+}
+
+/// The arguments of HSETEX after the key.
+struct Options<'a> {
+    lifetime: Lifetime,
+    /// Whether all fields must exist, or none.
+    must_exist: Option<bool>,
+    pairs: Vec<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    fn read(call: &mut Call<'a>) -> Result<Self> {
+        let mut options = Options { lifetime: Lifetime::Unsaid, must_exist: None, pairs: Vec::new() };
+        while let Some(word) = call.args.next_arg() {
+            if is_word(word, "FIELDS") {
+                let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+                let count = count.ok_or(Error::other(INVALID_COUNT))?;
+                if usize::try_from(count).ok().and_then(|count| count.checked_mul(2)) != Some(call.args.left()) {
+                    return Err(Error::WrongArity(call.name().into()));
+                }
+                while let (Some(field), Some(value)) = (call.args.next_arg(), call.args.next_arg()) {
+                    options.pairs.push((field, value));
+                }
+            } else if is_word(word, "FNX") || is_word(word, "FXX") {
+                if options.must_exist.is_some() {
+                    return Err(Error::other(TWO_CONDITIONS));
+                }
+                options.must_exist = Some(is_word(word, "FXX"));
+            } else {
+                options.choose(word, call)?;
+            }
+        }
+        if options.pairs.is_empty() {
+            return Err(Error::WrongArity(call.name().into()));
+        }
+        Ok(options)
+    }
+
+    fn choose(&mut self, word: &[u8], call: &mut Call<'_>) -> Result<()> {
+        let is_time = ["EX", "PX", "EXAT", "PXAT", "KEEPTTL"].iter().any(|name| is_word(word, name));
+        if !is_time {
+            return Err(Error::UnknownArgument(word.to_vec()));
+        }
+        if self.lifetime != Lifetime::Unsaid {
+            return Err(Error::other(TWO_TIMES));
+        }
+        self.lifetime = read_time(word, call)?.map_or(Lifetime::Keep, Lifetime::Until);
+        Ok(())
+    }
+}
+
+pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
+    let key = hash_key(call)?;
+    let options = Options::read(call)?;
+    let growth = growth(call);
+    let end_ms = if let Lifetime::Until(end_ms) = options.lifetime { Some(end_ms) } else { None };
+    let expires_keys = call.view.cx().expires_keys();
+    let is_past = expires_keys && end_ms.is_some_and(|end_ms| end_ms <= call.now().wall_ms());
+    let event = match (end_ms, is_past) {
+        (None, _) => HSET,
+        (Some(_), false) => HSET_HEXPIRE,
+        (Some(_), true) => HSET_HDEL,
+    };
+    let mut edit = call.view.edit::<Hash>(key, event)?;
+    let meets = |must_exist| options.pairs.iter().all(|(field, _)| edit.value().contains(field) == must_exist);
+    if !options.must_exist.is_none_or(meets) {
+        drop(edit);
+        call.reply.int(0);
+        return Ok(());
+    }
+    let mut hash = edit.change();
+    for (field, value) in &options.pairs {
+        match options.lifetime {
+            Lifetime::Keep => hash.set_keeping_deadline(field, value, growth),
+            Lifetime::Unsaid | Lifetime::Persist | Lifetime::Until(_) => hash.set(field, value, growth),
+        };
+        if is_past {
+            hash.remove(field);
+        } else if end_ms.is_some() {
+            hash.set_deadline(field, end_ms);
+        }
+    }
+    edit.count_more(options.pairs.len() - 1);
+    drop(edit);
+    log_set(call, key, &options, is_past);
+    call.reply.int(1);
+    Ok(())
+}
+
+/// Logs what HSETEX has set, with its time as a date, and without its condition.
+fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bool) {
+    if is_past {
+        let fields: Vec<&[u8]> = options.pairs.iter().map(|(field, _)| *field).collect();
+        return log_deadline(call, key, None, &fields);
+    }
+    let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let mut args: Vec<&[u8]> = vec![b"HSETEX", key.bytes];
+    match options.lifetime {
+        Lifetime::Until(end_ms) => args.extend([b"PXAT", time.format(end_ms).as_bytes()]),
+        Lifetime::Keep => args.push(b"KEEPTTL"),
+        Lifetime::Unsaid | Lifetime::Persist => {}
+    }
+    args.extend([b"FIELDS", count.format(options.pairs.len()).as_bytes()]);
+    options.pairs.iter().for_each(|(field, value)| args.extend([*field, *value]));
+    call.log(&args);
+}

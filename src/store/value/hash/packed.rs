@@ -1,0 +1,206 @@
+//! Packed hashes: a listpack in which field and value alternate, or one in which a deadline follows each value.
+//!
+//! The second form is that of a hash one of whose fields has got a deadline: the time in milliseconds since 1970, or 0
+//! for none. It is in the order of the deadlines, fields without one last, so that the nearest one is the first.
+
+use crate::store::entry::Entry;
+use crate::store::value::Packing;
+use crate::store::value::hash::Pair;
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Items, Listpack, ListpackMut};
+
+/// A borrowed packed hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedHash<'e> {
+    listpack: Listpack<'e>,
+    has_deadlines: bool,
+}
+
+impl<'e> PackedHash<'e> {
+    /// A hash without fields.
+    pub(super) const EMPTY: PackedHash<'static> = PackedHash { listpack: Listpack::EMPTY, has_deadlines: false };
+
+    /// Borrows the listpack of a hash.
+    #[inline]
+    pub(super) fn new(listpack: Listpack<'e>, packing: Packing) -> Self {
+        PackedHash { listpack, has_deadlines: packing == Packing::Other }
+    }
+
+    /// Returns the listpack.
+    pub(crate) fn listpack(self) -> Listpack<'e> {
+        self.listpack
+    }
+
+    /// Returns whether a deadline, which may be none, follows each value.
+    pub(crate) fn has_deadlines(self) -> bool {
+        self.has_deadlines
+    }
+
+    /// Returns the number of fields.
+    pub(super) fn len(self) -> usize {
+        self.listpack.len() / self.width()
+    }
+
+    /// Returns whether there is no field.
+    pub(super) fn is_empty(self) -> bool {
+        self.listpack.is_empty()
+    }
+
+    /// Returns how many elements a field takes.
+    #[inline]
+    fn width(self) -> usize {
+        if self.has_deadlines { 3 } else { 2 }
+    }
+
+    /// Returns the position of a field.
+    #[inline]
+    pub(super) fn find(self, field: &[u8]) -> Option<usize> {
+        self.listpack.find(HEADER_LEN, field, self.width() - 1)
+    }
+
+    /// Returns the position of the value of the field at a position.
+    #[inline]
+    pub(super) fn value_at(self, at: usize) -> usize {
+        self.listpack.next(at).expect("a value follows each field")
+    }
+
+    /// Returns field and value at the position of a field.
+    pub(super) fn pair_at(self, at: usize) -> Pair<'e> {
+        (self.listpack.get(at).into(), self.listpack.get(self.value_at(at)).into())
+    }
+
+    /// Returns the position of the field with an index.
+    pub(super) fn seek(self, index: usize) -> Option<usize> {
+        self.listpack.seek((self.width() * index) as isize)
+    }
+
+    /// Returns the deadline of the field at a position.
+    pub(super) fn deadline_at(self, at: usize) -> Option<i64> {
+        if !self.has_deadlines {
+            return None;
+        }
+        let at = self.listpack.next(self.value_at(at))?;
+        self.listpack.get(at).to_int().filter(|at_ms| *at_ms != 0)
+    }
+
+    /// Returns the earliest deadline.
+    pub(super) fn nearest_deadline(self) -> Option<i64> {
+        if !self.has_deadlines {
+            return None;
+        }
+        self.deadline_at(self.listpack.first()?)
+    }
+
+    /// Returns the fields with their values.
+    pub(super) fn pairs(self) -> Pairs<'e> {
+        Pairs { items: self.listpack.iter(), has_deadlines: self.has_deadlines }
+    }
+
+    /// Returns the position of the first field without a deadline, or with one later than `at_ms`.
+    fn place_of(self, at_ms: i64) -> usize {
+        let mut next = self.listpack.first();
+        while let Some(at) = next {
+            match self.deadline_at(at) {
+                Some(other_ms) if other_ms <= at_ms => {
+                    next = self.listpack.next(self.value_at(at)).and_then(|deadline| self.listpack.next(deadline));
+                }
+                _ => return at,
+            }
+        }
+        self.listpack.end()
+    }
+}
+
+/// The fields of a packed hash with their values.
+pub(super) struct Pairs<'e> {
+    items: Items<'e>,
+    has_deadlines: bool,
+}
+
+impl<'e> Iterator for Pairs<'e> {
+    type Item = Pair<'e>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Pair<'e>> {
+        let pair = (self.items.next()?.into(), self.items.next()?.into());
+        if self.has_deadlines {
+            self.items.next();
+        }
+        Some(pair)
+    }
+}
+
+fn packed(entry: &Entry) -> PackedHash<'_> {
+    PackedHash::new(Listpack::new(entry.packed_bytes().expect("the caller has found a packed hash")), entry.packing())
+}
+
+/// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.
+pub(super) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) -> bool {
+    let hash = packed(entry);
+    let (found, width) = (hash.find(field), hash.width());
+    let target = found.map(|at| (at, hash.value_at(at), !keeps && hash.deadline_at(at).is_some()));
+    let mut listpack = ListpackMut::new(entry);
+    let elements = [Encoded::of(field), Encoded::of(value), Encoded::of_int(0)];
+    match target {
+        Some((at, _, true)) => {
+            listpack.remove_range(at, width);
+            listpack.push_back_all(&elements);
+        }
+        Some((_, value_at, false)) => listpack.replace(value_at, elements[1]),
+        None => listpack.push_back_all(&elements[..width]),
+    }
+    found.is_none()
+}
+
+/// Removes a field; returns whether there was one.
+pub(super) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
+    let hash = packed(entry);
+    let (found, width) = (hash.find(field), hash.width());
+    if let Some(at) = found {
+        ListpackMut::new(entry).remove_range(at, width);
+    }
+    found.is_some()
+}
+
+/// Sets or removes the deadline of an existing field.
+pub(super) fn set_deadline(entry: &mut Entry, field: &[u8], deadline: Option<i64>) {
+    add_deadlines(entry);
+    let hash = packed(entry);
+    let Some(at) = hash.find(field) else { return };
+    let value = hash.listpack.get(hash.value_at(at)).to_cow().into_owned();
+    ListpackMut::new(&mut *entry).remove_range(at, 3);
+    let hash = packed(entry);
+    let place = deadline.map_or(hash.listpack.end(), |at_ms| hash.place_of(at_ms));
+    let elements = [Encoded::of(field), Encoded::of(&value), Encoded::of_int(deadline.unwrap_or(0))];
+    ListpackMut::new(entry).insert_all_before(place, &elements);
+}
+
+/// Converts the hash to the form with deadlines, if it is not yet.
+fn add_deadlines(entry: &mut Entry) {
+    let hash = packed(entry);
+    if hash.has_deadlines {
+        return;
+    }
+    let mut bytes = Listpack::EMPTY.bytes().to_vec();
+    let (mut items, mut with_deadlines) = (hash.listpack.iter(), ListpackMut::new(&mut bytes));
+    while let (Some(field), Some(value)) = (items.next(), items.next()) {
+        with_deadlines.push_back_all(&[field.into(), value.into(), Encoded::of_int(0)]);
+    }
+    entry.set_packed(Packing::Other, &bytes);
+}
+
+/// Removes up to `most` fields whose deadlines have passed, and passes them on.
+pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
+    let hash = packed(entry);
+    let (mut next, mut count) = (hash.listpack.first(), 0);
+    while count < most
+        && let Some(at) = next
+        && hash.deadline_at(at).is_some_and(|at_ms| at_ms <= now_ms)
+    {
+        expired.push(hash.listpack.get(at).to_cow().into());
+        count += 1;
+        next = hash.seek(count);
+    }
+    if count > 0 {
+        ListpackMut::new(entry).remove_range(HEADER_LEN, 3 * count);
+    }
+}
