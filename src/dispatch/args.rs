@@ -112,7 +112,6 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::NotFloat`].
-    #[allow(dead_code, reason = "the commands on places take doubles")]
     pub(crate) fn double(&mut self) -> Result<f64> {
         parse_double(self.bytes()?).ok_or(Error::NotFloat)
     }

@@ -391,9 +391,13 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     }
 }
 
-/// Describes the keys that begin a block after a keyword, and are followed by an argument for each.
+/// Describes the keys that follow a keyword, which is searched for from an argument on: a single one, or those that begin
+/// a block and are followed by an argument for each.
 fn block_spec(arg: &Arg, search_from: usize) -> Option<KeySpec> {
     match arg {
+        Arg { kind: Kind::Key(flags), token: Some(keyword), multiple: false, unplaced: None, .. } => {
+            Some(KeySpec { keyword: Some(*keyword), search_from: search_from as i64, ..KeySpec::new(*flags) })
+        }
         Arg {
             kind: Kind::Block([Arg { kind: Kind::Key(flags), multiple: true, .. }, ..]),
             token: Some(keyword),

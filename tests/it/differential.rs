@@ -28,6 +28,7 @@ mod companions;
 mod deviations;
 pub(crate) mod dumps;
 mod eviction;
+mod geo;
 mod grids;
 mod hashes;
 mod hyperloglogs;

@@ -323,9 +323,11 @@ impl<'a> KeyCounter<'a> {
     }
 
     fn index_of(&mut self, arg: &Arg) -> i64 {
-        if arg.unplaced.is_some() {
-            let found = self.registered.keys.iter().position(|spec| spec.unplaced && spec.notes == arg.key_notes);
-            return found.unwrap_or(0) as i64;
+        let is_of_keyword = |spec: &KeySpec| spec.keyword.is_some() && spec.keyword == arg.token;
+        let is_unplaced = |spec: &KeySpec| arg.unplaced.is_some() && spec.unplaced && spec.notes == arg.key_notes;
+        let found = self.registered.keys.iter().position(|spec| is_of_keyword(spec) || is_unplaced(spec));
+        if let Some(found) = found {
+            return found as i64;
         }
         let position = self.registered.keys.first().map_or(0, |spec| spec.first) + self.keys_seen;
         self.keys_seen += 1;

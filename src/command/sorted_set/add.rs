@@ -17,12 +17,12 @@ const NOT_A_NUMBER: &str = "resulting score is not a number (NaN)";
 
 /// The options of ZADD: under which conditions a score is set, and what the reply is.
 #[derive(Clone, Copy, Default)]
-struct Rule {
-    only_new: bool,
-    only_existing: bool,
+pub(in crate::command) struct Rule {
+    pub only_new: bool,
+    pub only_existing: bool,
     only_greater: bool,
     only_less: bool,
-    counts_changes: bool,
+    pub counts_changes: bool,
     increments: bool,
 }
 
@@ -116,21 +116,31 @@ fn add(call: &mut Call<'_>, key: Key<'_>, rule: Rule) -> Result<()> {
         (Outcome::NotANumber, _) => return Err(Error::other(NOT_A_NUMBER)),
         (Outcome::Set(score), true) => call.reply.double(score),
         (Outcome::Refused, true) => call.reply.null(),
-        (_, false) if rule.counts_changes => call.reply.int((tally.added + tally.updated) as i64),
-        (_, false) => call.reply.int(tally.added as i64),
+        (_, false) => call.reply.int(tally.count(rule) as i64),
     }
     Ok(())
 }
 
 /// What a call has done.
-struct Tally {
+pub(in crate::command) struct Tally {
     added: usize,
     updated: usize,
     /// What was done with the last member.
     last: Outcome,
 }
 
-fn put<'a>(
+impl Tally {
+    /// Returns the number of members to reply with.
+    pub(in crate::command) fn count(&self, rule: Rule) -> usize {
+        if rule.counts_changes { self.added + self.updated } else { self.added }
+    }
+}
+
+/// Sets the scores of members as far as the rule allows.
+///
+/// # Errors
+/// [`Error::WrongType`].
+pub(in crate::command) fn put<'a>(
     call: &mut Call<'_>,
     key: Key<'_>,
     rule: Rule,

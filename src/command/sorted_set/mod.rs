@@ -5,7 +5,7 @@
 //! Invariant: a range of members is one of ranks before anything is done with it, and replies are written straight from
 //! the stored value.
 
-mod add;
+pub(in crate::command) mod add;
 mod combine;
 mod pop;
 mod random;
@@ -257,7 +257,7 @@ fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
 
 /// Replies with a member.
 #[inline]
-fn reply_member(reply: &mut Reply<'_>, member: Item<'_>) {
+pub(in crate::command) fn reply_member(reply: &mut Reply<'_>, member: Item<'_>) {
     match member {
         Item::Text(text) => reply.bulk(text),
         Item::Int(int) => reply.bulk_int(int),

@@ -110,8 +110,6 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("BZPOPMIN z inf", "-ERR timeout is negative", "-ERR timeout is out of range", "since Redis 7.2; all blocking commands"),
     ("LREM k -9223372036854775808 v", ":0", "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
      "since Redis 7.2; RANK of LPOS, too"),
-    ("GEOADD g 1 2 m", ":1", "-ERR unknown command 'GEOADD', with args beginning with: 'g' '1' '2' 'm' ",
-     "not implemented yet"),
     ("XREAD STREAMS a b 0", "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
      "-ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.", "as Redis 8"),
     ("XREADGROUP GROUP g c STREAMS a b >", "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",

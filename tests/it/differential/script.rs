@@ -167,7 +167,10 @@ impl Replies {
     pub(crate) fn agree(&self) -> bool {
         match (&self.keylatch, &self.redis) {
             (Some(ours), Some(theirs)) => {
-                ours == theirs || times_agree(ours, theirs) || *ours == with_short_doubles(theirs)
+                ours == theirs
+                    || times_agree(ours, theirs)
+                    || *ours == with_short_doubles(theirs)
+                    || with_decimals(ours) == *theirs
             }
             (ours, theirs) => ours == theirs,
         }
@@ -194,6 +197,25 @@ impl Replies {
 
 /// Replaces the 17-digit doubles of 7.0 by the fewest digits that identify them, as in later versions.
 fn with_short_doubles(reply: &[u8]) -> Vec<u8> {
+    with_doubles(reply, |number, digits| (format_general(number, 17) == digits).then(|| short(number)))
+}
+
+/// Replaces doubles by their 17 decimals, as 7.0 prints coordinates; a distance has four decimals.
+fn with_decimals(reply: &[u8]) -> Vec<u8> {
+    with_doubles(reply, |number, digits| {
+        let (decimals, is_distance) =
+            (format!("{number:.17}"), digits.rfind('.').is_some_and(|at| at + 5 == digits.len()));
+        (short(number) == digits && !is_distance)
+            .then(|| decimals.trim_end_matches('0').trim_end_matches('.').to_owned())
+    })
+}
+
+fn short(number: f64) -> String {
+    String::from_utf8_lossy(&write_double(number)).into_owned()
+}
+
+/// Replaces numbers in a reply, given with their digits, and corrects the lengths of the strings that hold them.
+fn with_doubles(reply: &[u8], replace: impl Fn(f64, &str) -> Option<String>) -> Vec<u8> {
     // A character for each byte, because members may be any bytes.
     let text: String = reply.iter().map(|byte| char::from(*byte)).collect();
     let mut lines: Vec<String> = Vec::new();
@@ -202,16 +224,15 @@ fn with_short_doubles(reply: &[u8]) -> Vec<u8> {
             Some(digits) => (",", digits),
             None => ("", line),
         };
-        let number = digits.parse().ok().filter(|number| format_general(*number, 17) == digits);
-        match number.map(|number| String::from_utf8_lossy(&write_double(number)).into_owned()) {
+        match digits.parse().ok().and_then(|number| replace(number, digits)) {
             None => lines.push(line.to_owned()),
-            Some(short) => {
+            Some(other) => {
                 if comma.is_empty()
                     && let Some(header) = lines.last_mut().filter(|header| **header == format!("${}", digits.len()))
                 {
-                    *header = format!("${}", short.len());
+                    *header = format!("${}", other.len());
                 }
-                lines.push(format!("{comma}{short}"));
+                lines.push(format!("{comma}{other}"));
             }
         }
     }

@@ -1,0 +1,347 @@
+//! GEOSEARCH, GEORADIUS and their like: the members of a region.
+//!
+//! The region is covered by a few intervals of scores, whose members are then tested one by one.
+
+use crate::command::geo::position::{Position, Region, Shape};
+use crate::command::geo::{GEORADIUSSTORE, GEOSEARCHSTORE, read_position, read_unit, reply_distance, reply_position};
+use crate::command::sorted_set::reply_member;
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::store::value::listpack::Item;
+use crate::store::value::sorted_set::Combination;
+use crate::store::value::{SortedSet, SortedSetRef};
+use crate::store::{Event, Hasher, Key, Lookup};
+use crate::text::bounds::{ScoreBound, ScoreRange};
+use crate::text::double::parse_double;
+
+const NO_MEMBER: &str = "could not decode requested zset member";
+
+/// What the commands differ in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// GEOSEARCH: centre and shape are options.
+    Search,
+    /// GEOSEARCHSTORE: the same, and the first key is that of the result.
+    SearchStore,
+    /// GEORADIUS and GEORADIUSBYMEMBER: centre and radius precede the options, one of which may name a key of the result.
+    Radius { is_by_member: bool, may_store: bool },
+}
+
+impl Form {
+    fn has_options_for_region(self) -> bool {
+        matches!(self, Form::Search | Form::SearchStore)
+    }
+
+    fn event(self) -> &'static Event {
+        if self.has_options_for_region() { GEOSEARCHSTORE } else { GEORADIUSSTORE }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    NearestFirst,
+    FarthestFirst,
+}
+
+/// What a command asks for.
+#[derive(Default)]
+struct Query<'a> {
+    /// The centre; `None` where it is a member and the sorted set is missing.
+    centre: Option<Position>,
+    shape: Option<Shape>,
+    /// The length in metres of the unit in which sizes are given and distances are replied.
+    unit_m: f64,
+    order: Option<Order>,
+    /// The maximum number of members; 0 for all.
+    count: usize,
+    /// Whether the search ends when it has found that many, whichever they are.
+    is_any: bool,
+    with_distance: bool,
+    with_score: bool,
+    with_position: bool,
+    /// The key of the result.
+    target: Option<&'a [u8]>,
+    stores_distance: bool,
+    /// The option that gave the centre.
+    from: Option<From>,
+}
+
+/// How a centre is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Member,
+    Position,
+}
+
+/// A member that was found.
+struct Found<'e> {
+    member: Item<'e>,
+    score: f64,
+    position: Position,
+    distance_m: f64,
+}
+
+pub(super) fn geosearch(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::Search)
+}
+
+pub(super) fn geosearchstore(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::SearchStore)
+}
+
+pub(super) fn georadius(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::Radius { is_by_member: false, may_store: true })
+}
+
+pub(super) fn georadius_ro(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::Radius { is_by_member: false, may_store: false })
+}
+
+pub(super) fn georadiusbymember(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::Radius { is_by_member: true, may_store: true })
+}
+
+pub(super) fn georadiusbymember_ro(call: &mut Call<'_>) -> Result<()> {
+    search(call, Form::Radius { is_by_member: true, may_store: false })
+}
+
+fn search(call: &mut Call<'_>, form: Form) -> Result<()> {
+    let mut query = Query::default();
+    if form == Form::SearchStore {
+        query.target = Some(call.args.key()?.bytes);
+    }
+    let source = call.args.key()?;
+    let set = call.view.get::<SortedSet>(source, Lookup::READ)?;
+    query.read(&mut call.args, set, form)?;
+    let found = match (set, query.region()) {
+        (Some(set), Some(region)) => query.choose(query.find(set, region)),
+        _ => Vec::new(),
+    };
+    match query.target {
+        None => {
+            query.reply(&mut call.reply, &found);
+            Ok(())
+        }
+        Some(target) => {
+            let stored = query.stored(&found, call.namespace.store.hasher());
+            let count = found.len();
+            store(call, call.namespace.store.key(target), (stored, count), form.event());
+            Ok(())
+        }
+    }
+}
+
+/// Overwrites the key of the result, or deletes it if nothing was found, and replies with the number of members.
+fn store(call: &mut Call<'_>, target: Key<'_>, (stored, count): (Combination, usize), event: &'static Event) {
+    if count == 0 {
+        call.view.discard(target);
+    } else {
+        let entry = SortedSet::entry_of(target.bytes, stored.finish(), call.config.limits().zset);
+        call.view.overwrite(target, entry, event);
+    }
+    call.reply.int(count as i64);
+}
+
+impl<'a> Query<'a> {
+    /// Reads the arguments after the key of the sorted set.
+    fn read(&mut self, args: &mut Args<'a>, set: Option<SortedSetRef<'_>>, form: Form) -> Result<()> {
+        if let Form::Radius { is_by_member, .. } = form {
+            self.centre = match is_by_member {
+                true => position_of(set, args.bytes()?)?,
+                false => Some(read_position(args)?),
+            };
+            // As in Redis, the radius is not looked at where the member cannot be.
+            match is_by_member && set.is_none() {
+                true => drop((args.bytes()?, args.bytes()?)),
+                false => self.read_circle(args)?,
+            }
+        }
+        while let Some(word) = args.next_arg() {
+            if !self.read_option(word, args, form)? && !self.read_region(word, args, set, form)? {
+                return Err(Error::Syntax);
+            }
+        }
+        self.check(args, form)
+    }
+
+    /// Reads an option about the result; returns false if it is none.
+    fn read_option(&mut self, word: &[u8], args: &mut Args<'a>, form: Form) -> Result<bool> {
+        let left = args.left();
+        match () {
+            () if is_word(word, "WITHDIST") => self.with_distance = true,
+            () if is_word(word, "WITHHASH") => self.with_score = true,
+            () if is_word(word, "WITHCOORD") => self.with_position = true,
+            () if is_word(word, "ANY") => self.is_any = true,
+            () if is_word(word, "ASC") => self.order = Some(Order::NearestFirst),
+            () if is_word(word, "DESC") => self.order = Some(Order::FarthestFirst),
+            () if is_word(word, "COUNT") && left >= 1 => {
+                let count = args.int()?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                self.count = count.ok_or(Error::other("COUNT must be > 0"))?;
+            }
+            () if is_word(word, "STOREDIST") && form == Form::SearchStore => self.stores_distance = true,
+            () if matches!(form, Form::Radius { may_store: true, .. }) && left >= 1 => {
+                self.stores_distance = match () {
+                    () if is_word(word, "STORE") => false,
+                    () if is_word(word, "STOREDIST") => true,
+                    () => return Ok(false),
+                };
+                self.target = Some(args.bytes()?);
+            }
+            () => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads an option about the region; returns false if it is none, or repeats another one.
+    fn read_region(
+        &mut self,
+        word: &[u8],
+        args: &mut Args<'a>,
+        set: Option<SortedSetRef<'_>>,
+        form: Form,
+    ) -> Result<bool> {
+        if !form.has_options_for_region() {
+            return Ok(false);
+        }
+        let left = args.left();
+        match () {
+            () if is_word(word, "FROMMEMBER") && left >= 1 && self.from != Some(From::Position) => {
+                self.centre = position_of(set, args.bytes()?)?;
+                self.from = Some(From::Member);
+            }
+            () if is_word(word, "FROMLONLAT") && left >= 2 && self.from != Some(From::Member) => {
+                self.centre = Some(read_position(args)?);
+                self.from = Some(From::Position);
+            }
+            () if is_word(word, "BYRADIUS") && left >= 2 && !matches!(self.shape, Some(Shape::Box { .. })) => {
+                self.read_circle(args)?;
+            }
+            () if is_word(word, "BYBOX") && left >= 3 && !matches!(self.shape, Some(Shape::Circle { .. })) => {
+                self.read_box(args)?;
+            }
+            () => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn read_circle(&mut self, args: &mut Args<'a>) -> Result<()> {
+        let radius = read_size(args, "need numeric radius")?;
+        if radius < 0.0 {
+            return Err(Error::other("radius cannot be negative"));
+        }
+        self.unit_m = read_unit(args.bytes()?)?;
+        self.shape = Some(Shape::Circle { radius_m: radius * self.unit_m });
+        Ok(())
+    }
+
+    fn read_box(&mut self, args: &mut Args<'a>) -> Result<()> {
+        let (width, height) = (read_size(args, "need numeric width")?, read_size(args, "need numeric height")?);
+        if width < 0.0 || height < 0.0 {
+            return Err(Error::other("height or width cannot be negative"));
+        }
+        self.unit_m = read_unit(args.bytes()?)?;
+        self.shape = Some(Shape::Box { width_m: width * self.unit_m, height_m: height * self.unit_m });
+        Ok(())
+    }
+
+    /// Checks the options together, in Redis' order.
+    fn check(&self, args: &Args<'a>, form: Form) -> Result<()> {
+        let name = || String::from_utf8_lossy(args.request().arg(0)).into_owned();
+        if self.target.is_some() && (self.with_distance || self.with_score || self.with_position) {
+            let what = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let text = format!("{what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+            return Err(Error::other(text));
+        }
+        if form.has_options_for_region() && self.from.is_none() {
+            let text = format!("exactly one of FROMMEMBER or FROMLONLAT can be specified for {}", name());
+            return Err(Error::other(text));
+        }
+        if form.has_options_for_region() && self.shape.is_none() {
+            let text = format!("exactly one of BYRADIUS and BYBOX can be specified for {}", name());
+            return Err(Error::other(text));
+        }
+        if self.is_any && self.count == 0 {
+            return Err(Error::other("the ANY argument requires COUNT argument"));
+        }
+        Ok(())
+    }
+
+    fn region(&self) -> Option<Region> {
+        Some(Region { centre: self.centre?, shape: self.shape? })
+    }
+
+    /// Returns the members in a region, in the order of its intervals of scores.
+    fn find<'e>(&self, set: SortedSetRef<'e>, region: Region) -> Vec<Found<'e>> {
+        let most = if self.is_any { self.count } else { usize::MAX };
+        let ranks = region.score_ranges().into_iter().flat_map(|[first, end]| {
+            let (min, max) =
+                (ScoreBound { score: first, is_excluded: false }, ScoreBound { score: end, is_excluded: true });
+            set.elements(set.ranks_by_score(&ScoreRange { min, max }), false)
+        });
+        let found = ranks.filter_map(|(member, score)| {
+            let score = score.get();
+            let position = Position::of_score(score);
+            Some(Found { member, score, position, distance_m: region.distance_m(position)? })
+        });
+        found.take(most).collect()
+    }
+
+    /// Orders the members by distance and keeps as many as are asked for. The nearest ones are, if no order is given.
+    fn choose<'e>(&self, mut found: Vec<Found<'e>>) -> Vec<Found<'e>> {
+        let by_count = (self.count > 0 && !self.is_any).then_some(Order::NearestFirst);
+        match self.order.or(by_count) {
+            Some(Order::NearestFirst) => found.sort_by(|one, other| one.distance_m.total_cmp(&other.distance_m)),
+            Some(Order::FarthestFirst) => found.sort_by(|one, other| other.distance_m.total_cmp(&one.distance_m)),
+            None => {}
+        }
+        if self.count > 0 {
+            found.truncate(self.count);
+        }
+        found
+    }
+
+    fn reply(&self, reply: &mut Reply<'_>, found: &[Found<'_>]) {
+        let options = [self.with_distance, self.with_score, self.with_position];
+        let options = options.into_iter().filter(|is_set| *is_set).count();
+        reply.array(found.len());
+        for Found { member, score, position, distance_m } in found {
+            if options > 0 {
+                reply.array(1 + options);
+            }
+            reply_member(reply, *member);
+            if self.with_distance {
+                reply_distance(reply, distance_m / self.unit_m);
+            }
+            if self.with_score {
+                reply.int(*score as i64);
+            }
+            if self.with_position {
+                reply_position(reply, *position);
+            }
+        }
+    }
+
+    /// Returns the members with their scores or, if asked for, their distances.
+    fn stored(&self, found: &[Found<'_>], hasher: &Hasher) -> Combination {
+        let mut stored = Combination::new(hasher);
+        for Found { member, score, distance_m, .. } in found {
+            let score = if self.stores_distance { distance_m / self.unit_m } else { *score };
+            member.with_text(|member| stored.add(member, score, |_, score| score));
+        }
+        stored
+    }
+}
+
+fn read_size(args: &mut Args<'_>, refusal: &'static str) -> Result<f64> {
+    parse_double(args.bytes()?).ok_or(Error::other(refusal))
+}
+
+/// Returns the position of a member; `None` where the sorted set is missing.
+fn position_of(set: Option<SortedSetRef<'_>>, member: &[u8]) -> Result<Option<Position>> {
+    let Some(set) = set else { return Ok(None) };
+    let score = set.score(member).ok_or(Error::other(NO_MEMBER))?;
+    Ok(Some(Position::of_score(score)))
+}
