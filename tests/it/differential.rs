@@ -5,7 +5,8 @@
 //!
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
-//!   [`hashes`], [`sets`], [`sorted_sets`], [`sorted_set_ranges`], [`sorts`], [`keys`], [`transactions`], [`dumps`],
+//!   [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`], [`keys`],
+//!   [`transactions`], [`dumps`],
 //!   [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`], [`script_libraries`], [`acls`],
 //!   [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
@@ -50,6 +51,7 @@ mod script_libraries;
 #[cfg(feature = "lua")]
 mod scripts;
 mod sessions;
+mod set_dumps;
 mod sets;
 mod settings;
 mod sorted_set_ranges;

@@ -40,19 +40,33 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         return (count > 0).then_some(entry);
     }
     let bytes = reader.string(options.len_max)?;
-    let (packing, count) = match of {
-        kind::SET_INTSET => (Packing::Other, IntSet::validate(&bytes)?.len()),
-        _ => (Packing::Listpack, checked_len(&bytes)?),
+    let (mut entry, count) = match of {
+        kind::SET_INTSET => {
+            let ints = IntSet::validate(&bytes)?;
+            (Entry::packed(target.key, Type::Set, Packing::Other, &bytes, target.deadline), ints.len())
+        }
+        _ => read_listpack(&bytes, target, rules)?,
     };
-    let mut entry = Entry::packed(target.key, Type::Set, packing, &bytes, target.deadline);
     Set::write(&mut entry).expect(count, rules);
     Some(entry)
 }
 
-/// Returns the number of members of a listpack, if it is a set: not empty, without duplicates, and with all integers
-/// stored as such.
-fn checked_len(bytes: &[u8]) -> Option<usize> {
+/// Takes over the bytes of a listpack, if it has members and none twice; also returns how many. Where an integer is
+/// stored as a text, the listpack is built again, because sets hold integers as such.
+fn read_listpack(bytes: &[u8], target: Target<'_>, rules: SetRules<'_>) -> Option<(Entry, usize)> {
     let (listpack, mut seen) = (Listpack::validate(bytes)?, HashSet::new());
-    let is_new = |item: Item<'_>| item.with_text(|text| Item::of(text) == item && seen.insert(text.to_vec()));
-    (!listpack.is_empty() && listpack.iter().all(is_new)).then(|| listpack.len())
+    let has_members = !listpack.is_empty() && listpack.iter().all(|item| seen.insert(item.to_cow()));
+    if !has_members {
+        return None;
+    }
+    if listpack.iter().all(|item| item.with_text(|text| Item::of(text) == item)) {
+        let entry = Entry::packed(target.key, Type::Set, Packing::Listpack, bytes, target.deadline);
+        return Some((entry, seen.len()));
+    }
+    let mut entry = Set::draft(target.key, Packing::Listpack, target.deadline);
+    let mut set = Set::write(&mut entry);
+    for item in listpack {
+        item.with_text(|text| set.add(Item::of(text), rules));
+    }
+    Some((entry, seen.len()))
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use keylatch::resp::Frame;
 
-use super::oracle::Arena;
 use super::script::tell;
 use crate::harness::{Client, TestServer};
 
@@ -639,42 +638,4 @@ fn small_sets_are_listpacks_up_to_the_limits() {
     client.call("SADD order z y x 1");
     client.call("SADD order w y");
     assert_eq!(client.call("SMEMBERS order"), "*5 $1 z $1 y $1 x $1 1 $1 w");
-}
-
-/// Exchanges sets of all encodings with Redis by DUMP and RESTORE.
-#[test]
-fn dumps_of_sets_are_restored_by_the_other_server() {
-    let Some(arena) = Arena::open() else { return };
-    let mut pair = arena.pair();
-    let members = |count: usize| (0..count).map(|number| format!("member:{number}:{}", "x".repeat(number % 70)));
-    let sets: Vec<Vec<String>> = vec![
-        vec!["one".into()],
-        (0..100).map(|number| (number * number * number).to_string()).collect(),
-        (0..1000).map(|number: i64| (number << 40).to_string()).collect(),
-        members(20).chain(["7".into()]).collect(),
-        members(1000).collect(),
-    ];
-    for (at, members) in sets.iter().enumerate() {
-        let words: Vec<Vec<u8>> =
-            ["SADD", "s"].into_iter().chain(members.iter().map(String::as_str)).map(|word| word.into()).collect();
-        assert!(pair.call(&words).agree());
-        let [digest, dumps] = ["DEBUG DIGEST-VALUE s", "DUMP s"].map(|line| pair.call(&super::script::words(line)));
-        assert!(digest.agree(), "set {at}");
-        let ours = payload(&dumps.keylatch.expect("a dump"));
-        let theirs = payload(&dumps.redis.expect("a dump"));
-        for (key, dump) in [("ours", ours), ("theirs", theirs)] {
-            let restored = pair.call(&[&b"RESTORE"[..], key.as_bytes(), b"0", &dump, b"REPLACE"]);
-            assert!(restored.agree(), "set {at}: {}", restored.shown());
-            let digests = pair.call(&["DEBUG", "DIGEST-VALUE", key]);
-            assert!(digests.agree() && digests.keylatch == digest.keylatch, "set {at}: {}", digests.shown());
-            assert!(pair.call(&["SCARD", key]).agree());
-        }
-        pair.call(&["DEL", "s"]);
-    }
-}
-
-/// Returns the content of a bulk string.
-fn payload(reply: &[u8]) -> Vec<u8> {
-    let start = reply.iter().position(|byte| *byte == b'\n').expect("the end of a line") + 1;
-    reply[start..reply.len() - 2].to_vec()
 }
