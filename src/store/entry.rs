@@ -562,6 +562,11 @@ impl Entry {
 }
 
 impl EntryHandle {
+    /// Returns the entry's address, for prefetching only.
+    pub(crate) fn address(self) -> *const u8 {
+        self.0.as_ptr().cast()
+    }
+
     /// Returns the key of the entry.
     ///
     /// # Safety

@@ -342,6 +342,15 @@ pub(crate) struct Iter<'a, M> {
     back: (&'a [f64], &'a [M]),
 }
 
+impl<M: Member> Iter<'_, M> {
+    /// Returns the handle of the element that comes `count` after the next one, if it is in the same leaf and that leaf
+    /// has been reached.
+    #[inline]
+    pub(crate) fn ahead(&self, count: usize) -> Option<M> {
+        self.front.1.get(count).copied()
+    }
+}
+
 impl<M: Member> Iterator for Iter<'_, M> {
     type Item = (f64, M);
 

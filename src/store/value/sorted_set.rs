@@ -27,6 +27,9 @@ use packed::{ScoreText, read_score};
 /// The size that a packed sorted set does not exceed, in bytes, whatever its limits.
 const PACKED_LEN_MAX: usize = 1 << 30;
 
+/// How many elements before it is returned a member is brought into the cache.
+const PREFETCHED: usize = 8;
+
 /// The data type of sorted sets.
 pub(crate) enum SortedSet {}
 
@@ -90,6 +93,8 @@ impl<'e> Iterator for Elements<'e> {
                 Some((items.next_back()?, Score::Packed(score)))
             }
             (Source::Big(set, elements), is_reversed) => {
+                // Members lie anywhere in memory.
+                elements.ahead(PREFETCHED).into_iter().for_each(Handle::prefetch);
                 let next = if is_reversed { elements.next_back() } else { elements.next() };
                 next.map(|(score, handle)| (Item::Text(set.member(handle)), Score::Number(score)))
             }

@@ -27,7 +27,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 
 use crate::store::entry::{Entry, EntryHandle};
-use crate::store::table::{Hasher, Table};
+use crate::store::table::{Hasher, Table, prefetch};
 use crate::store::value::listpack::{Blob, Item};
 use crate::store::value::rank_tree::{self, Member, RankTree};
 use crate::store::value::sorted_set::Score;
@@ -36,6 +36,14 @@ use crate::text::bounds::{LexRange, ScoreRange};
 /// The address of a member's entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Handle(EntryHandle);
+
+impl Handle {
+    /// Asks the processor to bring the member into its cache.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        prefetch(self.0.address());
+    }
+}
 
 impl Member for Handle {
     #[inline]
