@@ -187,7 +187,8 @@ fn elements_of(call: &mut Call<'_>, key: Key<'_>, options: &mut Options<'_>) -> 
             }
             Some(set.iter().map(|member| member.with_text(element)).collect())
         }
-        ValueRef::SortedSet(_) | ValueRef::String(..) | ValueRef::Hash(_) | ValueRef::Stream(_) => None,
+        ValueRef::SortedSet(set) => Some(set.iter().map(|(member, _)| member.with_text(element)).collect()),
+        ValueRef::String(..) | ValueRef::Hash(_) | ValueRef::Stream(_) => None,
     })
 }
 

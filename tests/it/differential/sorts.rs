@@ -72,6 +72,21 @@ const SORTS: &str = r#"
     SORT k BY nosort STORE s
     TYPE s
 
+    ZADD z 3 1 2 2 1 30 0 x 5 4
+    SORT z
+    ZREM z x
+    SORT z
+    SORT z DESC
+    SORT z ALPHA LIMIT 1 2
+    SORT z BY nosort
+    SORT z BY nosort DESC
+    SORT z BY nosort LIMIT 1 2
+    SORT z BY nosort DESC LIMIT 1 2
+    SORT z BY nosort STORE l
+    LRANGE l 0 -1
+    SORT z BY nosort GET # LIMIT 0 1
+    SORT_RO z BY nosort LIMIT -5 2
+
     RPUSH k 1 2 3 4
     MSET w_1 4 w_2 3 w_3 2 w_4 1
     MSET v_1 one v_2 two v_4 four

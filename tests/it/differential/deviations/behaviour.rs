@@ -55,7 +55,6 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
     (Commands(&["object|refcount"]), "a small number", "fixed when it was stored: shared, unless `maxmemory` has an LRU or LFU policy", "follows from the present settings; 2147483647 also after `COPY`, where Redis says 1", "numbers are not shared"),
-    (Commands(&["restore"]), "other types than strings, hashes, sets, sorted sets and streams", "restores them", "`Bad data format`", "no other data types yet"),
     (Commands(&["restore"]), "longer than `proto-max-bulk-len`", "restores it", "`Bad data format`", "the limit holds for every string"),
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 
