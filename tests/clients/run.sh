@@ -11,7 +11,7 @@ work=$(realpath -m "$here/../../target/clients")
 mkdir -p "$work/node"
 
 # The types that the programs of `applications` may use; a case that needs another is left out. None: no such program.
-types='' # of 'list hash set zset stream'
+types='list hash set zset stream'
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus-redis-exporter redis-tools)
 packages+=(php-symfony-lock ruby-redis ruby-sidekiq webdis)
