@@ -240,11 +240,6 @@ impl<'a> Reader<'a> {
         Some(*array)
     }
 
-    /// Returns how many bytes are left: an upper limit of how many elements can follow.
-    pub fn left(&self) -> usize {
-        self.0.len()
-    }
-
     /// Reads a number of bytes.
     pub fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;

@@ -152,7 +152,7 @@ fn geoadd(call: &mut Call<'_>) -> Result<()> {
     for _ in 0..count {
         call.args.next_arg();
     }
-    if call.args.left() % 3 != 0 || rule.only_new && rule.only_existing {
+    if !call.args.left().is_multiple_of(3) || rule.only_new && rule.only_existing {
         return Err(Error::Syntax);
     }
     let members = call.args.rest().skip(2).step_by(3);
