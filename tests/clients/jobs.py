@@ -286,6 +286,19 @@ def rq_scheduler():
 # huey: a list or a sorted set as queue, a hash of results, a sorted set as schedule.
 
 
+def last_of(get, result):
+    """Returns the result of the last attempt. The error of an earlier one is a result until the next attempt ends."""
+    from huey.exceptions import TaskException
+
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            return get(result)
+        except TaskException:
+            result.reset()
+    raise RuntimeError('no attempt has succeeded')
+
+
 def huey_of(kind):
     def case():
         import huey
@@ -306,7 +319,7 @@ def huey_of(kind):
             same(
                 get(app.enqueue(huey.chord([plus.s(200 + number, 1) for number in range(4)], total.s())).callback), 810
             )
-            same(get(flaky()), 3)
+            same(last_of(get, flaky()), 3)
             began = time.time()
             assert get(later.schedule(delay=DELAY_S)) >= began + DELAY_S, 'a task ran before its time'
             revoked = later.schedule(delay=3600)
