@@ -367,7 +367,7 @@ fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others
     let load = |text: &str| {
         keylatch::internals::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
     };
-    let config = load("rename-command BGSAVE \"\"\nrename-command geoadd other\nrename-command GET save\n");
+    let config = load("rename-command BGSAVE \"\"\nrename-command replicaof other\nrename-command GET save\n");
     let renames = config.expect("it is understood").directives.renames;
     let names = Names::new(table(), &renames);
     assert!(names.find(b"get").is_none() && names.find(b"other").is_none());
