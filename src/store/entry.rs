@@ -97,7 +97,7 @@ impl Entry {
         if value.len() >= SHARED_MIN {
             return Self::boxed(key, Type::String, Box::new(Value::Text(LongText::new(value))), deadline);
         }
-        Self::build(key, &[value], deadline, 0, 0)
+        Self::build(key, value, deadline, 0, 0)
     }
 
     /// Creates an entry that holds a packed collection.
@@ -105,7 +105,7 @@ impl Entry {
         let kind = (of as u8) << TYPE_SHIFT | packing_bits(packing);
         match bytes.len() {
             SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(bytes.to_vec())), deadline),
-            _ => Self::build(key, &[bytes], deadline, kind, 0),
+            _ => Self::build(key, bytes, deadline, kind, 0),
         }
     }
 
@@ -117,13 +117,18 @@ impl Entry {
     /// Creates an entry whose value lives in a box of its own, with these bits of type and encoding.
     fn boxed_as(kind: u8, key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
         let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
-        Self::build(key, &[&pointer], deadline, BOXED | kind, 0)
+        Self::build(key, &pointer, deadline, BOXED | kind, 0)
     }
 
-    /// Allocates and fills an entry; `value` is the content of the value area, in parts, `spare` the room left for
-    /// growth.
+    /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
     #[inline]
-    fn build(key: &[u8], value: &[&[u8]], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
+    fn build(key: &[u8], value: &[u8], deadline: Option<Deadline>, kind: u8, spare: usize) -> Self {
+        Self::build_of_parts(key, &[value], deadline, kind, spare)
+    }
+
+    /// Does the same as [`Entry::build`] with the content of the value area in parts.
+    #[inline(always)] // so that the loop over a single part is none
+    fn build_of_parts(key: &[u8], value: &[&[u8]], deadline: Option<Deadline>, mut kind: u8, spare: usize) -> Self {
         let len = value.iter().map(|part| part.len()).sum::<usize>();
         let value_len = u16::try_from(len).expect("the value area is shorter than SHARED_MIN");
         kind &= !(TIMED | LONG_KEY);
@@ -257,7 +262,7 @@ impl Entry {
             (Some(_), Some(new)) => unsafe { self.at_mut(HEADER).cast::<u64>().write(new.to_bits()) },
             _ => {
                 let value = self.area(self.value_at(), self.header().value_len as usize);
-                let rebuilt = Self::build(self.key(), &[value], deadline, self.header().kind, 0);
+                let rebuilt = Self::build(self.key(), value, deadline, self.header().kind, 0);
                 self.replace_moved(rebuilt);
             }
         }
@@ -319,7 +324,7 @@ impl Entry {
             value.extend_from_slice(self.area(self.value_at(), old_len));
             value.resize(new_len, 0);
             value[offset..offset + patch.len()].copy_from_slice(patch);
-            let rebuilt = Self::build(self.key(), &[&value], self.deadline(), self.header().kind, new_len);
+            let rebuilt = Self::build(self.key(), &value, self.deadline(), self.header().kind, new_len);
             self.replace_moved(rebuilt);
             return;
         }
@@ -359,7 +364,7 @@ impl Entry {
             let size = self.value_at() + new_len;
             match new_len {
                 SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(all.concat())), deadline),
-                _ => Self::build(key, &all, deadline, kind, allocation_len(size) - size),
+                _ => Self::build_of_parts(key, &all, deadline, kind, allocation_len(size) - size),
             }
         };
         self.replace_moved(rebuilt);
@@ -388,7 +393,7 @@ impl Entry {
     /// Returns a copy of an entry whose value lies inside it, under another key.
     pub(super) fn copy_inline(&self, key: &[u8]) -> Self {
         let value = self.area(self.value_at(), self.header().value_len as usize);
-        Self::build(key, &[value], self.deadline(), self.header().kind, 0)
+        Self::build(key, value, self.deadline(), self.header().kind, 0)
     }
 
     /// Returns an entry of the same type, encoding and deadline with another key and a boxed value.
@@ -399,7 +404,7 @@ impl Entry {
     /// Returns the same value, deadline and usage under another key.
     pub fn with_key(mut self, key: &[u8]) -> Self {
         let value = self.area(self.value_at(), self.header().value_len as usize);
-        let renamed = Self::build(key, &[value], self.deadline(), self.header().kind, 0);
+        let renamed = Self::build(key, value, self.deadline(), self.header().kind, 0);
         self.header_mut().kind &= !BOXED; // the box, if any, has moved
         renamed.used_as(self.usage())
     }
@@ -408,15 +413,15 @@ impl Entry {
     pub fn relocate(&mut self) -> Self {
         let Header { kind, slack, value_len, .. } = *self.header();
         let value = self.area(self.value_at(), value_len as usize);
-        let moved = Self::build(self.key(), &[value], self.deadline(), kind, slack as usize).used_as(self.usage());
+        let moved = Self::build(self.key(), value, self.deadline(), kind, slack as usize).used_as(self.usage());
         self.header_mut().kind &= !BOXED; // the box, if any, has moved
         std::mem::replace(self, moved)
     }
 
     /// Returns the bytes this entry takes from the allocator, boxed value included.
+    #[inline]
     pub fn memory(&self) -> usize {
-        let boxed = |value: &Value| allocation_len(size_of::<Value>()) + value.memory();
-        allocation_len(self.size()) + self.value().map_or(0, boxed)
+        allocation_len(self.size()) + self.value().map_or(0, Value::boxed_memory)
     }
 
     /// Returns the cost of freeing the entry, in units of one allocation.
@@ -638,15 +643,27 @@ impl Blob for Entry {
 }
 
 impl Drop for Entry {
+    #[inline]
     fn drop(&mut self) {
         if let Some(value) = self.value_pointer() {
             // SAFETY: the pointer came from Box::into_raw, and is not used after the entry (invariant 3).
-            drop(unsafe { Box::from_raw(value) });
+            unsafe { drop_value(value) };
         }
         let layout = Self::layout(self.size());
         // SAFETY: allocated in `build` with this very size and alignment (invariant 1).
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
+}
+
+/// Frees a boxed value; apart, because there are many types of them and most entries have none.
+///
+/// # Safety
+/// The pointer came from [`Box::into_raw`] and is not used again.
+#[cold]
+#[inline(never)]
+unsafe fn drop_value(value: *mut Value) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(value) });
 }
 
 #[cfg(test)]

@@ -148,8 +148,14 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    /// Returns the bytes allocated, with the box that this enum lies in.
+    #[cold]
+    pub(in crate::store) fn boxed_memory(&self) -> usize {
+        allocation_len(size_of::<Value>()) + self.memory()
+    }
+
     /// Returns the bytes allocated, without this enum itself.
-    pub(crate) fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         match self {
             Value::Text(text) => text.memory(),
             Value::Packed(bytes) => allocation_len(bytes.capacity()),
