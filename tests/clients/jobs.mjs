@@ -8,6 +8,7 @@ import BeeQueue from 'bee-queue';
 import Bull from 'bull';
 import { FlowProducer, Queue, QueueEvents, Worker } from 'bullmq';
 import Redis from 'ioredis';
+import { runCases } from './cases.mjs';
 
 const [host, digits] = process.env.KEYLATCH_SERVERS.split(' ')[0].split(':');
 const port = Number(digits);
@@ -206,31 +207,10 @@ async function beeQueue() {
   return 'results over messages, retry, delay, counts';
 }
 
-// What each case needs besides strings, expiry, scripts, transactions and messages: where KEYLATCH_TYPES is given, a
-// case that needs a type beyond it is left out.
 const LIBRARIES = {
-  'bee-queue': [beeQueue, 'list hash set zset'],
-  Bull: [bull, 'list hash set zset'],
-  BullMQ: [bullmq, 'list hash set zset stream'],
+  'bee-queue': beeQueue,
+  Bull: bull,
+  BullMQ: bullmq,
 };
 
-for (const name of process.argv.slice(2)) {
-  const began = performance.now();
-  const [run, needed] = LIBRARIES[name];
-  const given = (process.env.KEYLATCH_TYPES ?? needed).split(' ');
-  const missing = needed.split(' ').filter((type) => !given.includes(type)).filter(Boolean);
-  if (missing.length) {
-    console.log(`${name}: left out, needs ${missing.join(' ')}`);
-    continue;
-  }
-  await plain.flushall();
-  try {
-    const proved = await run();
-    console.log(`${name}: ${proved}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
-  } catch (error) {
-    console.error(`FAILED: ${name}:`, error);
-    process.exit(1);
-  }
-}
-plain.disconnect();
-process.exit(0); // whatever connections a library has left open
+await runCases(LIBRARIES, { flush: () => plain.flushall() });

@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 import redis
+
+import cases
 
 PATIENCE_S = 40
 DELAY_S = 1  # of jobs for later
@@ -530,7 +531,7 @@ def taskiq_of(kind):
             each_ran_once()
             same(await result(await flaky.kiq()), 3)
             at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=DELAY_S)
-            schedule = await later.schedule_by_time(source, at)
+            await later.schedule_by_time(source, at)
             scheduler = TaskiqScheduler(broker, [source])
             async with running(run_scheduler_task(scheduler, interval=datetime.timedelta(seconds=1))):
                 same(await until_async(ran_when, 'a scheduled task'), 1)
@@ -583,20 +584,18 @@ def apscheduler():
     return 'jobs outlive their scheduler, run once, are changed and removed'
 
 
-# What each case needs besides strings, expiry, scripts, transactions and messages: where KEYLATCH_TYPES is given, a
-# case that needs a type beyond it is left out.
 LIBRARIES = {
-    'huey': (huey_of('RedisHuey'), 'list hash zset'),
-    'huey with priorities': (huey_of('PriorityRedisHuey'), 'hash zset'),
-    'taskiq over lists': (taskiq_of('ListQueueBroker'), 'list'),
-    'taskiq over streams': (taskiq_of('RedisStreamBroker'), 'list stream'),
-    'APScheduler': (apscheduler, 'hash zset'),
-    'arq': (arq, 'zset'),
-    'saq': (saq, 'list zset'),
-    'dramatiq': (dramatiq, 'list hash set zset'),
-    'Celery': (celery, 'list hash set zset'),
-    'rq-scheduler': (rq_scheduler, 'list hash set zset stream'),
-    'RQ': (rq, 'list hash set zset stream'),
+    'huey': huey_of('RedisHuey'),
+    'huey with priorities': huey_of('PriorityRedisHuey'),
+    'taskiq over lists': taskiq_of('ListQueueBroker'),
+    'taskiq over streams': taskiq_of('RedisStreamBroker'),
+    'APScheduler': apscheduler,
+    'arq': arq,
+    'saq': saq,
+    'dramatiq': dramatiq,
+    'Celery': celery,
+    'rq-scheduler': rq_scheduler,
+    'RQ': rq,
 }
 WORKERS = {'Celery': celery_worker, 'RQ': rq_worker}
 
@@ -605,18 +604,7 @@ def main():
     if sys.argv[1] == '--worker':
         return WORKERS[sys.argv[2]]()
     logging.disable()  # of tasks that fail on purpose
-    for name in sys.argv[1:]:
-        (case, needed), began = LIBRARIES[name], time.monotonic()
-        if missing := set(needed.split()) - set(os.environ.get('KEYLATCH_TYPES', needed).split()):
-            print(f'{name}: left out, needs {" ".join(sorted(missing))}', flush=True)
-            continue
-        counters().flushall()
-        try:
-            proved = asyncio.run(case()) if asyncio.iscoroutinefunction(case) else case()
-        except Exception as error:
-            traceback.print_exc()
-            raise SystemExit(f'FAILED: {name}: {error!r}') from error
-        print(f'{name}: {proved}: {time.monotonic() - began:.1f} s', flush=True)
+    cases.run(LIBRARIES, sys.argv[1:], lambda: counters().flushall())
 
 
 if __name__ == '__main__':

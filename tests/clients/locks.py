@@ -104,7 +104,7 @@ class DjangoRedis(RedisPy):
 
 
 class PythonRedisLock:
-    """python-redis-lock. Its own release pushes to a list, so it fails where there are only strings."""
+    """python-redis-lock."""
 
     shortest_s = 1  # it counts in whole seconds
     leaves = 'lock-signal:'  # a list that wakes who waits, until it expires
@@ -121,11 +121,6 @@ class PythonRedisLock:
             self.lock.release()
         except redis_lock.NotAcquired:
             return False
-        except redis.ResponseError as error:
-            # Nothing was done by halves: the lock is still held, and can be given back by its value.
-            assert 'Unknown Redis command called from script' in str(error), error
-            assert self.lock._held, 'a release that failed has given the lock away'
-            return self.client.execute_command('DELIFEQ', self.lock._name, self.lock.id) == 1
         return True
 
     def extend(self):

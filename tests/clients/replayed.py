@@ -330,6 +330,6 @@ LIBRARIES = {
     'redislock, replayed': Redislock,
     'Laravel lock, replayed': Laravel,
     'Laravel funnel, replayed': LaravelFunnel,
-    'Redisson lock, replayed': Redisson,  # needs hashes
-    'Redisson fair lock, replayed': RedissonFair,  # needs hashes, lists and sorted sets
+    'Redisson lock, replayed': Redisson,
+    'Redisson fair lock, replayed': RedissonFair,
 }

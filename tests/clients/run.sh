@@ -10,9 +10,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
 mkdir -p "$work/node"
 
-# The types that the programs of `applications` may use; a case that needs another is left out. None: no such program.
-types='list hash set zset stream'
-
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus-redis-exporter redis-tools)
 packages+=(php-symfony-lock ruby-redis ruby-sidekiq webdis)
 install_others() {
@@ -25,7 +22,7 @@ install_others() {
 install_python() {
     [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-    [ -z "$types" ] || install_python_5
+    install_python_5
 }
 # For programs that need an older redis-py. The setup of walrus imports it, so that cannot be isolated.
 install_python_5() {
@@ -57,15 +54,12 @@ py5() { beside "$1" "$work/venv5/bin/python" "$here/$2" "${@:3}"; }
 js() { beside "$1" node "$work/node/$2" "${@:3}"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
-has() { for each in "$@"; do [[ " $types " == *" $each "* ]] || return 1; done; }
-
 # Whole programs that keep lists, hashes, sets, sorted sets and streams: queues of jobs, sessions, rooms, limits, locks.
 # Not to be had here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
 # asynq, for no module of Go can be had; Spring Data.
 applications() {
-    export KEYLATCH_TYPES=$types
     local part running=()
-    for part in jobs_of_python jobs_of_node jobs_of_others sessions_and_rooms locks_of_types; do
+    for part in jobs_of_python jobs_of_node jobs_of_others sessions_and_rooms limits_and_locks; do
         (set -e; "$part") & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
@@ -76,7 +70,7 @@ jobs_of_python() {
     py5 1 jobs.py arq
 }
 jobs_of_node() { js 1 jobs.mjs bee-queue Bull BullMQ; }
-jobs_of_others() { if has list hash set zset; then beside 1 ruby "$here/jobs.rb"; fi; }
+jobs_of_others() { beside 1 ruby "$here/jobs.rb"; }
 sessions_and_rooms() {
     py 1 sessions_and_rooms.py flask-session 'channels_redis pub/sub layer' 'channels_redis layer' 'huey lock' \
         'pottery collections'
@@ -85,11 +79,10 @@ sessions_and_rooms() {
         'socket.io redis adapter, node-redis' 'redis-semaphore Semaphore and MultiSemaphore' bottleneck \
         'socket.io streams adapter, ioredis' 'socket.io streams adapter, node-redis'
 }
-locks_of_types() {
-    if has list; then py 1 limits.py; fi
-    if has zset; then beside 1 php "$here/locks.php"; fi
-    if has hash; then py 1 locks.py 'Redisson lock, replayed'; fi
-    if has hash list zset; then py 1 locks.py 'Redisson fair lock, replayed'; fi
+limits_and_locks() {
+    py 1 limits.py
+    beside 1 php "$here/locks.php"
+    py 1 locks.py 'Redisson lock, replayed' 'Redisson fair lock, replayed'
 }
 
 py 1 tools.py
@@ -111,5 +104,5 @@ for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semapho
     js 5 locks.mjs "$library"
 done
 rs 5
-[ -z "$types" ] || applications
+applications
 echo 'clients: all well, and every server stopped with status 0'

@@ -17,6 +17,7 @@ import { createClient } from 'redis';
 import { MultiSemaphore, Semaphore } from 'redis-semaphore';
 import { Server } from 'socket.io';
 import { io as connect } from 'socket.io-client';
+import { runCases } from './cases.mjs';
 
 const [host, digits] = process.env.KEYLATCH_SERVERS.split(' ')[0].split(':');
 const port = Number(digits);
@@ -268,37 +269,20 @@ async function rateLimits() {
   return 'limits, blocks, bursts and a queue, by ioredis and by node-redis';
 }
 
-// What each case needs besides strings, expiry, scripts, transactions and messages: where KEYLATCH_TYPES is given, a
-// case that needs a type beyond it is left out.
 const LIBRARIES = {
-  'connect-redis': [sessions, ''],
-  'rate-limiter-flexible': [rateLimits, ''],
-  'socket.io redis adapter, ioredis': [overMessages(ioredis), ''],
-  'socket.io redis adapter, node-redis': [overMessages(nodeRedis), ''],
-  'redis-semaphore Semaphore and MultiSemaphore': [semaphores, 'zset'],
-  bottleneck: [clusteredLimiter, 'hash zset'],
-  'socket.io streams adapter, ioredis': [overStreams(ioredis), 'stream'],
-  'socket.io streams adapter, node-redis': [overStreams(nodeRedis), 'stream'],
+  'connect-redis': sessions,
+  'rate-limiter-flexible': rateLimits,
+  'socket.io redis adapter, ioredis': overMessages(ioredis),
+  'socket.io redis adapter, node-redis': overMessages(nodeRedis),
+  'redis-semaphore Semaphore and MultiSemaphore': semaphores,
+  bottleneck: clusteredLimiter,
+  'socket.io streams adapter, ioredis': overStreams(ioredis),
+  'socket.io streams adapter, node-redis': overStreams(nodeRedis),
 };
 
-for (const name of process.argv.slice(2)) {
-  const began = performance.now();
-  const [run, needed] = LIBRARIES[name];
-  const given = (process.env.KEYLATCH_TYPES ?? needed).split(' ');
-  const missing = needed.split(' ').filter((type) => !given.includes(type)).filter(Boolean);
-  if (missing.length) {
-    console.log(`${name}: left out, needs ${missing.join(' ')}`);
-    continue;
-  }
-  await plain.flushall();
-  try {
-    const proved = await run();
-    console.log(`${name}: ${proved}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
+await runCases(LIBRARIES, {
+  flush: () => plain.flushall(),
+  close: async () => {
     for (const close of closers.splice(0)) await close();
-  } catch (error) {
-    console.error(`FAILED: ${name}:`, error);
-    process.exit(1);
-  }
-}
-plain.disconnect();
-process.exit(0); // whatever connections a library has left open
+  },
+});

@@ -9,10 +9,11 @@ import os
 import sys
 import threading
 import time
-import traceback
 import warnings
 
 import redis
+
+import cases
 
 PATIENCE_S = 40
 MANY = 300  # more than a small collection holds in its packed form
@@ -368,33 +369,16 @@ def walrus_locks():
     return 'exclusion with waiters woken through a list, refusal, rate limits'
 
 
-# What each case needs besides strings, expiry, scripts, transactions and messages: where KEYLATCH_TYPES is given, a
-# case that needs a type beyond it is left out.
 LIBRARIES = {
-    'flask-session': (flask_session, ''),
-    'channels_redis pub/sub layer': (channels_pubsub, ''),
-    'huey lock': (huey_lock, ''),
-    'walrus locks': (walrus_locks, 'list'),
-    'channels_redis layer': (channels_core, 'list zset'),
-    'pottery collections': (pottery, 'list hash set zset'),
-    'walrus containers': (walrus_containers, 'list hash set zset stream'),
+    'flask-session': flask_session,
+    'channels_redis pub/sub layer': channels_pubsub,
+    'huey lock': huey_lock,
+    'walrus locks': walrus_locks,
+    'channels_redis layer': channels_core,
+    'pottery collections': pottery,
+    'walrus containers': walrus_containers,
 }
 
 
-def main():
-    for name in sys.argv[1:]:
-        (case, needed), began = LIBRARIES[name], time.monotonic()
-        if missing := set(needed.split()) - set(os.environ.get('KEYLATCH_TYPES', needed).split()):
-            print(f'{name}: left out, needs {" ".join(sorted(missing))}', flush=True)
-            continue
-        client().flushall()
-        try:
-            proved = asyncio.run(case()) if asyncio.iscoroutinefunction(case) else case()
-        except Exception as error:
-            traceback.print_exc()
-            raise SystemExit(f'FAILED: {name}: {error!r}') from error
-        print(f'{name}: {proved}: {time.monotonic() - began:.1f} s', flush=True)
-
-
 if __name__ == '__main__':
-    main()
+    cases.run(LIBRARIES, sys.argv[1:], lambda: client().flushall())
