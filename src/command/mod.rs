@@ -16,7 +16,7 @@ pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod pubsub;
-#[allow(dead_code, reason = "the commands on hashes, sets and sorted sets come one by one")]
+mod random_elements;
 pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;

@@ -1,10 +1,9 @@
 //! SPOP and SRANDMEMBER.
 
+use crate::command::random_elements::{Sample, check_repeated};
 use crate::command::set::{reply_member, reply_set};
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
-use crate::resp::{Reply, parse_int};
-use crate::store::usage::Dice;
 use crate::store::value::member::Member;
 use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Key, Lookup};
@@ -15,26 +14,13 @@ const SPOP: &Event = &Event::one(Classes::SET, "spop");
 /// How many members are logged in one command.
 const LOGGED_TOGETHER: usize = 1024;
 
-/// How many members, with repetitions, are returned at most: a larger number is a mistake, and its reply would not fit
-/// into memory.
-const REPEATED_MAX: u64 = 10_000_000;
-
-const NOT_COUNT: &str = "value is out of range, must be positive";
-const COUNT_RANGE: &str = "value is out of range, value must between -9223372036854775807 and 9223372036854775807";
-const OUT_OF_RANGE: &str = "value is out of range";
-
-/// Returns the argument for the number of members, if it is given.
-fn read_count<'a>(call: &mut Call<'a>) -> Result<Option<&'a [u8]>> {
-    match (call.args.next_arg(), call.args.left()) {
-        (count, 0) => Ok(count),
-        _ => Err(Error::Syntax),
-    }
-}
-
 pub(super) fn spop(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let Some(count) = read_count(call)? else { return pop_one(call, key) };
-    let count = parse_int(count).and_then(|count| usize::try_from(count).ok()).ok_or(Error::other(NOT_COUNT))?;
+    let count = match call.args.left() {
+        0 => return pop_one(call, key),
+        1 => call.args.count()?,
+        _ => return Err(Error::Syntax),
+    };
     let len = call.view.get::<Set>(key, Lookup::WRITE)?.map_or(0, SetRef::len);
     match count {
         _ if len == 0 || count == 0 => call.reply.set(0),
@@ -100,35 +86,27 @@ fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[Member]) {
 
 pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let count = match read_count(call)? {
-        Some(count) => Some(parse_int(count).ok_or(Error::NotInteger)?),
-        None => None,
+    let sample = match call.args.left() {
+        0 => None,
+        1 => Some(Sample::of(call.args.symmetric_int()?)),
+        _ => return Err(Error::Syntax),
     };
-    if count == Some(i64::MIN) {
-        return Err(Error::other(COUNT_RANGE));
-    }
     let mut dice = call.view.dice(key);
     let (set, reply) = (call.view.get::<Set>(key, Lookup::READ)?, &mut call.reply);
-    match (set, count) {
+    match (set, sample) {
         (None, None) => reply.null(),
         (None, Some(_)) => reply.array(0),
         (Some(set), None) => set.random(&mut dice).into_iter().for_each(|member| reply_member(reply, member)),
-        (Some(set), Some(count)) if count < 0 => choose_repeatedly(reply, set, count.unsigned_abs(), &mut dice)?,
-        (Some(set), Some(count)) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX).min(set.len());
+        (Some(set), Some(Sample::Repeated(count))) => {
+            let count = check_repeated(count)?;
+            reply.array(count);
+            (0..count).filter_map(|_| set.random(&mut dice)).for_each(|member| reply_member(reply, member));
+        }
+        (Some(set), Some(Sample::Different(count))) => {
+            let count = count.min(set.len());
             reply.array(count);
             set.sample(count, &mut dice, |member| reply_member(reply, member));
         }
     }
-    Ok(())
-}
-
-/// Replies with members of which the same may be chosen several times.
-fn choose_repeatedly(reply: &mut Reply<'_>, set: SetRef<'_>, count: u64, dice: &mut Dice) -> Result<()> {
-    if count > REPEATED_MAX {
-        return Err(Error::other(OUT_OF_RANGE));
-    }
-    reply.array(count as usize);
-    (0..count).filter_map(|_| set.random(dice)).for_each(|member| reply_member(reply, member));
     Ok(())
 }
