@@ -394,30 +394,11 @@ impl<T: Item> Table<T> {
 }
 
 /// What only the values of keys need.
-#[allow(dead_code, reason = "large hashes, sets and sorted sets come next")]
 impl<T: Item> Table<T> {
     /// Returns the hash of a key.
     #[inline]
     pub(crate) fn hash(&self, key: T::Key<'_>) -> u64 {
         self.hasher.hash_one(key)
-    }
-
-    /// Finds the item of a key, to change it; adds one, and returns `None`, if there is none.
-    pub(crate) fn find_or_insert(&mut self, hash: u64, key: T::Key<'_>, make: impl FnOnce() -> T) -> Option<&mut T> {
-        match self.locate(hash, key).map(|(place, _)| place) {
-            Some(place) => self.at_mut(place),
-            None => {
-                self.insert(hash, make());
-                None
-            }
-        }
-    }
-
-    /// Removes all items and gives the buckets back, also where the iterator is dropped before its end.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
-        let chunks = std::mem::take(&mut self.chunks);
-        (self.buckets, self.mask, self.len, self.overflows) = (0, 0, 0, 0);
-        chunks.into_iter().flatten().flat_map(Bucket::into_items)
     }
 
     /// Visits all items, in no particular order.

@@ -77,17 +77,6 @@ impl<T: Item> Bucket<T> {
         std::iter::successors(Some(self), |bucket| bucket.overflow.as_deref())
             .flat_map(|bucket| bucket.slots.iter().flatten())
     }
-
-    /// Takes the items of this bucket and of its overflow buckets.
-    pub(super) fn into_items(self) -> impl Iterator<Item = T> {
-        let mut next = Some(self);
-        let chain = std::iter::from_fn(move || {
-            let bucket = next.take()?;
-            next = bucket.overflow.map(|overflow| *overflow);
-            Some(bucket.slots)
-        });
-        chain.flatten().flatten()
-    }
 }
 
 /// Returns eight bits of the hash that are not used to number buckets; never 0, which marks an empty slot.

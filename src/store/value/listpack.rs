@@ -4,8 +4,6 @@
 //! A listpack is a header of 6 bytes, elements, and a terminator. An element ends with its own length, so a listpack
 //! can be walked from both ends. The functions of [`element`] work on elements alone, without header and terminator.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "the collections that lie packed come one by one"))]
-
 mod element;
 #[cfg(test)]
 mod tests;

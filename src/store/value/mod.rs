@@ -7,8 +7,6 @@
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
 //! [`WrongType`]. What is done to values of all types (copying, serialising, digesting) matches on [`ValueRef`].
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the commands of some types come next"))]
-
 pub(crate) mod hash;
 pub(crate) mod intset;
 pub(crate) mod list;

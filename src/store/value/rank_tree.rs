@@ -20,8 +20,6 @@
 //! descending insertion fill nodes completely. A node that becomes too empty is merged with a neighbour; a node at an
 //! edge may stay small, so a queue (add at one end, remove at the other) moves almost nothing.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "sorted sets use only a part of it yet"))]
-
 mod node;
 #[cfg(test)]
 mod tests;
@@ -29,7 +27,7 @@ mod tests;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
-use node::{ByKey, ByRank, Edge, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, Place};
+use node::{ByKey, Edge, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, Place};
 
 /// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees what it refers to, and after
 /// a handle has been removed from the tree its bytes are never read again.
@@ -91,11 +89,6 @@ impl<M: Member> RankTree<M> {
         self.len
     }
 
-    /// Returns whether there are no elements.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Returns the bytes allocated, without the members.
     pub(crate) fn memory(&self) -> usize {
         self.nodes * size_of::<Node<M>>()
@@ -134,20 +127,6 @@ impl<M: Member> RankTree<M> {
         self.remove_found(&mut ByKey { score, bytes })
     }
 
-    /// Removes the first element.
-    pub(crate) fn pop_first(&mut self) -> Option<(f64, M)> {
-        let first = self.first()?;
-        self.remove_found(&mut ByRank(0))?;
-        Some(first)
-    }
-
-    /// Removes the last element.
-    pub(crate) fn pop_last(&mut self) -> Option<(f64, M)> {
-        let last = self.last()?;
-        self.remove_found(&mut ByRank(self.len - 1))?;
-        Some(last)
-    }
-
     /// Changes the score of an element; returns whether it exists. It stays in its leaf where the order allows.
     pub(crate) fn update(&mut self, score: f64, bytes: &[u8], new_score: f64) -> bool {
         debug_assert!(!new_score.is_nan(), "a score is a number");
@@ -166,17 +145,6 @@ impl<M: Member> RankTree<M> {
             self.insert(new_score, member);
         }
         true
-    }
-
-    /// Replaces the handle of an element by another handle of the same bytes; returns whether the element exists. The
-    /// old handle must still be readable.
-    pub(crate) fn rebind(&mut self, score: f64, bytes: &[u8], member: M) -> bool {
-        let Some(root) = self.root.as_deref_mut() else { return false };
-        let found = root.change(&mut ByKey { score, bytes }, Edge::ROOT, None, &mut self.nodes, &mut |place| {
-            place.leaf.set_member(place.at, member);
-            ((), false)
-        });
-        found.is_some()
     }
 
     /// Removes the elements at the given ranks and passes each handle to `removed`, in order. Ranks beyond the end are
@@ -219,25 +187,6 @@ impl<M: Member> RankTree<M> {
         }
     }
 
-    /// Returns the element at a rank.
-    pub(crate) fn get(&self, rank: usize) -> Option<(f64, M)> {
-        if rank >= self.len {
-            return None;
-        }
-        let (leaf, at) = self.root.as_deref()?.leaf_at(rank);
-        Some((leaf.scores()[at], leaf.members()[at]))
-    }
-
-    /// Returns the first element.
-    pub(crate) fn first(&self) -> Option<(f64, M)> {
-        self.root.as_deref().map(Node::first)
-    }
-
-    /// Returns the last element.
-    pub(crate) fn last(&self) -> Option<(f64, M)> {
-        self.get(self.len.checked_sub(1)?)
-    }
-
     /// Returns the rank of the first element whose score is not less than `score`: the number of elements below it.
     pub(crate) fn rank_not_less(&self, score: f64) -> usize {
         self.descend(|scores, _| scores.partition_point(|other| *other < score))
@@ -257,11 +206,6 @@ impl<M: Member> RankTree<M> {
     /// Iterates over all elements, from either end.
     pub(crate) fn iter(&self) -> Iter<'_, M> {
         self.range(..)
-    }
-
-    /// Iterates over the elements from a rank to the end.
-    pub(crate) fn iter_from(&self, rank: usize) -> Iter<'_, M> {
-        self.range(rank..)
     }
 
     /// Iterates over the elements at the given ranks, from either end. Ranks beyond the end are ignored.

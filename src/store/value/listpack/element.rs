@@ -78,12 +78,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Appends the string.
-    #[inline]
-    pub(crate) fn write_to(self, out: &mut Vec<u8>) {
-        self.with_text(|text| out.extend_from_slice(text));
-    }
-
     /// Returns the integer that the string is, if it is canonical.
     #[inline]
     pub(crate) fn to_int(self) -> Option<i64> {

@@ -287,7 +287,7 @@ fn items_convert() {
     let items: Vec<Item<'_>> = listpack.as_listpack().iter().collect();
     assert_eq!(items, [Item::Text(b"text"), Item::Int(-42)]);
     let mut out = Vec::new();
-    items.iter().for_each(|item| item.write_to(&mut out));
+    items.iter().for_each(|item| item.with_text(|text| out.extend_from_slice(text)));
     assert_eq!(out, b"text-42");
     assert_eq!((items[0].to_int(), items[1].to_int()), (None, Some(-42)));
     assert!(items[1].is(b"-42") && !items[1].is(b"-042") && !items[1].is(b"42") && !items[0].is(b"tex"));

@@ -88,21 +88,6 @@ impl<M: Member> Seek<M> for ByKey<'_> {
     }
 }
 
-/// Finds an element by its rank below the current node.
-pub(super) struct ByRank(pub(super) usize);
-
-impl<M: Member> Seek<M> for ByRank {
-    fn child(&mut self, inner: &Inner<M>) -> usize {
-        let (at, rank) = inner.child_at(self.0);
-        self.0 = rank;
-        at
-    }
-
-    fn position(&mut self, leaf: &Leaf<M>) -> Option<usize> {
-        (self.0 < leaf.len()).then_some(self.0)
-    }
-}
-
 /// An element that has been found, for a change.
 pub(super) struct Place<'a, M> {
     pub(super) leaf: &'a mut Leaf<M>,
@@ -197,10 +182,6 @@ impl<M: Member, const N: usize> Keys<M, N> {
 
     fn set(&mut self, at: usize, score: f64, member: M) {
         self.scores[at] = score;
-        self.members[at] = member;
-    }
-
-    pub(super) fn set_member(&mut self, at: usize, member: M) {
         self.members[at] = member;
     }
 
