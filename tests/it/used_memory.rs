@@ -237,3 +237,23 @@ fn replies_that_wait_and_the_slow_log_count_as_used_memory() {
     expect_counted("the slow log", &mut client, before);
     client.expect(&[("SLOWLOG RESET", "+OK")]);
 }
+
+#[test]
+fn a_set_that_grows_in_a_command_which_adds_nothing_is_counted_until_it_is_deleted() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    let members: Vec<String> = (0..100).map(|n| format!("member-{n}")).collect();
+    let once = format!("SADD many {}", members.join(" "));
+    let twice = format!("{once} {}", members.join(" "));
+    client.call("DEL many");
+    let before: i64 = client.info("used_memory").parse().expect("a number");
+    for _ in 0..100 {
+        assert_eq!(client.call(&once), ":100");
+        assert_eq!(client.call("OBJECT ENCODING many"), "$8 listpack");
+        assert_eq!(client.call(&twice), ":0");
+        assert_eq!(client.call("OBJECT ENCODING many"), "$9 hashtable");
+        assert_eq!(client.call("DEL many"), ":1");
+    }
+    let after: i64 = client.info("used_memory").parse().expect("a number");
+    assert!((after - before).abs() < 100_000, "{before} bytes before, {after} after");
+}

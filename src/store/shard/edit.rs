@@ -10,8 +10,8 @@ use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
 /// Borrows the value of a key, existing or not, to be read and changed. When dropped, it accounts for the change:
-/// memory, deletion of a key whose value became empty, and the event. Without a change nothing happens, and a missing
-/// key stays missing.
+/// memory, deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and a
+/// missing key stays missing.
 pub struct Edit<'v, K: Kind> {
     shard: &'v mut Shard,
     key: Key<'v>,
@@ -29,6 +29,8 @@ pub struct Edit<'v, K: Kind> {
     /// Whether elements of the value had deadlines.
     had_deadlines: bool,
     changes: u64,
+    /// Whether the value was borrowed mutably, so that its memory may differ.
+    is_lent: bool,
     /// Whether the value was changed, even if that is not counted.
     is_changed: bool,
     /// Whether the event is emitted even if nothing has changed.
@@ -76,6 +78,7 @@ impl Shard {
             is_quiet: false,
             had_deadlines,
             changes: 0,
+            is_lent: false,
             is_changed: false,
             is_touched: false,
             view_changes,
@@ -143,7 +146,7 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Does the same as [`Edit::change`] for a part of a change that is counted elsewhere.
     pub fn change_uncounted(&mut self) -> K::Mut<'_> {
-        self.is_changed = true;
+        (self.is_changed, self.is_lent) = (true, true);
         if self.place.is_none() {
             self.create();
         }
@@ -157,8 +160,10 @@ impl<K: Kind> Edit<'_, K> {
         self.count_more(changes);
     }
 
-    /// Borrows the value of an existing key for something that does not count as a change.
+    /// Borrows the value of an existing key for something that does not count as a change, such as another encoding, or
+    /// that is counted later.
     pub fn annotate(&mut self) -> Option<K::Mut<'_>> {
+        self.is_lent = true;
         self.entry_mut().map(K::write)
     }
 
@@ -169,6 +174,14 @@ impl<K: Kind> Edit<'_, K> {
         self.shard.attach(self.key, entry, &self.cx);
         self.place = self.shard.table.locate(self.key.hash, self.key.bytes).map(|(place, _)| place);
         self.is_new = true;
+    }
+
+    /// Accounts for what the value takes now, and for the deadlines of its elements.
+    fn settle(&mut self) {
+        let Some(entry) = self.entry() else { return };
+        let (memory, nearest) = (entry.memory(), K::nearest_deadline(K::read(entry)));
+        self.shard.resized(memory as isize - self.memory as isize);
+        self.shard.note_fields(self.key, self.had_deadlines, nearest, &self.cx);
     }
 
     fn entry(&self) -> Option<&Entry> {
@@ -182,14 +195,13 @@ impl<K: Kind> Edit<'_, K> {
 
 impl<K: Kind> Drop for Edit<'_, K> {
     fn drop(&mut self) {
+        if self.is_lent {
+            self.settle();
+        }
         if !self.is_changed && !self.is_touched {
             return;
         }
-        let (memory, is_empty) = self.entry().map_or((0, false), |entry| (entry.memory(), K::is_empty(K::read(entry))));
-        let is_empty = is_empty || self.is_emptied;
-        self.shard.resized(memory as isize - self.memory as isize);
-        let nearest = self.entry().and_then(|entry| K::nearest_deadline(K::read(entry)));
-        self.shard.note_fields(self.key, self.had_deadlines, nearest, &self.cx);
+        let is_empty = self.is_emptied || self.entry().is_some_and(|entry| K::is_empty(K::read(entry)));
         if is_empty && let Some(emptied) = self.shard.detach(self.key) {
             self.shard.reclaimer.free(emptied);
         }
