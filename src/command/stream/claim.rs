@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// How many entries XAUTOCLAIM claims by default, and how many it looks at for each.
 const COUNT_DEFAULT: i64 = 100;
 const ATTEMPTS: usize = 10;
-const COUNT_MAX: i64 = i64::MAX / 16;
+const CLAIM_COUNT_MAX: i64 = i64::MAX / 16;
 
 /// A group and a consumer of it.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ fn claim(
     let count = match terms.retry_count {
         Some(count) => count,
         None if terms.ids_only => before.count,
-        None => before.count.saturating_add(1),
+        None => Pending::next_count(before.count),
     };
     match terms.ids_only {
         true => reply_id(reply, id),
@@ -248,7 +248,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Result<()> {
     let (mut count, mut ids_only) = (COUNT_DEFAULT, false);
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "COUNT") && call.args.left() > 0 {
-            let given = parse_int(call.args.bytes()?).filter(|count| (1..=COUNT_MAX).contains(count));
+            let given = parse_int(call.args.bytes()?).filter(|count| (1..=CLAIM_COUNT_MAX).contains(count));
             count = given.ok_or(Error::other("COUNT must be > 0"))?;
         } else if is_word(word, "JUSTID") {
             ids_only = true;

@@ -347,7 +347,7 @@ impl Delivery<'_, '_> {
                     Some(entry) => {
                         reply_entry(reply, entry);
                         let times = group.pending().get(id).map_or(0, |pending| pending.count);
-                        let pending = Pending { time: *now, count: times.saturating_add(1), consumer: number };
+                        let pending = Pending { time: *now, count: Pending::next_count(times), consumer: number };
                         delivered.push((*id, pending));
                     }
                     None => {
@@ -393,7 +393,7 @@ impl Delivery<'_, '_> {
         for (id, pending) in old {
             let Some(entry) = stream.get(id) else { continue };
             write(entry, (now.saturating_sub(pending.time), pending.count));
-            delivered.push((id, Pending { time: *now, count: pending.count.saturating_add(1), consumer: number }));
+            delivered.push((id, Pending { time: *now, count: Pending::next_count(pending.count), consumer: number }));
         }
         let mut count = delivered.len();
         if let Some(start) = last.next().filter(|_| has_new) {

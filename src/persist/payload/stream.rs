@@ -78,7 +78,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         }
         false => (StreamId::MIN, len),
     };
-    if top.is_some_and(|top| last < top) || max_deleted > last || added < len {
+    if top.is_some_and(|top| last < top) || max_deleted > last || !(len..=BigStream::COUNT_MAX).contains(&added) {
         return None;
     }
     stream.set_last(last, Some(added), Some(max_deleted));
@@ -124,7 +124,7 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Opti
         kind::STREAM_LISTPACKS => stream.added_up_to(last),
         _ => Some(reader.length()?).filter(|read| *read != UNKNOWN),
     };
-    if read.is_some_and(|read| read > i64::MAX as u64) {
+    if read.is_some_and(|read| read > BigStream::COUNT_MAX) {
         return None;
     }
     let mut group = Group::new(last, read);
@@ -132,7 +132,7 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Opti
     for _ in 0..reader.length()? {
         let id = StreamId::from_bytes(reader.array()?);
         let (time, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
-        if pending.insert(id, (time, count)).is_some() {
+        if count > BigStream::COUNT_MAX || pending.insert(id, (time, count)).is_some() {
             return None;
         }
     }

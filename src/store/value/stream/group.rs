@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
 use crate::memory::heap::{allocation_len, list_len, tree_map_len};
-use crate::store::value::stream::StreamId;
+use crate::store::value::stream::{BigStream, StreamId};
 
 /// The number of a consumer in its group.
 pub(crate) type ConsumerNumber = u32;
@@ -35,6 +35,13 @@ pub(crate) struct Pending {
     pub(crate) count: u64,
     /// To whom.
     pub(crate) consumer: ConsumerNumber,
+}
+
+impl Pending {
+    /// The count of deliveries after one more.
+    pub(crate) fn next_count(count: u64) -> u64 {
+        count.saturating_add(1).min(BigStream::COUNT_MAX)
+    }
 }
 
 /// A consumer of a group.

@@ -63,6 +63,9 @@ pub(crate) struct BigStream {
 }
 
 impl BigStream {
+    /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
+    pub(crate) const COUNT_MAX: u64 = i64::MAX as u64;
+
     /// What a missing key reads as.
     const EMPTY: BigStream = BigStream {
         chunks: BTreeMap::new(),
@@ -179,7 +182,7 @@ impl BigStream {
             }
         }
         self.len += 1;
-        self.added += 1;
+        self.added = (self.added + 1).min(Self::COUNT_MAX);
         self.last = id;
         if self.len == 1 {
             self.first = id;
