@@ -10,13 +10,13 @@ use crate::spec::CommandTable;
 pub(crate) mod bitmap;
 mod condition;
 pub(crate) mod connection;
+mod elements;
 pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod pubsub;
-mod random_elements;
 pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;

@@ -2,9 +2,9 @@
 //!
 //! The region is covered by a few intervals of scores, whose members are then tested one by one.
 
+use crate::command::elements::reply_item;
 use crate::command::geo::position::{Position, Region, Shape};
 use crate::command::geo::{GEORADIUSSTORE, GEOSEARCHSTORE, read_position, read_unit, reply_distance, reply_position};
-use crate::command::sorted_set::reply_member;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -311,7 +311,7 @@ impl<'a> Query<'a> {
             if options > 0 {
                 reply.array(1 + options);
             }
-            reply_member(reply, *member);
+            reply_item(reply, *member);
             if self.with_distance {
                 reply_distance(reply, distance_m / self.unit_m);
             }

@@ -1,7 +1,7 @@
 //! HRANDFIELD: random fields of a hash.
 
+use crate::command::elements::{Sample, reply_repeated};
 use crate::command::hash::{hash_key, reply_text};
-use crate::command::random_elements::{Sample, check_repeated};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
@@ -38,9 +38,10 @@ fn reply_sample(
     let pair = |reply: &mut Reply<'_>, field, value| reply_pair(reply, field, value, with_values);
     match sample {
         Sample::Repeated(count) => {
-            let count = check_repeated(count)?;
-            announce(reply, count, with_values);
-            (0..count).filter_map(|_| hash.random(dice)).for_each(|(field, value)| pair(reply, field, value));
+            let each = |reply: &mut Reply<'_>| {
+                hash.random(dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
+            };
+            reply_repeated(reply, count, |reply, count| announce(reply, count, with_values), each)?;
         }
         Sample::Different(count) if count < hash.len() => {
             announce(reply, count, with_values);

@@ -3,9 +3,10 @@
 //! A call that finds none is executed again when one of its keys has become a list. Inside EXEC and scripts it replies
 //! at once, as if its timeout had passed.
 
+use crate::command::elements::reply_item;
 use crate::command::keys::wait::read_timeout_in_seconds;
 use crate::command::list::ends::{MultiPop, move_element, pop_first_of};
-use crate::command::list::{end_word, node_limit, pop_command, popped, read_end, reply_item};
+use crate::command::list::{end_word, node_limit, pop_command, popped, read_end};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::store::{End, Key, List};

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, popped, pushed, read_end, reply_item};
+use crate::command::elements::reply_item;
+use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, popped, pushed, read_end};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};

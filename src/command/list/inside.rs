@@ -1,6 +1,7 @@
 //! Reading and changing lists by index or by value.
 
-use crate::command::list::{node_limit, reply_item, resolve_index, resolve_range};
+use crate::command::elements::reply_item;
+use crate::command::list::{node_limit, resolve_index, resolve_range};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};

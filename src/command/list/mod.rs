@@ -14,12 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::Reply;
 use crate::spec::{
     ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, READ, RO, RW, UPDATE, WRITE,
     double, integer, key, one_of, string, token,
 };
-use crate::store::{Classes, End, Event, Item, NodeLimit};
+use crate::store::{Classes, End, Event, NodeLimit};
 
 use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
 use ends::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};
@@ -163,15 +162,6 @@ const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
 #[inline]
 pub(crate) fn node_limit(call: &Call<'_>) -> NodeLimit {
     NodeLimit { node: call.config.limits().list, large_min: call.namespace.instance.large_element_min.load(Relaxed) }
-}
-
-/// Replies with an element.
-#[inline]
-pub(crate) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
-    match item {
-        Item::Text(text) => reply.bulk(text),
-        Item::Int(number) => reply.bulk_int(number),
-    }
 }
 
 /// Parses an end of a list.

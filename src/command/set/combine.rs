@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use crate::command::set::{reply_member, reply_set, rules};
+use crate::command::elements::reply_item;
+use crate::command::set::{reply_set, rules};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
     let entries = call.view.peek_all(&keys);
     let (start, mut count) = (call.reply.mark(), 0);
     intersect(&from_smallest(&entries), |member| {
-        reply_member(&mut call.reply, member);
+        reply_item(&mut call.reply, member);
         count += 1;
         true
     });
@@ -120,7 +121,7 @@ pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
     let entries = call.view.peek_all(&keys);
     let (start, mut count) = (call.reply.mark(), 0);
     subtract(&entries, |member| {
-        reply_member(&mut call.reply, member);
+        reply_item(&mut call.reply, member);
         count += 1;
     });
     call.reply.announce_at(start, |reply| reply.set(count));

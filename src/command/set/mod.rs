@@ -6,6 +6,7 @@
 mod combine;
 mod random;
 
+use crate::command::elements::reply_item;
 use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
@@ -110,15 +111,6 @@ const SADD: &Event = &Event::one(Classes::SET, "sadd");
 /// Members were removed from a set.
 const SREM: &Event = &Event::one(Classes::SET, "srem");
 
-/// Writes a member.
-#[inline]
-fn reply_member(reply: &mut Reply<'_>, member: Item<'_>) {
-    match member {
-        Item::Text(text) => reply.bulk(text),
-        Item::Int(int) => reply.bulk_int(int),
-    }
-}
-
 /// Returns what decides how a set is stored that this call adds to.
 #[inline]
 fn rules<'a>(call: &Call<'a>) -> SetRules<'a> {
@@ -198,7 +190,7 @@ fn smembers(call: &mut Call<'_>) -> Result<()> {
 /// Writes all members of a set.
 fn reply_set(reply: &mut Reply<'_>, set: SetRef<'_>) {
     reply.set(set.len());
-    set.iter().for_each(|member| reply_member(reply, member));
+    set.iter().for_each(|member| reply_item(reply, member));
 }
 
 /// As in Redis, a missing source is noticed before the destination of another type. The member must not be removed
@@ -240,7 +232,7 @@ fn sscan(call: &mut Call<'_>) -> Result<()> {
     let write = |reply: &mut Reply<'_>, member: Item<'_>| {
         let is_admitted = member.with_text(|text| scan.admits(text));
         if is_admitted {
-            reply_member(reply, member);
+            reply_item(reply, member);
         }
         usize::from(is_admitted)
     };

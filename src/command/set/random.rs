@@ -1,9 +1,10 @@
 //! SPOP and SRANDMEMBER.
 
-use crate::command::random_elements::{Sample, check_repeated};
-use crate::command::set::{reply_member, reply_set};
+use crate::command::elements::{Sample, reply_item, reply_repeated};
+use crate::command::set::reply_set;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
+use crate::resp::Reply;
 use crate::store::value::member::Member;
 use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Key, Lookup};
@@ -40,7 +41,7 @@ fn pop_one(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     drop(edit);
     match popped {
         Some(member) => {
-            reply_member(&mut call.reply, member.item());
+            reply_item(&mut call.reply, member.item());
             log_removed(call, key, &[member]);
         }
         None => call.reply.null(),
@@ -64,7 +65,7 @@ fn pop_some(call: &mut Call<'_>, key: Key<'_>, count: usize) -> Result<()> {
     call.reply.set(count);
     let mut edit = call.view.edit::<Set>(key, SPOP)?;
     edit.change().pop(count, &mut dice, |member| {
-        reply_member(&mut call.reply, member);
+        reply_item(&mut call.reply, member);
         if is_logged {
             popped.push(Member::of(member));
         }
@@ -96,16 +97,17 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
     match (set, sample) {
         (None, None) => reply.null(),
         (None, Some(_)) => reply.array(0),
-        (Some(set), None) => set.random(&mut dice).into_iter().for_each(|member| reply_member(reply, member)),
+        (Some(set), None) => set.random(&mut dice).into_iter().for_each(|member| reply_item(reply, member)),
         (Some(set), Some(Sample::Repeated(count))) => {
-            let count = check_repeated(count)?;
-            reply.array(count);
-            (0..count).filter_map(|_| set.random(&mut dice)).for_each(|member| reply_member(reply, member));
+            let each = |reply: &mut Reply<'_>| {
+                set.random(&mut dice).into_iter().for_each(|member| reply_item(reply, member));
+            };
+            reply_repeated(reply, count, |reply, count| reply.array(count), each)?;
         }
         (Some(set), Some(Sample::Different(count))) => {
             let count = count.min(set.len());
             reply.array(count);
-            set.sample(count, &mut dice, |member| reply_member(reply, member));
+            set.sample(count, &mut dice, |member| reply_item(reply, member));
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ mod random;
 mod range;
 mod read;
 
+use crate::command::elements::reply_item;
 use crate::command::sorted_set::combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 use crate::command::sorted_set::pop::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
 use crate::command::sorted_set::range as ranges;
@@ -255,15 +256,6 @@ fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
     (call.config.limits().zset, call.namespace.store.hasher())
 }
 
-/// Replies with a member.
-#[inline]
-pub(in crate::command) fn reply_member(reply: &mut Reply<'_>, member: Item<'_>) {
-    match member {
-        Item::Text(text) => reply.bulk(text),
-        Item::Int(int) => reply.bulk_int(int),
-    }
-}
-
 /// Replies with members, or with members and scores.
 fn reply_elements<'e>(
     reply: &mut Reply<'_>,
@@ -271,14 +263,26 @@ fn reply_elements<'e>(
     elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
     with_scores: bool,
 ) {
-    if !with_scores {
-        reply.array(count);
-        return elements.for_each(|(member, _)| reply_member(reply, member));
+    announce(reply, count, with_scores);
+    elements.for_each(|element| reply_element(reply, element, with_scores));
+}
+
+/// Announces a number of members, or of members with scores.
+fn announce(reply: &mut Reply<'_>, count: usize, with_scores: bool) {
+    match with_scores {
+        true => reply.pairs(count),
+        false => reply.array(count),
     }
-    reply.pairs(count);
-    for (member, score) in elements {
+}
+
+/// Replies with a member, or with a member and its score.
+#[inline]
+fn reply_element(reply: &mut Reply<'_>, (member, score): (Item<'_>, Score<'_>), with_scores: bool) {
+    if with_scores {
         reply.pair();
-        reply_member(reply, member);
+    }
+    reply_item(reply, member);
+    if with_scores {
         reply.double(score.get());
     }
 }

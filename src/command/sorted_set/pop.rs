@@ -5,8 +5,9 @@
 
 use smallvec::SmallVec;
 
+use crate::command::elements::reply_item;
 use crate::command::keys::wait::read_timeout_in_seconds;
-use crate::command::sorted_set::{ZPOPMAX, ZPOPMIN, reply_elements, reply_member};
+use crate::command::sorted_set::{ZPOPMAX, ZPOPMIN, reply_elements};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -74,7 +75,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Result<()> {
 /// Replies with members and scores in turn.
 fn reply_pairs(reply: &mut Reply<'_>, elements: Elements<'_>) {
     for (member, score) in elements {
-        reply_member(reply, member);
+        reply_item(reply, member);
         reply.double(score.get());
     }
 }
@@ -140,7 +141,7 @@ impl<'a> MultiPop<'a> {
                 reply.array(popped);
                 for (member, score) in elements {
                     reply.array(2);
-                    reply_member(reply, member);
+                    reply_item(reply, member);
                     reply.double(score.get());
                 }
             })?;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::command::random_elements::{Sample, check_repeated};
-use crate::command::sorted_set::{reply_elements, reply_member};
+use crate::command::elements::{Sample, reply_item, reply_repeated};
+use crate::command::sorted_set::{announce, reply_element, reply_elements};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
@@ -23,7 +23,7 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Result<()> {
         (None, Some(_)) => call.reply.array(0),
         (Some(set), Some((sample, with_scores))) => reply_sample(&mut call.reply, set, &mut dice, sample, with_scores)?,
         (set, None) => match set.and_then(|set| set.random(&mut dice)) {
-            Some((member, _)) => reply_member(&mut call.reply, member),
+            Some((member, _)) => reply_item(&mut call.reply, member),
             None => call.reply.null(),
         },
     }
@@ -40,9 +40,10 @@ fn reply_sample(
     let len = set.len();
     let count = match sample {
         Sample::Repeated(count) => {
-            let count = check_repeated(count)?;
-            reply_elements(reply, count, (0..count).filter_map(|_| set.random(dice)), with_scores);
-            return Ok(());
+            let each = |reply: &mut Reply<'_>| {
+                set.random(dice).into_iter().for_each(|element| reply_element(reply, element, with_scores));
+            };
+            return reply_repeated(reply, count, |reply, count| announce(reply, count, with_scores), each);
         }
         Sample::Different(count) => count.min(len),
     };

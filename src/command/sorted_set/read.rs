@@ -1,7 +1,7 @@
 //! Commands that read single members, or count them: ZSCORE, ZRANK, ZCOUNT, ZSCAN and their like.
 
+use crate::command::elements::reply_item;
 use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
-use crate::command::sorted_set::reply_member;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -110,9 +110,9 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Result<()> {
 
 /// Replies with a member and its score as they are stored, both as strings; returns how many values that are.
 fn reply_stored(reply: &mut Reply<'_>, member: Item<'_>, score: Score<'_>) -> usize {
-    reply_member(reply, member);
+    reply_item(reply, member);
     match score {
-        Score::Packed(score) => reply_member(reply, score),
+        Score::Packed(score) => reply_item(reply, score),
         Score::Number(score) => reply.bulk(format_general(score, SCAN_DIGITS).as_bytes()),
     }
     2

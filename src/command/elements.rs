@@ -1,12 +1,26 @@
-//! How many random elements HRANDFIELD, SRANDMEMBER and ZRANDMEMBER return, and which ones.
+//! Replies with elements of collections, and what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER say about random ones.
 
 use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::store::value::Item;
 
-/// How many elements, with repetitions, are returned at most: a larger number is a mistake, and its reply would not fit
-/// into memory.
+/// The maximum number of elements that may be repeated.
 const REPEATED_MAX: u64 = 10_000_000;
+
+/// The maximum length of a reply with elements that may be repeated, in bytes: a few long elements could fill the memory
+/// otherwise.
+const REPEATED_BYTES_MAX: usize = 512 << 20;
+
+/// Replies with an element.
+#[inline]
+pub(super) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
+    match item {
+        Item::Text(text) => reply.bulk(text),
+        Item::Int(int) => reply.bulk_int(int),
+    }
+}
 
 /// The choice of several random elements.
 #[derive(Clone, Copy)]
@@ -45,15 +59,28 @@ impl Sample {
     }
 }
 
-/// Checks the number of elements that may be repeated.
+/// Replies with a number of elements that may be repeated: `announce` writes the number, `each` one element.
 ///
 /// # Errors
-/// When there are too many.
-pub(super) fn check_repeated(count: u64) -> Result<usize> {
-    match count {
-        ..=REPEATED_MAX => Ok(count as usize),
-        _ => Err(out_of_range()),
+/// When there are too many, or their reply is too long.
+pub(super) fn reply_repeated(
+    reply: &mut Reply<'_>,
+    count: u64,
+    announce: impl FnOnce(&mut Reply<'_>, usize),
+    mut each: impl FnMut(&mut Reply<'_>),
+) -> Result<()> {
+    if count > REPEATED_MAX {
+        return Err(out_of_range());
     }
+    let before = reply.output().len();
+    announce(reply, count as usize);
+    for _ in 0..count {
+        each(reply);
+        if reply.output().len() - before > REPEATED_BYTES_MAX {
+            return Err(out_of_range());
+        }
+    }
+    Ok(())
 }
 
 fn out_of_range() -> Error {
