@@ -14,7 +14,7 @@ use crate::observe::CallTimer;
 use crate::resp::{Output, OwnedRequest, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, INSERT, KeyFlags, Names};
-use crate::store::{Cx, Key, Lookup, View};
+use crate::store::{Cx, Key, Lookup, NEVER, View};
 use crate::time::clock::Now;
 
 /// The access of a handler to its call.
@@ -169,9 +169,10 @@ impl Call<'_> {
 
     fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), repetition: Option<Repetition>) {
         let is_blocked = self.is_blocked;
+        let retry_at_ms = repetition.as_ref().map_or(NEVER, |repetition| repetition.retry_at_ms);
         let Some(next) = &mut self.next else { return on_timeout(&mut self.reply) };
         if is_blocked {
-            **next = Next::Retry;
+            **next = Next::StayBlocked { retry_at_ms };
             return;
         }
         let (command, request) = (self.command, self.args.request());
@@ -187,12 +188,13 @@ impl Call<'_> {
         // Under the lock under which the keys were read: no change of them is missed.
         keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence }) => Blocking::Keys(Box::new(BlockedCall {
+            Some(Repetition { request: other, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
                 request: other.unwrap_or_else(|| request.to_owned()),
                 caller: self.caller.clone(),
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                 heeds_absence,
+                retry_at_ms,
             })),
             None => Blocking::Time,
         };
@@ -311,12 +313,19 @@ impl Call<'_> {
 }
 
 /// How a blocked call is made again.
-#[derive(Default)]
 pub(crate) struct Repetition {
     /// With this request, which names the same keys, instead of the present one.
     pub(crate) request: Option<OwnedRequest>,
     /// Also when a key was deleted.
     pub(crate) heeds_absence: bool,
+    /// Even if no key has changed, at this time in monotonic milliseconds.
+    pub(crate) retry_at_ms: u64,
+}
+
+impl Default for Repetition {
+    fn default() -> Self {
+        Repetition { request: None, heeds_absence: false, retry_at_ms: NEVER }
+    }
 }
 
 /// A call that is blocked.

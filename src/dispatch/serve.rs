@@ -6,7 +6,8 @@
 //! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
 use crate::acl::Context;
-use crate::client::registry::{BlockedCall, Blocking, Unblocked};
+use crate::client::outbox::NUDGE;
+use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run_again};
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
@@ -102,6 +103,23 @@ pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handle
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
     let means = Means { namespace, handlers, config: &config, timer: &timer };
     serve_leftover(&mut namespace.store.hold(1), cx, means);
+}
+
+/// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
+/// keys, in order of arrival: the first ones get what the time has made ready. Returns false if that was not possible.
+pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, blocked: &Blocked) -> bool {
+    let keys = blocked.call(|call| {
+        let request = call.request.as_request();
+        let key_of = |(position, _)| (call.caller.db, Box::from(request.arg(position)));
+        call.command.keys_of(request).map(key_of).collect()
+    });
+    let config = namespace.instance.settings.current();
+    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
+    let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
+    let means = Means { namespace, handlers, config: &config, timer: &timer };
+    let mut guard = namespace.store.hold(1);
+    serve_postponed(&mut guard, cx, keys.unwrap_or_default(), means);
+    blocked.due_ms(&namespace.pause, cx.now) > cx.now.mono_ms()
 }
 
 /// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs keys that are not locked: later ones must not be served before it.
@@ -213,5 +231,12 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
     run_again(&mut call);
     effects::log_outermost(&mut call);
     drop(call);
+    if let Next::StayBlocked { retry_at_ms } = next {
+        let retry_earlier = retry_at_ms < blocked.retry_at_ms;
+        blocked.retry_at_ms = retry_at_ms;
+        if retry_earlier {
+            blocked.caller.info.outbox.signal(NUDGE);
+        }
+    }
     (!next.is_unfinished()).then_some(Unblocked::Served(out))
 }

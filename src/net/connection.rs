@@ -25,6 +25,7 @@ use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, Replies, Transaction};
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::batch::BatchRun;
+use crate::dispatch::serve::serve_due;
 use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
@@ -384,7 +385,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Does what remains of a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
-            Next::Done | Next::EndBatch => Ok(true),
+            Next::Done | Next::EndBatch | Next::StayBlocked { .. } => Ok(true),
             Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;
@@ -447,12 +448,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// parsed. Returns `None` on disconnect.
     async fn block(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
         let namespace = self.namespace.clone();
-        let mut time_is_over = pin!(until(&namespace.clock, blocked.until_ms));
-        let mut is_over = false;
+        let mut next_ms = NEVER;
+        let mut time_is_over = pin!(until(&namespace.clock, next_ms));
+        let mut is_over = true;
         loop {
             let now = namespace.clock.now();
             if let Some(unblocked) = blocked.ended(now) {
                 return Ok(Some(unblocked));
+            }
+            let due_ms = blocked.due_ms(&namespace.pause, now);
+            if due_ms <= now.mono_ms() {
+                if namespace.store.busy_flag().is_occupied() || !serve_due(&namespace, self.pool.handlers, blocked) {
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                continue;
+            }
+            if due_ms != next_ms {
+                time_is_over.set(until(&namespace.clock, due_ms));
+                (next_ms, is_over) = (due_ms, false);
             }
             // The pause may have ended before this client was registered as blocked.
             if is_paused && namespace.pause.in_force(now).is_none() {

@@ -294,3 +294,100 @@ fn a_reader_times_out() {
     assert_eq!(reader.reply(), "*-1");
     assert_eq!(consumer.reply(), "*-1");
 }
+
+/// Starts a server whose stream has an entry that is pending for the consumer `a`.
+fn start_with_pending() -> (TestServer, Client) {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "s", 1..=1);
+    client.expect(&[
+        ("XGROUP CREATE s g 0", "+OK"),
+        ("XREADGROUP GROUP g a STREAMS s >", "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1"),
+    ]);
+    (server, client)
+}
+
+/// The reply that has the entry as it was claimed.
+fn claimed(idle: u64, count: u64) -> String {
+    format!("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 1 :{idle} :{count}")
+}
+
+#[test]
+fn a_blocked_consumer_claims_an_entry_when_it_has_been_pending_for_long_enough() {
+    let (server, mut client) = start_with_pending();
+    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    server.advance_ms(49);
+    assert_eq!(client.info("blocked_clients"), "1");
+    server.advance_ms(1);
+    assert_eq!(blocked.reply(), claimed(50, 1));
+    assert_eq!(client.call("XPENDING s g"), "*4 :1 $3 1-0 $3 1-0 *1 *2 $1 b $1 1");
+    // Both times have passed: its own comes first.
+    let mut late = block(&server, "XREADGROUP GROUP g c BLOCK 60 CLAIM 70 STREAMS s >");
+    server.advance_ms(100);
+    assert_eq!(late.reply(), "*-1");
+}
+
+#[test]
+fn of_several_blocked_consumers_one_after_the_other_claims_an_entry() {
+    let (server, mut client) = start_with_pending();
+    client.call("XGROUP CREATE other g 0 MKSTREAM");
+    let request = |at: u64| format!("XREADGROUP GROUP g b{at} BLOCK 0 CLAIM 50 STREAMS other s > >");
+    let mut blocked: Vec<Client> = (0..10).map(|at| block(&server, &request(at))).collect();
+    for (at, client) in (1..).zip(&mut blocked) {
+        server.advance_ms(50);
+        assert_eq!(client.reply(), claimed(50, at));
+    }
+    assert_eq!(client.info("blocked_clients"), "0");
+    assert_eq!(client.call("XPENDING s g"), "*4 :1 $3 1-0 $3 1-0 *1 *2 $2 b9 $1 1");
+}
+
+#[test]
+fn an_entry_that_becomes_pending_while_consumers_are_blocked_is_claimed_by_them_too() {
+    let (server, mut client) = start_with_pending();
+    client.call("XACK s g 1");
+    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    server.advance_ms(1000);
+    // None of these is content of the stream, so that a blocked reader would sleep on.
+    assert_eq!(client.call("XCLAIM s g a 0 1 FORCE JUSTID"), "*1 $3 1-0");
+    server.advance_ms(49);
+    assert_eq!(client.info("blocked_clients"), "1");
+    server.advance_ms(1);
+    assert_eq!(blocked.reply(), claimed(50, 1));
+    // One that is made older is claimed at once.
+    let mut blocked = block(&server, "XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
+    assert_eq!(client.call("XCLAIM s g a 0 1 IDLE 60 JUSTID"), "*1 $3 1-0");
+    assert_eq!(blocked.reply(), claimed(60, 2));
+    // One that is acknowledged or deleted, is not.
+    let mut blocked = block(&server, "XREADGROUP GROUP g d BLOCK 200 CLAIM 50 STREAMS s >");
+    client.call("XDEL s 1");
+    server.advance_ms(199);
+    assert_eq!(client.info("blocked_clients"), "1");
+    server.advance_ms(1);
+    assert_eq!(blocked.reply(), "*-1");
+}
+
+#[test]
+fn nothing_is_claimed_while_clients_are_paused() {
+    let (server, mut client) = start_with_pending();
+    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    client.call("CLIENT PAUSE 1000 WRITE");
+    server.advance_ms(60);
+    assert_eq!(client.info("blocked_clients"), "1");
+    client.call("CLIENT UNPAUSE");
+    assert_eq!(blocked.reply(), claimed(60, 1));
+    let mut blocked = block(&server, "XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
+    client.call("CLIENT PAUSE 1000 WRITE");
+    server.advance_ms(1000);
+    assert_eq!(blocked.reply(), claimed(1000, 2));
+}
+
+#[test]
+fn a_consumer_that_claims_in_real_time_wakes_by_itself() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    fill(&mut client, "s", 1..=1);
+    client.call("XGROUP CREATE s g 0");
+    client.call("XREADGROUP GROUP g a STREAMS s >");
+    let reply = client.call("XREADGROUP GROUP g b BLOCK 0 CLAIM 20 STREAMS s >");
+    assert!(reply.starts_with("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 1 :2"), "{reply}");
+}

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
 use crate::client::outbox::NUDGE;
+use crate::client::pause::Pause;
 use crate::client::registry::{ClientInfo, Clients};
 use crate::client::ticket::Ticket;
 use crate::resp::{Output, OwnedRequest};
@@ -35,6 +36,8 @@ pub struct BlockedCall {
     pub hashes: Hashes,
     /// Whether the call is made again also when a key was deleted.
     pub heeds_absence: bool,
+    /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`].
+    pub retry_at_ms: u64,
 }
 
 /// The outcome of a wait.
@@ -68,6 +71,26 @@ impl Blocked {
         let is_over = || now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
         self.ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
     }
+
+    /// Returns when the client has something to do, in monotonic milliseconds: its wait is over, or its call is made
+    /// again, which a pause delays.
+    pub fn due_ms(&self, pause: &Pause, now: Now) -> u64 {
+        let retry_at_ms = self.call(|call| call.retry_at_ms).unwrap_or(NEVER);
+        let paused_until_ms = if retry_at_ms == NEVER { None } else { pause.in_force(now) };
+        self.until_ms.min(paused_until_ms.map_or(retry_at_ms, |(_, end_ms)| retry_at_ms.max(end_ms)))
+    }
+
+    /// Reads the call, if the client is still blocked on keys.
+    pub(crate) fn call<R>(&self, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
+        let mut found = None;
+        self.ticket.serve(|blocking| {
+            if let Blocking::Keys(call) = blocking {
+                found = Some(read(call));
+            }
+            None
+        });
+        found
+    }
 }
 
 impl Drop for Blocked {
@@ -95,11 +118,13 @@ impl Clients {
         self.answer(id, |blocking| (!matches!(blocking, Blocking::Pause)).then_some(unblocked))
     }
 
-    /// Unblocks all clients that wait for the end of a pause.
+    /// Unblocks all clients that wait for the end of a pause; the others check what the pause has delayed.
     pub fn end_pause(&self) {
         let blocked: Vec<u64> = self.tickets.lock().keys().copied().collect();
         for id in blocked {
-            self.answer(id, |blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime));
+            if !self.answer(id, |blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime)) {
+                self.find(id).iter().for_each(|client| client.outbox.signal(NUDGE));
+            }
         }
     }
 

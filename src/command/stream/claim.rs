@@ -207,7 +207,7 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
     let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
     edit.keep_quiet();
     let mut log = GroupLog::default();
-    let (mark, mut written, mut changes) = (call.reply.mark(), 0, 0);
+    let (mark, mut written, mut changes, mut claims_oldest) = (call.reply.mark(), 0, 0, false);
     if let Some(stream) = edit.annotate() {
         if let Some(mut group) = stream.group_mut(names.group)
             && last > group.last
@@ -229,6 +229,10 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
                 }
             }
         }
+        claims_oldest = log.claims_oldest(stream, names.group);
+    }
+    if claims_oldest {
+        edit.wake_blocked();
     }
     let moved = log.claimed.len() + log.released.len();
     // A new position is counted only where nothing was claimed, which tells it.
@@ -263,7 +267,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Result<()> {
     edit.keep_quiet();
     let mut log = GroupLog::default();
     call.reply.array(3);
-    let (mark, mut cursor) = (call.reply.mark(), None);
+    let (mark, mut cursor, mut claims_oldest) = (call.reply.mark(), None, false);
     if let Some(stream) = edit.annotate()
         && let Some((consumer, is_new)) = admit(stream, names, now)
     {
@@ -288,6 +292,10 @@ fn xautoclaim(call: &mut Call<'_>) -> Result<()> {
             }
             left -= 1;
         }
+        claims_oldest = log.claims_oldest(stream, names.group);
+    }
+    if claims_oldest {
+        edit.wake_blocked();
     }
     edit.count_more(log.claimed.len() + log.released.len() + usize::from(log.created_consumer));
     drop(edit);

@@ -16,7 +16,7 @@ pub(crate) mod read;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::{Classes, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, StreamRef};
+use crate::store::{BigStream, Classes, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, StreamRef};
 use crate::text::until_nul;
 
 /// A consumer was created by a command that names it.
@@ -71,6 +71,13 @@ struct GroupLog {
 }
 
 impl GroupLog {
+    /// Returns whether a claimed entry is now the one that was delivered first, so that clients that wait for entries to
+    /// be pending for long have to look again.
+    fn claims_oldest(&self, stream: &BigStream, group: &[u8]) -> bool {
+        let oldest = stream.group(group).and_then(|group| group.pending_by_time().next());
+        oldest.is_some_and(|(_, oldest)| self.claimed.iter().any(|(id, _)| *id == oldest))
+    }
+
     /// Logs the changes as commands whose replay has the same result: times and counts are given, not computed.
     fn write(&self, call: &mut Call<'_>, (key, group, consumer): (&[u8], &[u8], &[u8])) {
         if self.created_consumer {

@@ -17,7 +17,7 @@ use crate::spec::{
     ACCESS, Arg, BLOCKING, Effect, Group as Family, KeyFlags, MOVABLE_KEYS, READ, RO, WRITE, block, integer, key,
     string, token,
 };
-use crate::store::{BigStream, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, WrongType};
+use crate::store::{BigStream, Event, Key, Lookup, NEVER, Pending, Stream, StreamEntry, StreamId, WrongType};
 
 const READ_COST: &str = "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
 that XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay O(M) time in order to \
@@ -149,9 +149,27 @@ fn finish(
         return Ok(());
     };
     let request = fixed_request(call.args.request(), sources);
-    let repetition = Repetition { request, heeds_absence: options.group.is_some() };
+    let retry_at_ms = next_claim_ms(call, options, sources)?;
+    let repetition = Repetition { request, heeds_absence: options.group.is_some(), retry_at_ms };
     call.block_and_repeat(repetition, until_ms, |reply| reply.null_array());
     Ok(())
+}
+
+/// Returns when the first pending entry of the groups can be claimed, in monotonic milliseconds; [`NEVER`] if none will
+/// be.
+fn next_claim_ms(call: &mut Call<'_>, options: &Options<'_>, sources: &Sources<'_>) -> Result<u64> {
+    let (Some((group, _)), Some(idle), now) = (options.group, options.claimed_idle, call.now()) else {
+        return Ok(NEVER);
+    };
+    let mut next_ms = NEVER;
+    for (key, _) in sources.iter().filter(|(_, from)| *from == From::New) {
+        let Some(stream) = call.view.get::<Stream>(*key, Lookup::PEEK)? else { continue };
+        let Some(group) = stream.group(group) else { continue };
+        let oldest = group.pending_by_time().find(|(_, id)| stream.get(*id).is_some());
+        let left = oldest.map(|(time, _)| time.saturating_add(idle).saturating_sub(now.wall_ms()));
+        next_ms = next_ms.min(left.map_or(NEVER, |left| now.mono_ms().saturating_add(left.max(1).unsigned_abs())));
+    }
+    Ok(next_ms)
 }
 
 /// Returns the request with the identifiers that `$` means now, if there is any.
@@ -301,8 +319,12 @@ fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -
         }
         From::New => delivery.deliver(key, consumer, options),
     };
+    let claims_oldest = log.claims_oldest(stream, group);
     let is_delivered = !(log.claimed.is_empty() && log.moved.is_none()) && from == From::New;
     edit.count_more(usize::from(log.created_consumer) + usize::from(is_delivered));
+    if claims_oldest {
+        edit.wake_blocked();
+    }
     drop(edit);
     if log.created_consumer {
         call.view.emit(key, CONSUMER_CREATED);
@@ -426,23 +448,8 @@ impl Delivery<'_, '_> {
     /// Returns pending entries that were delivered long enough ago and still exist, the oldest first.
     fn idle_entries(&self, idle: i64) -> Vec<(StreamId, Pending)> {
         let Some(group) = self.stream.group(self.group) else { return Vec::new() };
-        let is_idle = |pending: &Pending| self.now.saturating_sub(pending.time) >= idle;
-        let mut old: Vec<(StreamId, Pending)> = group
-            .pending()
-            .iter()
-            .filter(|(_, pending)| is_idle(pending))
-            .map(|(id, pending)| (*id, *pending))
-            .collect();
-        old.sort_unstable_by_key(|(id, pending)| (pending.time, *id));
-        let mut existing: Vec<(StreamId, Pending)> = Vec::new();
-        for (id, pending) in old {
-            if existing.len() == self.most {
-                break;
-            }
-            if self.stream.get(id).is_some() {
-                existing.push((id, pending));
-            }
-        }
-        existing
+        let old = group.pending_by_time().take_while(|(time, _)| self.now.saturating_sub(*time) >= idle);
+        let existing = old.filter(|(_, id)| self.stream.get(*id).is_some());
+        existing.filter_map(|(_, id)| Some((id, *group.pending().get(&id)?))).take(self.most).collect()
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Group {
     pub(crate) read: Option<u64>,
     /// The entries that were delivered and not acknowledged.
     pending: BTreeMap<StreamId, Pending>,
+    /// The same entries by the times of their deliveries.
+    by_time: BTreeSet<(i64, StreamId)>,
     /// The consumers' numbers by their names.
     numbers: BTreeMap<Box<[u8]>, ConsumerNumber>,
     /// The consumers by their numbers; unused numbers are free.
@@ -67,6 +69,7 @@ impl Group {
     fn memory(&self) -> usize {
         tree_map_len::<StreamId, Pending>(self.pending.len())
             + tree_map_len::<StreamId, ()>(self.pending.len())
+            + tree_map_len::<(i64, StreamId), ()>(self.by_time.len())
             + tree_map_len::<Box<[u8]>, ConsumerNumber>(self.numbers.len())
             + list_len::<Option<Consumer>>(self.consumers.capacity())
             + 2 * self.names_len
@@ -75,6 +78,11 @@ impl Group {
     /// Returns the entries that were delivered and not acknowledged.
     pub(crate) fn pending(&self) -> &BTreeMap<StreamId, Pending> {
         &self.pending
+    }
+
+    /// Iterates over these entries in the order of their deliveries.
+    pub(crate) fn pending_by_time(&self) -> impl Iterator<Item = (i64, StreamId)> {
+        self.by_time.iter().copied()
     }
 
     /// Returns the number of consumers.
@@ -126,9 +134,11 @@ impl Group {
         let number = self.numbers.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
         self.names_len -= allocation_len(name.len());
-        consumer.pending.iter().for_each(|id| {
-            self.pending.remove(id);
-        });
+        for id in &consumer.pending {
+            if let Some(pending) = self.pending.remove(id) {
+                self.by_time.remove(&(pending.time, *id));
+            }
+        }
         if self.numbers.is_empty() {
             self.consumers = Vec::new();
         }
@@ -137,7 +147,12 @@ impl Group {
 
     /// Makes an entry pending for a consumer, whoever had it before.
     pub(crate) fn assign(&mut self, id: StreamId, pending: Pending) {
-        match self.pending.insert(id, pending) {
+        let old = self.pending.insert(id, pending);
+        if let Some(old) = old {
+            self.by_time.remove(&(old.time, id));
+        }
+        self.by_time.insert((pending.time, id));
+        match old {
             Some(old) if old.consumer == pending.consumer => return,
             Some(old) => {
                 self.consumer_mut(old.consumer).pending.remove(&id);
@@ -150,6 +165,7 @@ impl Group {
     /// Removes a pending entry; returns what it was.
     pub(crate) fn release(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
+        self.by_time.remove(&(pending.time, id));
         self.consumer_mut(pending.consumer).pending.remove(&id);
         Some(pending)
     }

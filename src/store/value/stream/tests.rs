@@ -229,6 +229,54 @@ fn a_pending_entry_has_one_consumer_and_leaves_with_it() {
     assert_eq!(stream.memory(), empty);
 }
 
+/// What a test does to a group: assigns an entry, releases one, or deletes a consumer.
+type GroupStep = (u8, u64, i64, u8);
+
+proptest! {
+    #[test]
+    fn pending_entries_are_found_by_time_and_by_consumer(
+        steps in prop::collection::vec((0u8..12, 0u64..30, 0i64..6, 0u8..3), 0..80),
+    ) {
+        let steps: Vec<GroupStep> = steps;
+        let mut stream = BigStream::default();
+        stream.add_group(b"g", Group::default());
+        let empty = stream.memory();
+        let mut model: BTreeMap<StreamId, (i64, u8)> = BTreeMap::new();
+        for (what, at, time, name) in steps {
+            let mut group = stream.group_mut(b"g").expect("it was added");
+            match what {
+                0..8 => {
+                    let consumer = group.create_consumer(&[name], 0).0;
+                    group.assign(id(at), Pending { time, count: 1, consumer });
+                    model.insert(id(at), (time, name));
+                }
+                8..11 => {
+                    let released = group.release(id(at)).map(|pending| pending.time);
+                    prop_assert_eq!(released, model.remove(&id(at)).map(|(time, _)| time));
+                }
+                _ => {
+                    group.delete_consumer(&[name]);
+                    model.retain(|_, (_, owner)| *owner != name);
+                }
+            }
+            let mut by_time: Vec<(i64, StreamId)> = model.iter().map(|(id, (time, _))| (*time, *id)).collect();
+            by_time.sort();
+            prop_assert_eq!(group.pending_by_time().collect::<Vec<_>>(), by_time);
+            prop_assert!(group.pending().keys().eq(model.keys()));
+            for consumer in group.consumers() {
+                let owned = model.iter().filter(|(_, (_, owner))| [*owner] == *consumer.name).map(|(id, _)| *id);
+                prop_assert_eq!(consumer.pending.iter().copied().collect::<Vec<_>>(), owned.collect::<Vec<_>>());
+            }
+        }
+        let mut group = stream.group_mut(b"g").expect("it was added");
+        for name in 0..3 {
+            group.delete_consumer(&[name]);
+        }
+        drop(group);
+        prop_assert_eq!(stream.memory(), empty);
+    }
+}
+
 #[test]
 fn memory_per_entry_is_close_to_the_packed_bytes() {
     let mut stream = BigStream::default();
