@@ -1,8 +1,10 @@
 //! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use bytes::BytesMut;
 use keylatch::internals::replay;
-use keylatch::resp::{Codec, Limits};
+use keylatch::resp::{Codec, Frame, Limits};
 use tokio_util::codec::Decoder;
 
 use crate::differential::random::Random;
@@ -71,12 +73,9 @@ fn assert_replayed(server: &TestServer, log: BytesMut, passed_ms: u64) {
 /// Lists the keys of a database with their values and deadlines.
 fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
     client.call(&format!("SELECT {db}"));
-    let frame = client.frame(&["KEYS", "*"]);
-    let keylatch::resp::Frame::Array(keys) = frame else { panic!("KEYS replies {frame:?}") };
-    let mut known: Vec<[String; 3]> = keys
+    let mut known: Vec<[String; 3]> = elements(client, &[b"KEYS", b"*"])
         .iter()
         .map(|key| {
-            let key = key.as_bytes().expect("a key");
             let [mut value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
             if client.call_args(&[&b"TYPE"[..], key]) == "+stream" {
                 let group = client.call_args(&[&b"XINFO"[..], b"GROUPS", key]);
@@ -85,11 +84,24 @@ fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
                 value.truncate(value.find("$9 consumers").unwrap_or(value.len()));
                 value.push_str(&group);
             }
+            let mut fields = elements(client, &[b"HKEYS", key]);
+            fields.sort();
+            for field in &fields {
+                value.push_str(&client.call_args(&[&b"HPEXPIRETIME"[..], key, b"FIELDS", b"1", field]));
+            }
             [key.escape_ascii().to_string(), value, deadline]
         })
         .collect();
     known.sort();
     known
+}
+
+/// Returns the elements of a reply; none of an error.
+fn elements(client: &mut Client, args: &[&[u8]]) -> Vec<Vec<u8>> {
+    match client.frame(args) {
+        Frame::Array(elements) => elements.iter().filter_map(Frame::as_bytes).map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
 }
 
 #[test]
@@ -385,7 +397,7 @@ fn a_restored_key_is_logged_with_its_date() {
     let server = start();
     let mut client = server.client();
     client.call("SET k v");
-    let keylatch::resp::Frame::Bulk(dump) = client.frame(&["DUMP", "k"]) else { panic!("no dump") };
+    let Frame::Bulk(dump) = client.frame(&["DUMP", "k"]) else { panic!("no dump") };
     take(&server);
     client.frame(&[b"RESTORE", &b"l"[..], b"5000", &dump]);
     let shown = dump.escape_ascii().to_string();
@@ -554,7 +566,7 @@ const CLIENTS: u64 = 3;
 fn command(random: &mut Random) -> Vec<Vec<u8>> {
     let soon = (1 + random.below(40)).to_string();
     let key = [&b"k"[..], b"l", b"key:3", b"{tag}4", b""][random.below(5)];
-    let args: &[&[u8]] = match random.below(12) {
+    let args: &[&[u8]] = match random.below(14) {
         0 => &[b"SET", key, b"soon", b"PX", soon.as_bytes()],
         1 => &[b"PEXPIRE", key, soon.as_bytes()],
         2 => &[b"GETEX", key, b"PX", soon.as_bytes()],
@@ -564,9 +576,33 @@ fn command(random: &mut Random) -> Vec<Vec<u8>> {
             &[b"EVAL", SCRIPT, b"2", key, b"l", soon.as_bytes()]
         }
         4 => &[b"MSETEX", b"2", key, b"1", b"l", b"2", b"PX", soon.as_bytes()],
-        6 => return stream_command(random, key),
+        6..=7 => return stream_command(random, key),
+        8 => return field_command(random, key),
         5 => &[b"INCREX", key, b"BYINT", b"3", b"UBOUND", b"20", b"SATURATE", b"PX", soon.as_bytes(), b"ENX"],
         _ => return random.command(),
+    };
+    args.iter().map(|arg| arg.to_vec()).collect()
+}
+
+/// Makes up a command on the deadlines of fields.
+fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
+    let time = [5, 20, 40, 1000, 0, BEGIN_MS as usize + 60, 1][random.below(7)].to_string();
+    let time = time.as_bytes();
+    let [field, other] = [(); 2].map(|()| [&b"f"[..], b"g", b"7", b"-1", b"field:1", b""][random.below(6)]);
+    let option = [&b"NX"[..], b"XX", b"GT", b"LT"][random.below(4)];
+    let args: &[&[u8]] = match random.below(12) {
+        0 => &[b"HPEXPIRE", key, time, b"FIELDS", b"2", field, other],
+        1 => &[b"HPEXPIRE", key, time, option, b"FIELDS", b"2", field, other],
+        2 => &[b"HEXPIRE", key, b"1", b"FIELDS", b"1", field],
+        3 => &[b"HPEXPIREAT", key, time, option, b"FIELDS", b"1", field],
+        4 => &[b"HPERSIST", key, b"FIELDS", b"2", field, other],
+        5 => &[b"HGETDEL", key, b"FIELDS", b"2", field, other],
+        6 => &[b"HGETEX", key, b"PX", time, b"FIELDS", b"2", field, other],
+        7 => &[b"HGETEX", key, b"PERSIST", b"FIELDS", b"1", field],
+        8 => &[b"HSETEX", key, b"FNX", b"PX", time, b"FIELDS", b"1", field, b"v"],
+        9 => &[b"HSETEX", key, b"FXX", b"KEEPTTL", b"FIELDS", b"2", field, b"w", other, b"x"],
+        10 => &[b"HSETEX", key, b"PX", time, b"FIELDS", b"2", field, b"y", other, b"z"],
+        _ => &[b"HSET", key, field, b"1", other, b"2"],
     };
     args.iter().map(|arg| arg.to_vec()).collect()
 }
@@ -576,7 +612,7 @@ fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     let limit = random.below(6).to_string();
     let id = (1 + random.below(20)).to_string();
     let consumer = [&b"a"[..], b"b"][random.below(2)];
-    let args: &[&[u8]] = match random.below(16) {
+    let args: &[&[u8]] = match random.below(19) {
         0..=2 => &[b"XADD", key, b"*", b"f", b"v"],
         3 => &[b"XADD", key, b"MAXLEN", b"~", limit.as_bytes(), b"*", b"f", b"v"],
         4 => &[b"XADD", key, id.as_bytes(), b"f", b"v", b"g", b"w"],
@@ -591,6 +627,9 @@ fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
         12 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", key, b"0"],
         13 => &[b"XAUTOCLAIM", key, b"g", consumer, limit.as_bytes(), b"0", b"COUNT", b"3"],
         14 => &[b"XACKDEL", key, b"g", b"DELREF", b"IDS", b"1", id.as_bytes()],
+        15 => &[b"XACKDEL", key, b"g", b"ACKED", b"IDS", b"2", id.as_bytes(), b"1700000000001"],
+        16 => &[b"XDELEX", key, [&b"KEEPREF"[..], b"DELREF", b"ACKED"][random.below(3)], b"IDS", b"1", id.as_bytes()],
+        17 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"BLOCK", b"3", b"CLAIM", b"2", b"STREAMS", key, b">"],
         _ => &[b"XGROUP", b"DELCONSUMER", key, b"g", consumer],
     };
     args.iter().map(|arg| arg.to_vec()).collect()
@@ -600,16 +639,26 @@ fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
 fn play(server: &TestServer, seed: u64) -> u64 {
     let mut clients: Vec<(Client, Random)> =
         (0..CLIENTS).map(|number| (server.client(), Random::new(seed * CLIENTS + number))).collect();
-    let mut passed_ms = 0;
+    let (mut passed_ms, mut observer) = (0, server.client());
     for round in 0..ROUNDS {
+        let finished = &AtomicU64::new(0);
         std::thread::scope(|scope| {
             for (client, random) in &mut clients {
                 scope.spawn(move || {
                     let requests: Vec<Vec<u8>> = (0..CHUNK).map(|_| encode(&command(random))).collect();
                     client.send(&requests.concat());
                     requests.iter().for_each(|_| drop(client.read_frame()));
+                    finished.fetch_add(1, SeqCst);
                 });
             }
+            // Commands that block do so until their time is over.
+            wait_until(|| {
+                if observer.info("blocked_clients") != "0" {
+                    server.advance_ms(1);
+                    passed_ms += 1;
+                }
+                finished.load(SeqCst) == CLIENTS
+            });
         });
         server.advance_ms(round as u64 % 9);
         passed_ms += round as u64 % 9;

@@ -28,6 +28,20 @@ pub(super) struct Position {
     pub latitude: f64,
 }
 
+/// Converts a score to an integer, even one that stands for no position, like the processors on which Redis mostly
+/// runs: what is too large becomes the smallest.
+pub(super) fn signed(score: f64) -> i64 {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
+}
+
+/// Does the same for an integer without a sign.
+fn unsigned(score: f64) -> u64 {
+    const TOP: u64 = 1 << 63;
+    let top = TOP as f64;
+    if score < top { signed(score) as u64 } else { signed(score - top) as u64 ^ TOP }
+}
+
 impl Position {
     /// Returns whether the position can be stored.
     pub(super) fn is_valid(self) -> bool {
@@ -41,7 +55,7 @@ impl Position {
 
     /// Returns the position that a score stands for: the centre of its cell.
     pub(super) fn of_score(score: f64) -> Self {
-        Cell::of_bits(score as u64).area().centre()
+        Cell::of_bits(unsigned(score)).area().centre()
     }
 
     /// Returns the geohash of the position, whose grid covers latitudes up to the poles. The last digit is always 0,

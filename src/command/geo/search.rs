@@ -3,7 +3,7 @@
 //! The region is covered by a few intervals of scores, whose members are then tested one by one.
 
 use crate::command::elements::reply_item;
-use crate::command::geo::position::{Position, Region, Shape};
+use crate::command::geo::position::{Position, Region, Shape, signed};
 use crate::command::geo::{GEORADIUSSTORE, GEOSEARCHSTORE, read_position, read_unit, reply_distance, reply_position};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
@@ -316,7 +316,7 @@ impl<'a> Query<'a> {
                 reply_distance(reply, distance_m / self.unit_m);
             }
             if self.with_score {
-                reply.int(*score as i64);
+                reply.int(signed(*score));
             }
             if self.with_position {
                 reply_position(reply, *position);

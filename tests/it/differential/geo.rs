@@ -47,6 +47,11 @@ const POSITIONS: &str = r#"
     ZREM g Palermo
     GEOPOS g Palermo
 
+    ZADD odd inf a -inf b 1e17 c -1 d 1e300 e -1e300 f 9223372036854775808 g -9223372036854775808 h 0.5 i 5e-324 j
+    GEOHASH odd a b c d e f g h i j
+    GEOPOS odd a b c d e f g h i j
+    GEOSEARCH odd FROMLONLAT 0 0 BYBOX 50000 50000 km WITHHASH
+
     GEOADD edge 180 85.05112878 a -180 -85.05112878 b 0 0 c -0.0 -0.0 d 179.999999 0 e -180 0 f
     ZRANGE edge 0 -1 WITHSCORES
     GEOPOS edge a b c d e f

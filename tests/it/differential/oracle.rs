@@ -217,7 +217,8 @@ impl Pair {
     pub(crate) fn replies(&mut self) -> Replies {
         let (keylatch, redis) = (self.keylatch.reply(), self.redis.reply());
         let keylatch = match (keylatch, &redis) {
-            (Some(ours), Some(theirs)) => Some(with_old_encodings(&ours, theirs)),
+            // Short lists are listpacks since 7.2.
+            (Some(ours), Some(theirs)) => Some(with_encodings(&ours, theirs, &["quicklist"])),
             (ours, _) => ours,
         };
         Replies { keylatch, redis }
@@ -236,13 +237,14 @@ impl Pair {
     }
 }
 
-/// Replaces the encoding of short lists since 7.2 by that of 7.0, on every line where Redis has that.
-fn with_old_encodings(ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+/// Replaces the encoding of packed values by another one, on every line where Redis has that.
+pub(super) fn with_encodings(ours: &[u8], theirs: &[u8], encodings: &[&str]) -> Vec<u8> {
     let lines = |reply: &[u8]| -> Vec<Vec<u8>> { reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect() };
     let (mut lines, theirs) = (lines(ours), lines(theirs));
     for at in 1..lines.len() {
-        if lines[at] == b"listpack\r" && theirs.get(at).is_some_and(|line| line == b"quicklist\r") {
-            (lines[at - 1], lines[at]) = (b"$9\r".to_vec(), b"quicklist\r".to_vec());
+        let Some(line) = theirs.get(at).filter(|_| lines[at] == b"listpack\r") else { continue };
+        if encodings.iter().any(|encoding| line.strip_suffix(b"\r") == Some(encoding.as_bytes())) {
+            (lines[at - 1], lines[at]) = (theirs[at - 1].clone(), line.clone());
         }
     }
     lines.join(&b'\n')

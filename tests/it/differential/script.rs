@@ -170,6 +170,7 @@ impl Replies {
                 ours == theirs
                     || times_agree(ours, theirs)
                     || *ours == with_short_doubles(theirs)
+                    || times_agree(ours, &with_short_doubles(theirs))
                     || with_decimals(ours) == *theirs
             }
             (ours, theirs) => ours == theirs,

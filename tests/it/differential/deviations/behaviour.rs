@@ -48,6 +48,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["migrate"]), "connections", "kept for ten seconds, retried, TLS with `tls-cluster`", "one per call, without TLS; `migrate_cached_sockets` is 0", "no state between calls"),
     (Commands(&["migrate"]), "time in the slow log and statistics", "includes the target's", "only the time for which other clients were blocked", "the wait blocks nobody"),
     (Commands(&["expireat", "pexpireat", "set", "getex"]), "the millisecond of an absolute deadline", "the key is still visible", "the key expires when it begins", "deadlines are exact"),
+    (Commands(&["sort", "sort_ro"]), "a packed sorted set", "becomes a `skiplist`", "remains a `listpack`", "a command that reads changes no key"),
+    (Commands(&["sort", "sort_ro"]), "numbers after another command has read one that is too small or too large for a double", "`One or more scores can't be converted into double`", "sorts them", "a command does not depend on those before it"),
     (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
     (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "no command blocks the server"),
     (Commands(&["keys", "scan"]), "patterns with a thousand or more `*`", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length", "an iterative matcher"),
@@ -55,6 +57,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
     (Commands(&["object|refcount"]), "a small number", "fixed when it was stored: shared, unless `maxmemory` has an LRU or LFU policy", "follows from the present settings; 2147483647 also after `COPY`, where Redis says 1", "numbers are not shared"),
+    (Commands(&["restore"]), "a set of integers that are not in ascending order", "is restored unless `sanitize-dump-payload` is set, and loses members", "`Bad data format`", "damaged dumps never become values"),
     (Commands(&["restore"]), "longer than `proto-max-bulk-len`", "restores it", "`Bad data format`", "the limit holds for every string"),
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 
@@ -62,9 +65,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
     (Commands(&["xinfo|groups", "xinfo|stream"]), "`lag` and `entries-read` after deletions", "may be wrong", "unknown until they are certain", "as Redis 8.0"),
     (Commands(&["xgroup|create", "xgroup|setid"]), "`ENTRIESREAD` above the number of entries added", "is kept", "counts as that number", "as Redis 8.2"),
+    (Commands(&["xsetid"]), "an identifier below that of a deleted entry", "is set", "an error", "as Redis 8.0"),
     (Commands(&["xreadgroup", "xclaim", "xautoclaim"]), "a consumer that gets nothing", "some do not create it", "is created", "as Redis 7.2"),
     (Commands(&["xreadgroup"]), "blocked on a key that is deleted or becomes something else, or on a group that is destroyed", "`UNBLOCKED` or `NOGROUP`", "`NOGROUP` or `WRONGTYPE`, the errors of the same call made now", "as Redis 7.2"),
-    (Commands(&["xreadgroup"]), "`CLAIM` with `BLOCK`", "unknown option; in 8.4 wakes when a pending entry has become idle for long enough", "wakes only when the stream changes", "not implemented"),
 
     // Connection
     (Commands(&["hello"]), "several options, one of them wrong", "applies those before the error", "applies nothing; of repeated options the last counts", "as Redis 7.2"),

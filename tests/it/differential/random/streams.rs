@@ -1,6 +1,7 @@
 //! Random commands on streams and their groups.
 
-use super::{Part, Random};
+use super::generator::Random;
+use super::shapes::Part;
 
 /// The commands, as in the table of the others.
 #[rustfmt::skip]
@@ -10,11 +11,18 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     &[
         (8, "XADD", &[Key, Of(Id), Pairs]), (3, "XADD", &[Key, Of(Trim), Of(Id), Pairs]),
         (2, "XTRIM", &[Key, Of(Trim)]), (2, "XDEL", &[Key, Of(Id)]), (2, "XLEN", &[Key]),
-        (3, "XRANGE", &[Key, Of(Range)]), (1, "XREAD", &[Of(Streams), Key, Of(Id)]), (1, "XSETID", &[Key, Of(Id)]),
+        (3, "XRANGE", &[Key, Of(Range)]), (1, "XREAD", &[Of(Streams), Key, Of(Id)]), (1, "XSETID", &[Key, Of(NewLast)]),
         (3, "XGROUP", &[Of(NewGroup), Key, Of(Group), Of(Id)]), (1, "XGROUP", &[Of(OldGroup), Key, Of(Group)]),
         (4, "XREADGROUP", &[Of(OfGroup), Of(Streams), Key, Of(Next)]), (2, "XACK", &[Key, Of(Group), Of(Id)]),
         (2, "XPENDING", &[Key, Of(Group)]), (2, "XCLAIM", &[Key, Of(Group), Of(Group), Of(Zero), Of(Id)]),
         (1, "XAUTOCLAIM", &[Key, Of(Group), Of(Group), Of(Zero), Of(Zero)]),
+        (2, "XREVRANGE", &[Key, Of(Backwards)]), (1, "XREAD", &[Of(Waiting), Of(Streams), Key, Of(Id)]),
+        (1, "XREADGROUP", &[Of(OfGroup), Of(Waiting), Of(Streams), Key, Of(Next)]),
+        (1, "XREADGROUP", &[Of(OfGroup), Of(Unacknowledged), Of(Streams), Key, Of(Next)]),
+        (2, "XGROUP", &[Of(OldConsumer), Key, Of(Group), Of(Group)]),
+        (1, "XGROUP", &[Of(NewGroup), Key, Of(Group), Of(Id), Of(NewStream)]),
+        (2, "XPENDING", &[Key, Of(Group), Of(Range), Of(Ten)]), (1, "XACK", &[Key, Of(Group), Of(Id), Of(Id)]),
+        (1, "XCLAIM", &[Key, Of(Group), Of(Group), Of(Zero), Of(Id), Of(ClaimOptions)]),
     ]
 };
 
@@ -31,6 +39,14 @@ pub(super) enum StreamPart {
     OldGroup,
     Group,
     Zero,
+    NewLast,
+    Backwards,
+    Waiting,
+    Unacknowledged,
+    OldConsumer,
+    NewStream,
+    Ten,
+    ClaimOptions,
 }
 
 /// No two servers give the same identifier for the time.
@@ -61,6 +77,21 @@ impl Random {
             StreamPart::OldGroup => self.pick(&[&b"DESTROY"[..], b"NOSUCH"]),
             StreamPart::Group => self.pick(&[&b"g"[..], b"g", b"h"]),
             StreamPart::Zero => b"0",
+            // A smaller one is refused, as since Redis 8.0, if a larger one was deleted.
+            StreamPart::NewLast => self.pick(&[&b"99-18446744073709551615"[..], b"100", b"x"]),
+            StreamPart::Ten => b"10",
+            StreamPart::Unacknowledged => b"NOACK",
+            StreamPart::NewStream => b"MKSTREAM",
+            StreamPart::OldConsumer => b"DELCONSUMER",
+            StreamPart::ClaimOptions => self.pick(&[&b"JUSTID"[..], b"FORCE", b"justid", b"FOO"]),
+            StreamPart::Waiting => {
+                args.push(b"BLOCK".to_vec());
+                self.pick(&[&b"1"[..], b"1", b"-1", b"x"])
+            }
+            StreamPart::Backwards => {
+                args.push(self.pick(&[&b"+"[..], b"9", b"(9-0", b"5", b"1"]).to_vec());
+                self.pick(&[&b"-"[..], b"0", b"(3-1", b"5"])
+            }
             StreamPart::OfGroup => {
                 args.extend(["GROUP", "g", "h", "COUNT"].map(|word| word.as_bytes().to_vec()));
                 self.pick(&[&b"1"[..], b"2", b"3"])
