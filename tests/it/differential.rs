@@ -34,6 +34,7 @@ mod grids;
 mod hashes;
 mod hyperloglogs;
 mod keys;
+mod list_dumps;
 mod lists;
 mod migrations;
 mod notifications;

@@ -9,6 +9,7 @@ mod acl;
 #[cfg(feature = "lua")]
 mod advisories;
 mod bitmap;
+mod blocked;
 mod blocking;
 mod client;
 mod conditions;
@@ -17,6 +18,7 @@ mod connection;
 mod corpus;
 #[cfg(feature = "binary")]
 mod daemon;
+mod damaged_dumps;
 #[cfg(feature = "binary")]
 mod deployment;
 mod dialect;
