@@ -42,6 +42,10 @@ impl Classes {
     pub const STREAM: Classes = Classes(1 << 8);
     /// Keys that did not exist before.
     pub const NEW: Classes = Classes(1 << 10);
+    /// Values that were replaced as a whole.
+    pub const OVERWRITTEN: Classes = Classes(1 << 11);
+    /// Values that were replaced by one of another type.
+    pub const TYPE_CHANGED: Classes = Classes(1 << 12);
     /// Not a class: events are published to keyspace channels.
     pub const KEYSPACE: Classes = Classes(1 << 13);
     /// Not a class: events are published to keyevent channels.
@@ -82,6 +86,8 @@ impl Classes {
 pub struct Event {
     /// The names, each with its class; unused ones have no class.
     names: [(Classes, &'static str); 2],
+    /// Whether a string that is set with it replaces the value, which is an event, too.
+    replaces: bool,
 }
 
 /// The place of an unused name.
@@ -89,6 +95,11 @@ const UNNAMED: (Classes, &str) = (Classes(0), "");
 
 /// A key did not exist before; emitted before the event of the command that creates it.
 pub(super) const NEW: &Event = &Event::one(Classes::NEW, "new");
+/// A value was replaced; emitted in addition to the event of the command.
+pub(super) const OVERWRITTEN: &Event = &Event::one(Classes::OVERWRITTEN, "overwritten");
+/// A value was replaced by one of another type.
+pub(super) const RETYPED: &Event =
+    &Event::one(Classes::OVERWRITTEN, "overwritten").then(Classes::TYPE_CHANGED, "type_changed");
 /// A client tried to read a missing key.
 pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 /// A key has expired.
@@ -100,18 +111,28 @@ pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted");
 
 impl Event {
     /// A change without an event: part of a larger one, or one that Redis does not publish.
-    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2] };
+    pub const NONE: &'static Event = &Event { names: [UNNAMED; 2], replaces: false };
     /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
     pub const fn one(class: Classes, name: &'static str) -> Self {
-        Event { names: [(class, name), UNNAMED] }
+        Event { names: [(class, name), UNNAMED], replaces: false }
     }
 
     /// Adds a second name, which is published after the first.
     pub const fn then(self, class: Classes, name: &'static str) -> Self {
-        Event { names: [self.names[0], (class, name)] }
+        Event { names: [self.names[0], (class, name)], replaces: self.replaces }
+    }
+
+    /// Declares that a string that is set with this event replaces the value, instead of changing it.
+    pub const fn replacing(self) -> Self {
+        Event { names: self.names, replaces: true }
+    }
+
+    /// Returns whether a string that is set with it replaces the value.
+    pub(super) fn replaces(&self) -> bool {
+        self.replaces
     }
 
     /// Returns whether it names a deletion that no command causes.

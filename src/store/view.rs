@@ -348,7 +348,12 @@ impl<'a> View<'a> {
         let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
         let entry = Entry::boxed(key.bytes, Type::String, Box::new(Value::Text(value.into())), deadline);
         self.changes += 1;
-        self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
+        self.shard_mut(key, |shard, cx| {
+            if let Some(before) = shard.observed_type(key, cx).filter(|_| event.replaces()) {
+                shard.emit_overwritten(key, before == Type::String);
+            }
+            shard.replace(key, entry, is_new, event, cx);
+        });
         self.exists(key); // deletes the key if the new deadline has passed
     }
 
@@ -381,15 +386,32 @@ impl<'a> View<'a> {
 
     /// Sets the entry of a key, replacing an existing one; `key` is the entry's key, and counts as new in any case.
     pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
+        if let Some(is_same_type) = self.put_untold(key, entry, event) {
+            self.shard_mut(key, |shard, _| shard.emit_overwritten(key, is_same_type));
+        }
+    }
+
+    /// Does the same without the event that a value was replaced; returns whether it was of the same type if there was
+    /// one, and an observer.
+    fn put_untold(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) -> Option<bool> {
         self.changes += 1;
-        self.shard_mut(key, |shard, cx| shard.replace(key, entry, true, event, cx));
+        self.shard_mut(key, |shard, cx| {
+            let (before, after) = (shard.observed_type(key, cx), entry.kind());
+            shard.replace(key, entry, true, event, cx);
+            before.map(|before| before == after)
+        })
     }
 
     /// Sets the entry of a key, whatever it held before; the key counts as new only if it was missing.
     pub(crate) fn overwrite(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
         let is_new = !self.exists(key); // a look-up deletes an expired key, so that it counts as new
         self.changes += 1;
-        self.shard_mut(key, |shard, cx| shard.replace(key, entry, is_new, event, cx));
+        self.shard_mut(key, |shard, cx| {
+            if let Some(before) = shard.observed_type(key, cx) {
+                shard.emit_overwritten(key, before == entry.kind());
+            }
+            shard.replace(key, entry, is_new, event, cx);
+        });
     }
 
     /// Counts more changes of a key that was changed.
@@ -408,9 +430,12 @@ impl<'a> View<'a> {
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
         let Some(entry) = self.take(from, Event::NONE) else { return false };
         self.exists(to); // a look-up deletes an expired key, so that it counts as new
-        self.put(to, entry.with_key(to.bytes), Event::NONE);
+        let overwritten = self.put_untold(to, entry.with_key(to.bytes), Event::NONE);
         self.emit(from, events[0]);
         self.emit(to, events[1]);
+        if let Some(is_same_type) = overwritten {
+            self.shard_mut(to, |shard, _| shard.emit_overwritten(to, is_same_type));
+        }
         true
     }
 

@@ -201,3 +201,89 @@ fn what_is_done_under_a_condition_is_told_as_what_it_does_without() {
         assert_eq!(heard(&mut listener, &mut client), *events, "{words}");
     }
 }
+
+#[test]
+fn a_replaced_value_has_an_event_of_its_own() {
+    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "AEoc")]);
+    let mut client = server.client();
+    let (same, other) = (["overwritten k"].as_slice(), ["overwritten k", "type_changed k"].as_slice());
+    // What the command replaces, the command, whether its own events are the first, and these.
+    let cases: &[(&[&str], &str, bool, &[&str])] = &[
+        (&[], "SET k v", false, &["set k"]),
+        (same, "SET k w", false, &["set k"]),
+        (same, "SET k 1 EX 10", false, &["set k", "expire k"]),
+        (same, "GETSET k w", false, &["set k"]),
+        (same, "SETEX k 10 w", false, &["set k", "expire k"]),
+        (same, "MSET k x", false, &["set k"]),
+        (&[], "MSETNX k v", false, &[]),
+        (&[], "APPEND k v", false, &["append k"]),
+        (&[], "SETRANGE k 0 v", false, &["setrange k"]),
+        (same, "SET k 7", false, &["set k"]),
+        (&[], "INCR k", false, &["incrby k"]),
+        (&[], "INCRBYFLOAT k 0.5", false, &["incrbyfloat k"]),
+        (same, "BITOP NOT k source", false, &["set k"]),
+        (other, "SORT list STORE k", false, &["sortstore k"]),
+        (same, "SORT list STORE k", false, &["sortstore k"]),
+        (other, "SUNIONSTORE k set", false, &["sunionstore k"]),
+        (same, "SDIFFSTORE k set", false, &["sdiffstore k"]),
+        (other, "ZUNIONSTORE k 1 sorted", false, &["zunionstore k"]),
+        (same, "ZRANGESTORE k sorted 0 -1", false, &["zrangestore k"]),
+        (same, "GEOSEARCHSTORE k geo FROMMEMBER m BYRADIUS 1 km", false, &["geosearchstore k"]),
+        (&[], "SDIFFSTORE k set set", false, &["del k"]),
+        (&[], "SUNIONSTORE k set", false, &["sunionstore k"]),
+        (other, "SET k v", false, &["set k"]),
+        (other, "COPY list k REPLACE", true, &["copy_to k"]),
+        (same, "COPY list k REPLACE", true, &["copy_to k"]),
+        (other, "RENAME set k", true, &["rename_from set", "rename_to k"]),
+        (same, "RENAME other k", true, &["rename_from other", "rename_to k"]),
+        (&[], "DEL k", false, &["del k"]),
+        (&[], "RENAME k set", false, &["rename_from k", "rename_to set"]),
+    ];
+    client.expect(&[
+        ("MSET source abc plain v", "+OK"),
+        ("RPUSH list 1 2", ":2"),
+        ("SADD set a", ":1"),
+        ("SADD other a", ":1"),
+        ("ZADD sorted 1 a", ":1"),
+        ("GEOADD geo 1 1 m", ":1"),
+    ]);
+    heard(&mut listener, &mut client);
+    for (told, command, is_first, own) in cases {
+        if command.starts_with("RENAME k") {
+            client.call("SADD k a");
+            client.call("DEL set");
+            heard(&mut listener, &mut client);
+        }
+        client.call(command);
+        let expected = if *is_first { [*own, *told].concat() } else { [*told, *own].concat() };
+        assert_eq!(heard(&mut listener, &mut client), expected, "{command}");
+    }
+    // Before the key of an expired one nothing is replaced.
+    client.expect(&[("DEL k set", ":1"), ("SET k v PX 10", "+OK")]);
+    let dump = client.frame(&["DUMP", "plain"]);
+    let dump = dump.as_bytes().expect("a dump");
+    server.advance_ms(10);
+    heard(&mut listener, &mut client);
+    client.call_args(&[&b"RESTORE"[..], b"k", b"0", dump]);
+    client.call_args(&[&b"RESTORE"[..], b"k", b"0", dump, b"REPLACE"]);
+    client.call_args(&[&b"RESTORE"[..], b"list", b"0", dump, b"REPLACE"]);
+    let expected = ["restore k", "restore k", "overwritten k", "restore list", "overwritten list", "type_changed list"];
+    assert_eq!(heard(&mut listener, &mut client), expected);
+}
+
+#[test]
+fn classes_that_all_does_not_stand_for_must_be_asked_for() {
+    for (classes, expected) in [
+        ("AE", &["set k"][..]),
+        ("Eo", &["overwritten k"]),
+        ("Ec", &["type_changed k"]),
+        ("E$c", &["type_changed k", "set k"]),
+    ] {
+        let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", classes)]);
+        let mut client = server.client();
+        client.call("SADD k a");
+        heard(&mut listener, &mut client);
+        client.call("SET k v");
+        assert_eq!(heard(&mut listener, &mut client), expected, "{classes}");
+    }
+}

@@ -214,9 +214,9 @@ pub(crate) fn reply_text(reply: &mut Reply<'_>, text: Str<'_>) {
 }
 
 /// A key was set to a string.
-pub(crate) const SET: &Event = &Event::one(Classes::STRING, "set");
+pub(crate) const SET: &Event = &Event::one(Classes::STRING, "set").replacing();
 /// A key was set to a string with a deadline.
-pub(crate) const SET_EX: &Event = &Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire");
+pub(crate) const SET_EX: &Event = &Event::one(Classes::STRING, "set").then(Classes::GENERIC, "expire").replacing();
 /// A string became longer.
 const APPEND: &Event = &Event::one(Classes::STRING, "append");
 /// Part of a string was overwritten.

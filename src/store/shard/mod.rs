@@ -26,7 +26,7 @@ use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::table::Table;
 use crate::store::usage::Dice;
-use crate::store::value::StringHint;
+use crate::store::value::{StringHint, Type};
 use crate::time::clock::{Deadline, Now};
 
 pub(crate) use edit::Edit;
@@ -284,11 +284,14 @@ impl Shard {
         let Shard { memory_account, dice, reclaimer, .. } = self;
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
-                let old_deadline = entry.deadline();
+                let (old_deadline, was_string) = (entry.deadline(), entry.is_of(Type::String));
                 let growth = entry.set_text(value, deadline, |old| reclaimer.free(old));
                 note_use(entry, memory_account, dice, cx.now);
                 self.settle(key, (old_deadline, deadline), growth, cx);
-                self.changed(key, event, cx);
+                self.changes += 1;
+                if !self.interests.is_empty() || self.events.is_observed() {
+                    self.publish_text(key, event, (was_string, old_deadline), cx);
+                }
             }
             None => self.insert(key, Entry::text(key.bytes, value, deadline), event, cx),
         }
@@ -406,6 +409,35 @@ impl Shard {
     fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.interests.key_changed(key.bytes);
         self.events.emit_change(self.db, key.bytes, event, cx);
+    }
+
+    /// Publishes that an existing key was set to a string.
+    #[cold]
+    #[inline(never)] // see Shard::publish_change
+    fn publish_text(
+        &mut self,
+        key: Key<'_>,
+        event: &'static Event,
+        (was_string, old_deadline): (bool, Option<Deadline>),
+        cx: &Cx,
+    ) {
+        if event.replaces() && !old_deadline.is_some_and(|deadline| cx.has_expired(deadline)) {
+            self.emit_overwritten(key, was_string);
+        }
+        self.publish_change(key, event, cx);
+    }
+
+    /// Emits that a value was replaced, by one of the same type or of another.
+    pub(crate) fn emit_overwritten(&self, key: Key<'_>, is_same_type: bool) {
+        self.emit(key, if is_same_type { event::OVERWRITTEN } else { event::RETYPED });
+    }
+
+    /// Returns the type of a key if there is an observer of events that may be told of it.
+    pub(crate) fn observed_type(&self, key: Key<'_>, cx: &Cx) -> Option<Type> {
+        if !self.events.is_observed() {
+            return None;
+        }
+        self.unexpired(key, cx).map(Entry::kind)
     }
 
     /// Handles the change of all keys: those of `old`, and those that are here now. An expired key from elsewhere is no

@@ -129,7 +129,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Configuration
     (General(Configuration), "names and values", "those of 7.0", "those of 8.4; names and values of Valkey or later Redis are accepted and shown by `CONFIG GET` of the exact name", "configuration files of either load"),
-    (Setting("notify-keyspace-events"), "the classes `o` and `c`", "unknown; 8.4 publishes `overwritten` and `type_changed`", "takes them and publishes neither", "not implemented yet"),
+    (Setting("notify-keyspace-events"), "the classes `o` and `c`", "unknown", "publish `overwritten` and `type_changed`", "as Redis 8.2"),
     (Setting("extended-redis-compatibility"), "a setting of Valkey", "does not exist", "`yes`; with `no`, names and errors of Valkey 8.1: `server valkey`, `version 8.1.0` in `HELLO`; `server_name`, `valkey_version`, `server_mode` in `INFO`; `NOSUB`; `BITCOUNT` with a start alone; `MULTI` and `WATCH` discard the transaction they are in; `server.` in errors of scripts; `Valkey is busy`; `Invalid primary port`; `redis_version` stays 8.4.0", "a drop-in for Valkey's clients"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),
     (Setting("maxmemory-eviction-tenacity"), "", "bounds a step of eviction by time", "bounds it by the number of keys that takes about that time", "does not depend on the clock"),
