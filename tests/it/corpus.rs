@@ -6,6 +6,8 @@ mod targets;
 use std::fs;
 use std::path::Path;
 
+use crate::harness::Dice;
+
 /// Runs all inputs of one target, and names the one that fails.
 fn replay(name: &str) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
@@ -19,6 +21,45 @@ fn replay(name: &str) {
         let outcome = std::panic::catch_unwind(|| target(&input));
         assert!(outcome.is_ok(), "replay of {name}/{} failed", path.file_name().unwrap_or_default().display());
     }
+}
+
+/// Runs a target with inputs that differ a little from the kept ones; `KEYLATCH_INPUTS` says how many.
+fn vary(name: &str, count: u64) {
+    let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let mut paths: Vec<_> =
+        fs::read_dir(&folder).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let kept: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a file")).collect();
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let mut dice = Dice::new(number("KEYLATCH_SEED", 5));
+    for _ in 0..number("KEYLATCH_INPUTS", count) {
+        let mut input = kept[dice.roll(kept.len() as u64) as usize].clone();
+        for _ in 0..=dice.roll(6) {
+            let at = dice.roll(input.len() as u64 + 1) as usize;
+            match dice.roll(4) {
+                0 if at < input.len() => input[at] = dice.roll(256) as u8,
+                1 if at < input.len() => drop(input.remove(at)),
+                2 => {
+                    let other = &kept[dice.roll(kept.len() as u64) as usize];
+                    let from = dice.roll(other.len() as u64 + 1) as usize;
+                    input.truncate(at);
+                    input.extend_from_slice(&other[from..]);
+                }
+                _ => input.insert(at, dice.roll(256) as u8),
+            }
+        }
+        let outcome = std::panic::catch_unwind(|| target(&input));
+        assert!(outcome.is_ok(), "{name} fails with {}", input.escape_ascii());
+    }
+}
+
+#[test]
+fn inputs_that_resemble_kept_ones_do_no_harm_either() {
+    vary("decoder", 1_000);
+    vary("restore", 1_000);
+    vary("packed", 1_000);
+    vary("dispatcher", 40);
 }
 
 #[test]
