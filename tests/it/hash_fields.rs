@@ -231,7 +231,7 @@ fn values_are_read_and_set_together_with_deadlines() {
             ("HGETEX h PERSIST FIELDS 1 a", "*1 $1 1"),
             ("HTTL h FIELDS 1 a", "*1 :-1"),
             ("HGETEX h PXAT 5 FIELDS 1 a", "*1 $1 1"),
-            ("HGETDEL h FIELDS 3 a b b", "*3 $-1 $1 2 $1 2"),
+            ("HGETDEL h FIELDS 3 a b b", "*3 $-1 $1 2 $-1"),
             ("EXISTS h", ":0"),
             ("HGETDEL h FIELDS 1 a", "*1 $-1"),
             ("HGETEX h EX 5 FIELDS 1 a", "*1 $-1"),

@@ -27,6 +27,7 @@ mod dump;
 mod embed;
 mod eviction;
 mod expiry;
+mod fields_model;
 mod floors;
 mod harness;
 mod hash_fields;

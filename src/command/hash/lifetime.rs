@@ -60,9 +60,18 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
     call.view.get::<Hash>(key, Lookup::PEEK)?;
     read_fields(call, NOT_POSITIVE)?;
     let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
-    reply_values(call, key, &fields)?;
+    call.view.get::<Hash>(key, Lookup::READ)?; // counts, and removes what has expired
     let mut edit = call.view.edit::<Hash>(key, HDEL)?;
-    let removed = edit.annotate().map_or(0, |mut hash| fields.iter().filter(|field| hash.remove(field)).count());
+    call.reply.array(fields.len());
+    let mut removed = 0;
+    // One by one: a field that is named twice is gone the second time.
+    for field in fields {
+        match edit.value().get(field) {
+            Some(value) => reply_text(&mut call.reply, value),
+            None => call.reply.null(),
+        }
+        removed += usize::from(edit.annotate().is_some_and(|mut hash| hash.remove(field)));
+    }
     edit.count_more(removed);
     Ok(())
 }
