@@ -112,7 +112,10 @@ impl<'a> Options<'a> {
                     if until_nul(pattern).contains(&b'*') && !reads_all {
                         return Err(Error::other("BY option of SORT denied due to insufficient ACL permissions."));
                     }
-                    options.by = Some(pattern);
+                    // A pattern that names the same for all elements counts even if another one follows.
+                    if !options.keeps_order() {
+                        options.by = Some(pattern);
+                    }
                 }
                 () if is_word(word, "GET") && left >= 1 => {
                     if !reads_all {

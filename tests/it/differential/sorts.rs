@@ -37,6 +37,9 @@ const SORTS: &str = r#"
     SORT k LIMIT 1 x
     SORT k BY nosort
     SORT k BY nosort DESC
+    SORT k BY nosort BY missing_*
+    SORT k BY missing_* BY nosort
+    SORT k BY nosort BY * DESC ALPHA
     SORT k BY nosort LIMIT 2 2
     SORT k BY nosort LIMIT 2 2 DESC
     SORT k BY nosort GET #
