@@ -207,6 +207,7 @@ fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option
     let mut talker = arena.pair();
     for (at, step) in script.iter().enumerate().filter(|(_, step)| !step.sets_dead_key()) {
         let replies = pairs[step.on].call(&step.args);
+        let refuses = replies.refuse_numbers();
         let heard = listener.heard(&mut talker);
         // A PFADD that finds damage half-way has changed the key, which Redis does not tell.
         let is_half =
@@ -216,7 +217,7 @@ fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option
         // A consumer that gets nothing is created since Redis 7.2.
         let consumers = [&heard.keylatch, &heard.redis].map(|it| it.as_ref().map(|it| count(it, b"createconsumer")));
         let is_created_once = consumers[0] != consumers[1];
-        let agrees = heard.agree() || is_half || is_created_once || is_open && heard.agree_in_any_order();
+        let agrees = heard.agree() || is_half || is_created_once || is_open && (refuses || heard.agree_in_any_order());
         if !agrees {
             return Some((at, heard));
         }
