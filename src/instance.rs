@@ -38,6 +38,8 @@ pub struct Instance {
     pub stop: CancellationToken,
     /// Whether scripts may call DEBUG.
     pub may_scripts_debug: AtomicBool,
+    /// Whether RESTORE accepts wrong checksums, for tests with damaged payloads.
+    pub skips_checksums: AtomicBool,
     /// From this length on, in bytes, an element of a long list is a node of its own; 0, as always but in tests, if the
     /// limit of nodes decides that.
     pub large_element_min: AtomicUsize,
@@ -66,6 +68,7 @@ impl Instance {
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
             may_scripts_debug: AtomicBool::new(false),
+            skips_checksums: AtomicBool::new(false),
             large_element_min: AtomicUsize::new(0),
             allocator: None,
         }

@@ -38,6 +38,11 @@ impl<C, A> Ticket<C, A> {
         true
     }
 
+    /// Returns whether there is an answer that the client's task has not fetched.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(*self.state.lock(), State::Answered(_))
+    }
+
     /// Fetches the answer, if there is one; called by the client's task.
     pub(crate) fn fetch(&self) -> Option<A> {
         let mut state = self.state.lock();

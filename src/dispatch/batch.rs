@@ -311,7 +311,7 @@ impl<'n> BatchRun<'n> {
     pub(crate) fn resume(
         &mut self,
         rest: &mut dyn Continuation,
-        caller: &Caller,
+        caller: &mut Caller,
         woken: Unblocked,
         out: &mut Output,
     ) -> bool {
@@ -323,6 +323,7 @@ impl<'n> BatchRun<'n> {
         }
         let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
+        let is_served = matches!(woken, Unblocked::Served(_));
         let result = rest.step(&mut view, &mut reply, woken);
         drop(view);
         if self.namespace.store.has_ready_keys() {
@@ -330,12 +331,23 @@ impl<'n> BatchRun<'n> {
             serve_leftover(&mut guard, self.cx(), Means { namespace, handlers, config, timer });
         }
         let command = caller.called;
-        command.iter().for_each(|command| self.timer.go_on(command));
-        result.unwrap_or_else(|error| {
+        let is_finished = result.unwrap_or_else(|error| {
             command.iter().for_each(|command| self.timer.fail(command));
             refuse(self.namespace, &mut reply, &error);
             true
-        })
+        });
+        match (command, rest.blocked_call()) {
+            (Some(command), Some(call)) if is_finished => {
+                caller.commands += 1;
+                if !is_served {
+                    let (observer, call_ns) = ((self.namespace, &self.timer), call.spent_ns);
+                    post_call::count_unblocked(observer, (command, call.request), &caller.info, call_ns);
+                }
+            }
+            (_, Some(_)) => {}
+            (command, None) => command.iter().for_each(|command| self.timer.go_on(command)),
+        }
+        is_finished
     }
 
     /// Undoes what a command of a disconnected client has left in the store; returns whether that was possible: not

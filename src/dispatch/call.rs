@@ -1,5 +1,7 @@
 //! A call: what a handler may use, what it may leave for later, and calls nested in it.
 
+use std::sync::Arc;
+
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::client::outbox::PUSHED;
@@ -7,7 +9,7 @@ use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
 use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
-use crate::dispatch::{Args, Continuation, Handlers, Next, Wait, denials, effects, post_call};
+use crate::dispatch::{Args, Continuation, Halted, Handlers, Next, Wait, denials, effects, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -176,6 +178,8 @@ impl Call<'_> {
             return;
         }
         let (command, request) = (self.command, self.args.request());
+        let spent_ns = self.timer.ns_since(self.timer.begin());
+        let shown = Arc::new(request.to_owned());
         let keys: Vec<Box<[u8]>> = match repetition.is_some() {
             true => {
                 let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
@@ -190,18 +194,22 @@ impl Call<'_> {
         let blocking = match repetition {
             Some(Repetition { request: other, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
-                request: other.unwrap_or_else(|| request.to_owned()),
+                request: other.map_or_else(|| shown.clone(), Arc::new),
+                shown: shown.clone(),
                 caller: self.caller.clone(),
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                 heeds_absence,
                 retry_at_ms,
+                spent_ns,
             })),
             None => Blocking::Time,
         };
         let blocked = self.namespace.instance.clients.block(&self.caller.info, blocking, until_ms);
+        self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
         let (db, client) = (self.caller.db, self.caller.info.id);
-        **next = Next::Continue(Box::new(Standstill { blocked, queues, db, client, on_timeout }));
+        let rest = Standstill { blocked, queues, db, client, on_timeout, shown, spent_ns };
+        **next = Next::Continue(Box::new(rest));
     }
 
     /// Removes the watches of the caller.
@@ -337,6 +345,8 @@ struct Standstill {
     client: u64,
     /// Replies on timeout.
     on_timeout: fn(&mut Reply<'_>),
+    shown: Arc<OwnedRequest>,
+    spent_ns: u64,
 }
 
 impl Continuation for Standstill {
@@ -359,15 +369,21 @@ impl Continuation for Standstill {
             view.dequeue(self.db, Key { bytes, hash: *hash }, self.client);
         }
     }
+
+    fn blocked_call(&self) -> Option<Halted<'_>> {
+        Some(Halted { request: self.shown.as_request(), spent_ns: self.spent_ns })
+    }
 }
 
-/// Calls the handler of a blocked call again. The call was counted when it was blocked.
-pub(super) fn run_again(call: &mut Call<'_>) {
+/// Calls the handler of a blocked call again; returns how long that took, in nanoseconds.
+pub(super) fn run_again(call: &mut Call<'_>) -> u64 {
+    call.timer.begin_now();
     let mark = call.reply.mark();
     if let Err(error) = call.handlers.of(call.command)(call) {
         call.reply.rollback(mark);
         fail(call, &error);
     }
+    call.timer.ns_since(call.timer.begin())
 }
 
 /// Calls the handler; when it fails, its partial reply is removed.

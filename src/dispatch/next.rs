@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use crate::client::registry::{Blocked, Unblocked};
 use crate::error::Result;
-use crate::resp::Reply;
+use crate::resp::{Reply, Request};
 use crate::store::View;
 
 /// What must be done after a request and before the next.
@@ -49,6 +49,20 @@ pub trait Continuation: Send {
 
     /// Undoes what the command has left in the store, after its client has disconnected; no key is locked beforehand.
     fn abandon(&mut self, _view: &mut View<'_>) {}
+
+    /// Returns the call if it is one whose client was blocked, which is counted when it ends and not when it blocked.
+    fn blocked_call(&self) -> Option<Halted<'_>> {
+        None
+    }
+}
+
+/// A call whose client was blocked.
+#[derive(Clone, Copy)]
+pub struct Halted<'a> {
+    /// The request.
+    pub request: Request<'a>,
+    /// The time it took before it blocked, in nanoseconds.
+    pub spent_ns: u64,
 }
 
 /// What a [`Continuation`] waits for.

@@ -5,11 +5,12 @@
 //! costs one comparison.
 
 use crate::client::caller::Caller;
+use crate::client::registry::ClientInfo;
 use crate::config::Config;
 use crate::dispatch::Call;
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
-use crate::observe::{monitor, slow_log};
+use crate::observe::{CallTimer, monitor, slow_log};
 use crate::resp::Request;
 use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
@@ -19,6 +20,11 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     // The present settings: the call may have changed them.
     let config = call.namespace.instance.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
+    let is_blocked = call.caller.info.is_blocked();
+    if is_blocked {
+        call.timer.take_back(call.command, ns);
+        call.caller.commands -= 1;
+    }
     // A read-only script has read nothing itself; the reads of its commands are recorded when they end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {
         note_read(call);
@@ -28,9 +34,8 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
         let event = if flags & FAST != 0 { FAST_COMMAND } else { COMMAND };
         call.namespace.observed.latency.note(event, call.namespace.clock.wall_us().div_euclid(1_000_000), us / 1000);
     }
-    let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| us >= threshold);
-    if is_slow && flags & SKIP_SLOWLOG == 0 {
-        note_slow(call, us, config.slowlog_max_len);
+    if !is_blocked {
+        note_if_slow(call.namespace, (call.command, call.args.request()), &call.caller.info, us);
     }
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
@@ -56,18 +61,40 @@ fn note_read(call: &Call<'_>) {
     }
 }
 
-fn note_slow(call: &Call<'_>, duration_us: u64, most: usize) {
-    let args = visible(call.command, call.args.request());
-    let client = &call.caller.info;
+/// Counts a call that was blocked, and has ended now: it was served, its time is over, or it was unblocked.
+pub(super) fn count_unblocked(
+    (namespace, timer): (&Namespace, &CallTimer<'_>),
+    call: (&CommandSpec, Request<'_>),
+    client: &ClientInfo,
+    ns: u64,
+) {
+    let tracks = namespace.instance.settings.current().latency_tracking;
+    timer.count_unblocked(call.0, ns, tracks);
+    note_if_slow(namespace, call, client, ns / 1000);
+}
+
+/// Adds a call to the slow log, if it took long enough.
+fn note_if_slow(
+    namespace: &Namespace,
+    (command, request): (&CommandSpec, Request<'_>),
+    client: &ClientInfo,
+    duration_us: u64,
+) {
+    let config = namespace.instance.settings.current();
+    let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| duration_us >= threshold);
+    if !is_slow || command.command.flags & SKIP_SLOWLOG != 0 {
+        return;
+    }
+    let args = visible(command, request);
     let entry = slow_log::Entry {
         id: 0,
-        unix_s: call.namespace.clock.wall_us().div_euclid(1_000_000),
+        unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,
         args: slow_log::clip(args.iter().copied()),
         addr: client.addr.clone(),
         name: client.names().name,
     };
-    call.namespace.observed.slow_log.push(entry, most);
+    namespace.observed.slow_log.push(entry, config.slowlog_max_len);
 }
 
 /// Shows a script call when it begins, before the calls that it makes itself. Others are shown when they have ended.

@@ -11,7 +11,7 @@ use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run_again};
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
-use crate::dispatch::{Args, Handlers, Next, denials, effects};
+use crate::dispatch::{Args, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -42,6 +42,8 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
     let mut postponed = Vec::new();
     // Serving one client may make keys ready for others.
     loop {
+        // The call that has changed the keys is over: one of them may have expired while it ran.
+        view.set_now(means.namespace.clock.now());
         let ready = view.take_ready();
         if ready.is_empty() {
             return postponed;
@@ -59,6 +61,7 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
 #[cold]
 pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, means: Means<'_>) {
     let mut left = std::collections::VecDeque::from(postponed);
+    let cx = Cx { now: means.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
         let key = means.namespace.store.key(&bytes);
         let mut view = guard.view(db, &[key.hash], cx);
@@ -207,7 +210,7 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
         refuse(means.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
         return Some(Unblocked::Served(out));
     }
-    let BlockedCall { command, request, caller, hashes, .. } = blocked;
+    let BlockedCall { command, request, caller, hashes, shown, spent_ns, .. } = blocked;
     let Means { namespace, handlers, config, timer } = means;
     let (db, protocol) = (caller.db, caller.protocol);
     let lookup = Lookup::allowed(!caller.info.is_no_touch());
@@ -228,15 +231,19 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
         next: Some(&mut next),
         is_blocked: true,
     };
-    run_again(&mut call);
+    *spent_ns += run_again(&mut call);
     effects::log_outermost(&mut call);
     drop(call);
     if let Next::StayBlocked { retry_at_ms } = next {
         let retry_earlier = retry_at_ms < blocked.retry_at_ms;
         blocked.retry_at_ms = retry_at_ms;
         if retry_earlier {
-            blocked.caller.info.outbox.signal(NUDGE);
+            caller.info.outbox.signal(NUDGE);
         }
     }
-    (!next.is_unfinished()).then_some(Unblocked::Served(out))
+    if next.is_unfinished() {
+        return None;
+    }
+    post_call::count_unblocked((namespace, timer), (command, shown.as_request()), &caller.info, *spent_ns);
+    Some(Unblocked::Served(out))
 }

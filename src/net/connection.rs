@@ -45,6 +45,8 @@ const COUNTED_STEP: usize = 4 * 1024;
 const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// The interval at which a client retries while a script keeps the server busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// A client that has to authenticate and has not is closed when more bytes of replies than this wait for it.
+const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
 /// How long a client that is being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -423,7 +425,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let before = buffers.output.mark();
             let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
             batch.set_up_extra_work(&self.client);
-            if batch.resume(&mut *rest, &self.client.caller, woken, &mut buffers.output) {
+            if batch.resume(&mut *rest, &mut self.client.caller, woken, &mut buffers.output) {
+                let caller = &self.client.caller;
+                caller.info.set_commands(caller.commands);
                 if self.namespace.tracking.has_invalidations() {
                     self.namespace.tracking.broadcast((&self.config, batch.now()));
                 }
@@ -472,7 +476,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(Some(Unblocked::InTime));
             }
             let exchange = tokio::select! {
-                exchange = poll_fn(|cx| self.poll_exchange(cx)) => exchange?,
+                exchange = poll_fn(|cx| match blocked.is_answered() {
+                    // What the call has pushed to its own client is written after the reply.
+                    true => Poll::Ready(Ok(Exchange::Changed)),
+                    false => self.poll_exchange(cx),
+                }) => exchange?,
                 () = &mut time_is_over, if !is_over => {
                     is_over = true;
                     Exchange::Changed
@@ -525,8 +533,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// the server's housekeeping checks it.
     fn is_over_limits(&mut self) -> bool {
         let waiting = self.waiting();
+        let most = match self.client.caller.access.needs_authentication() {
+            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
+            false => self.client.caller.info.output_limit(&self.config).hard(),
+        };
         // Checked first, because no other client should be evicted for the memory of this one.
-        if self.client.caller.info.output_limit(&self.config).hard().is_some_and(|most| waiting as u64 > most) {
+        if most.is_some_and(|most| waiting as u64 > most) {
             warn!(
                 client = self.client.caller.info.id,
                 waiting, "closing a client that exceeds its output buffer limit"

@@ -311,6 +311,32 @@ impl<'n> CallTimer<'n> {
         self.last.set(self.clock.ticks());
     }
 
+    /// Lets the running call be reported when it ends, however short it is.
+    pub fn report_next(&self) {
+        self.record_from_ns.set(0);
+    }
+
+    /// Counts a call whose client was blocked, and which took `ns` nanoseconds in all.
+    pub fn count_unblocked(&self, command: &CommandSpec, ns: u64, tracks: bool) {
+        self.begin_now();
+        let row = &self.rows[command.number];
+        add(&row.calls, 1);
+        add(&row.ns, ns);
+        if tracks {
+            row.durations.record(ns);
+        }
+    }
+
+    /// Takes back a call that has just been counted: it has blocked its client, and is counted when it ends.
+    pub fn take_back(&self, command: &CommandSpec, ns: u64) {
+        let row = &self.rows[command.number];
+        row.calls.store(row.calls.load(Relaxed).saturating_sub(1), Relaxed);
+        row.ns.store(row.ns.load(Relaxed).saturating_sub(ns), Relaxed);
+        if self.tracks.get() {
+            row.durations.forget(ns);
+        }
+    }
+
     /// Counts a call that has just ended, and its look-ups; returns its duration in nanoseconds if it must be reported.
     #[inline(always)]
     pub fn end(&self, command: &CommandSpec, begun: u64, lookups: Lookups) -> Option<u64> {

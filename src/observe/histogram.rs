@@ -44,6 +44,15 @@ impl Histogram {
         page[at].store(page[at].load(Relaxed) + 1, Relaxed);
     }
 
+    /// Takes back a duration that was counted.
+    pub(crate) fn forget(&self, ns: u64) {
+        let (page, at) = place(ns);
+        let (page, at) = if page < PAGES { (page, at) } else { (PAGES - 1, PAGE - 1) };
+        if let Some(page) = self.0[page].get() {
+            page[at].store(page[at].load(Relaxed).saturating_sub(1), Relaxed);
+        }
+    }
+
     fn make(&self, page: usize) -> &Page {
         self.0[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
     }

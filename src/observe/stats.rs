@@ -99,6 +99,10 @@ pub struct Forgotten {
     pub expired: AtomicU64,
     /// Expired keys that the sweeper deleted.
     pub swept: AtomicU64,
+    /// Expired fields of hashes.
+    pub expired_fields: AtomicU64,
+    /// Expired fields of hashes that the sweeper removed.
+    pub swept_fields: AtomicU64,
     /// Evicted keys.
     pub evicted: AtomicU64,
     /// Evicted clients.
@@ -130,6 +134,8 @@ impl Stats {
         self.evicted_scripts.store(0, Relaxed);
         forgotten.expired.store(totals.expired, Relaxed);
         forgotten.swept.store(totals.swept, Relaxed);
+        forgotten.expired_fields.store(totals.expired_fields, Relaxed);
+        forgotten.swept_fields.store(totals.swept_fields, Relaxed);
         forgotten.evicted.store(totals.evicted, Relaxed);
         forgotten.evicted_clients.store(clients.evicted(), Relaxed);
         forgotten.connections.store(clients.served() + clients.refused(), Relaxed);

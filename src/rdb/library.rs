@@ -29,7 +29,7 @@ pub fn dump<'c>(codes: impl Iterator<Item = &'c [u8]>, compresses: bool) -> Vec<
 /// # Errors
 /// A description of what is wrong with the bytes, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-    let (_, body) = body_of(payload).ok_or("DUMP payload version or checksum are wrong")?;
+    let (_, body) = body_of(payload, true).ok_or("DUMP payload version or checksum are wrong")?;
     let (mut reader, mut codes) = (Reader(body), Vec::new());
     while let Some((kind, rest)) = reader.0.split_first() {
         match *kind {

@@ -119,24 +119,29 @@ pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
     body
 }
 
-/// Returns the version of a payload and the body before it, if version and checksum are right.
-fn body_of(payload: &[u8]) -> Option<(u16, &[u8])> {
+/// Returns the version of a payload and the body before it, if the version is known and the checksum right, if that is
+/// checked.
+fn body_of(payload: &[u8], checks: bool) -> Option<(u16, &[u8])> {
     let body_len = payload.len().checked_sub(FOOTER)?;
     let (summed, checksum) = payload.split_at(payload.len() - CHECKSUM);
     let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
-    let is_right = version <= VERSION_MAX && CHECKSUMS.checksum(summed).to_le_bytes() == checksum;
+    let is_right = version <= VERSION_MAX && (!checks || CHECKSUMS.checksum(summed).to_le_bytes() == checksum);
     is_right.then_some((version, &payload[..body_len]))
 }
 
-/// Opens a payload of DUMP; returns the number of its type and what follows. As in Redis, the footer is not cut off: a
-/// value may extend into it, and bytes after the value are ignored.
+/// Opens a type and a body, as they are before [`seal`].
+pub fn read_body(body: &[u8]) -> Option<(u8, Reader<'_>)> {
+    body.split_first().map(|(kind, body)| (*kind, Reader(body)))
+}
+
+/// Opens a payload of DUMP, whose checksum may be wrong unless `checks`; returns the number of its type and what
+/// follows. As in Redis, the footer is not cut off: a value may extend into it, and bytes after the value are ignored.
 ///
 /// # Errors
 /// [`LoadError`]; the footer is checked first.
-pub fn open(payload: &[u8]) -> Result<(u8, Reader<'_>), LoadError> {
-    body_of(payload).ok_or(LoadError::Footer)?;
-    let (kind, body) = payload.split_first().ok_or(LoadError::Format)?;
-    Ok((*kind, Reader(body)))
+pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), LoadError> {
+    body_of(payload, checks).ok_or(LoadError::Footer)?;
+    read_body(payload).ok_or(LoadError::Format)
 }
 
 /// Writes a string in the shortest encoding, choosing as Redis does.
@@ -267,7 +272,7 @@ mod tests {
     }
 
     fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
-        match open(payload)? {
+        match open(payload, true)? {
             (kind::STRING, mut reader) => reader.string(len_max).ok_or(LoadError::Format),
             _ => Err(LoadError::Format),
         }

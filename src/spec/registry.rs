@@ -96,7 +96,7 @@ impl KeySpec {
     }
 
     /// Returns the positions of the keys in a request, which may contain their number.
-    fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn positions_in(&self, request: Request<'_>) -> impl Iterator<Item = usize> + use<> {
         let count = match self.counted {
             false => 0,
             true => parse_int(request.arg(self.first)).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),

@@ -515,6 +515,17 @@ impl<'a> View<'a> {
     ///
     /// Every key that exists from cursor 0 to the end is visited at least once.
     pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
+        self.scan_leftovers(cursor, |entry, is_expired| {
+            if !is_expired {
+                visit(entry);
+            }
+            false
+        })
+    }
+
+    /// Does the same as [`View::scan`], and also visits keys that have expired and are not deleted yet; whether a key
+    /// has is the second argument. Deletes those for which `visit` returns true.
+    pub(crate) fn scan_leftovers(&mut self, cursor: u64, mut visit: impl FnMut(&Entry, bool) -> bool) -> u64 {
         let (mut index, mut position) = ((cursor / SCAN_POSITIONS) as usize, cursor % SCAN_POSITIONS);
         if index >= SHARDS {
             return 0;

@@ -203,3 +203,17 @@ fn libraries_get_errors_in_the_selected_dialect() {
         tell(&[(&["FUNCTION", "LOAD", &load(text)], &redis, &valkey)]);
     }
 }
+
+#[test]
+fn info_counts_hash_fields_with_deadlines_under_the_names_that_each_has() {
+    for (server, field) in both().iter().zip(["subexpiry=1", "keys_with_volatile_items=1"]) {
+        let mut client = server.client();
+        client.expect(&[("HSET h a 1 b 2", ":2"), ("HPEXPIRE h 50 FIELDS 1 a", "*1 :1")]);
+        assert!(client.info("db0").ends_with(field));
+        server.advance_ms(50);
+        assert_eq!(client.call("HLEN h"), ":1");
+        assert_eq!(client.info("expired_subkeys"), "1");
+    }
+    assert!(!both()[0].client().call("INFO stats").contains("expired_fields"));
+    assert!(both()[1].client().call("INFO stats").contains("expired_fields:0"));
+}

@@ -86,3 +86,51 @@ fn what_is_known_of_a_keys_use_travels_with_it() {
         ("OBJECT FREQ often", ":100"),
     ]);
 }
+
+#[test]
+fn a_reload_gives_values_the_encodings_of_their_present_sizes() {
+    let server = TestServer::start_with(&[("list-max-listpack-size", "3"), ("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[
+        ("RPUSH l a b c d", ":4"),
+        ("SADD s 1 2 x", ":3"),
+        ("ZADD z 1.5 a 2 b", ":2"),
+        ("HSET h a 1 b 2", ":2"),
+        ("HPEXPIRE h 100000 FIELDS 1 a", "*1 :1"),
+        ("XADD x 1-1 f v", "$3 1-1"),
+        ("XGROUP CREATE x g 0", "+OK"),
+        ("XREADGROUP GROUP g c STREAMS x >", "*1 *2 $1 x *1 *2 $3 1-1 *2 $1 f $1 v"),
+        ("SET t v PX 100000", "+OK"),
+        ("SELECT 3", "+OK"),
+        ("SET other v", "+OK"),
+        ("SELECT 0", "+OK"),
+        ("RPOP l", "$1 d"),
+        ("OBJECT ENCODING l", "$9 quicklist"),
+    ]);
+    let digest = client.call("DEBUG DIGEST");
+    assert_eq!(client.call("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.call("DEBUG DIGEST"), digest);
+    client.expect(&[
+        ("OBJECT ENCODING l", "$8 listpack"),
+        ("PTTL t", ":100000"),
+        ("HPTTL h FIELDS 2 a b", "*2 :100000 :-1"),
+        ("XPENDING x g", "*4 :1 $3 1-1 $3 1-1 *1 *2 $1 c $1 1"),
+        ("DEBUG RELOAD NOSAVE", "-ERR Error trying to load the RDB dump"),
+    ]);
+    server.advance_ms(100_000);
+    client.expect(&[("EXISTS t", ":0"), ("HEXISTS h a", ":0")]);
+}
+
+#[test]
+fn wrong_checksums_are_accepted_only_while_a_test_has_asked_for_it() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let payload = b"\x00\x01v\x0a\x00wrongsum";
+    let restore: [&[u8]; 5] = [b"RESTORE", b"k", b"0", payload, b"REPLACE"];
+    assert_eq!(client.call_args(&restore), "-ERR DUMP payload version or checksum are wrong");
+    assert_eq!(client.call("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1"), "+OK");
+    assert_eq!(client.call_args(&restore), "+OK");
+    assert_eq!(client.call("GET k"), "$1 v");
+    assert_eq!(client.call("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0"), "+OK");
+    assert_eq!(client.call_args(&restore), "-ERR DUMP payload version or checksum are wrong");
+}

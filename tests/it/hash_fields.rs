@@ -1,6 +1,6 @@
 //! Deadlines of fields of hashes, which Redis has since 7.4: commands, expiry, events, payloads and the log.
 
-use crate::harness::{Client, TestServer};
+use crate::harness::{Client, TestServer, wait_until};
 
 /// The date on which the clocks of these tests begin, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_700_000_000_000;
@@ -351,4 +351,23 @@ fn deadlines_are_logged_as_dates_and_expired_fields_as_removed() {
     assert_eq!(log_of("PING"), "HDEL h d");
     server.advance_ms(5000);
     assert_eq!(log_of("EXISTS h"), "HDEL h a");
+}
+
+#[test]
+fn expired_fields_are_counted_from_the_last_reset_of_the_statistics() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let lapse = |client: &mut Client| {
+        client.expect(&[("HSET h a 1 b 2 c 3", ":3"), ("HPEXPIRE h 50 FIELDS 2 a b", "*2 :1 :1")]);
+        server.advance_ms(50);
+    };
+    lapse(&mut client);
+    wait_until(|| client.info("expired_subkeys") == "2");
+    assert_eq!(client.info("expired_subkeys_active"), "2");
+    client.expect(&[("CONFIG RESETSTAT", "+OK"), ("DEL h", ":1"), ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
+    assert_eq!(client.info("expired_subkeys"), "0");
+    lapse(&mut client);
+    assert_eq!(client.call("HGETALL h"), "*2 $1 c $1 3");
+    assert_eq!(client.info("expired_subkeys"), "2");
+    assert_eq!(client.info("expired_subkeys_active"), "0");
 }

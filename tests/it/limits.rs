@@ -341,3 +341,21 @@ fn keys_that_end_during_a_pause_are_removed_after_it() {
     client.expect(&[("DBSIZE", ":0")]);
     assert_eq!(client.info("expired_keys"), "2");
 }
+
+#[test]
+fn a_client_that_has_to_authenticate_is_closed_when_it_leaves_replies_unread() {
+    let server = TestServer::start_with(&[("requirepass", "secret")]);
+    let mut few = server.client();
+    let refused = |count: usize| "GET k\r\n".repeat(count);
+    few.send(format!("{}AUTH secret\r\n", refused(100)).as_bytes());
+    (0..100).for_each(|_| assert_eq!(few.reply(), "-NOAUTH Authentication required."));
+    assert_eq!(few.reply(), "+OK");
+    let mut many = server.client();
+    many.send(refused(2000).as_bytes());
+    let replies = many.read_to_end();
+    assert!(replies.len() < 2000 * "-NOAUTH Authentication required.\r\n".len());
+    // After authentication as many replies are fine.
+    few.send(refused(2000).as_bytes());
+    (0..2000).for_each(|_| assert_eq!(few.reply(), "$-1"));
+    assert_eq!(few.info("client_output_buffer_limit_disconnections"), "1");
+}

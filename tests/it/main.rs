@@ -10,6 +10,7 @@ mod acl;
 mod advisories;
 mod bitmap;
 mod blocked;
+mod blocked_calls;
 mod blocking;
 mod client;
 mod conditions;

@@ -318,3 +318,19 @@ fn flushing_a_million_keys_returns_and_leaves_nothing() {
     client.expect(&[("DBSIZE", ":1000000"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0"), ("SCAN 0", "*2 $1 0 *0")]);
     client.expect(&[("SET k v", "+OK"), ("KEYS *", "*1 $1 k"), ("GET key:5", "$-1")]);
 }
+
+#[test]
+fn scan_deletes_the_expired_keys_that_it_meets_of_the_type_it_looks_for() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.call("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.expect(&[("SET k v PX 50", "+OK"), ("HSET h f v", ":1"), ("PEXPIRE h 50", ":1"), ("SET other v", "+OK")]);
+    server.advance_ms(50);
+    assert_eq!(client.call("SCAN 0 COUNT 1000 TYPE nonsense"), "-ERR unknown type name 'nonsense'");
+    assert_eq!(client.call("KEYS *"), "*1 $5 other");
+    assert_eq!(client.call("DBSIZE"), ":3");
+    assert_eq!(client.call("SCAN 0 COUNT 100000 TYPE string"), "*2 $1 0 *1 $5 other");
+    assert_eq!(client.call("DBSIZE"), ":2");
+    assert_eq!(client.call("SCAN 0 COUNT 100000"), "*2 $1 0 *1 $5 other");
+    assert_eq!(client.call("DBSIZE"), ":1");
+}

@@ -28,8 +28,10 @@ pub enum Blocking {
 pub struct BlockedCall {
     /// The command.
     pub command: &'static CommandSpec,
-    /// The request.
-    pub request: OwnedRequest,
+    /// The request that is made again.
+    pub request: Arc<OwnedRequest>,
+    /// The request as the client sent it.
+    pub shown: Arc<OwnedRequest>,
     /// The caller.
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
@@ -38,6 +40,8 @@ pub struct BlockedCall {
     pub heeds_absence: bool,
     /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`].
     pub retry_at_ms: u64,
+    /// The time it has taken so far, in nanoseconds.
+    pub spent_ns: u64,
 }
 
 /// The outcome of a wait.
@@ -65,6 +69,11 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Returns whether another party has answered the call. Waits for one that is executing it.
+    pub fn is_answered(&self) -> bool {
+        self.ticket.is_answered()
+    }
+
     /// Returns the outcome of the wait once it is over.
     pub fn ended(&self, now: Now) -> Option<Unblocked> {
         // A concurrent UNBLOCK comes first or has no effect.
@@ -142,6 +151,19 @@ impl Clients {
     /// Makes every blocked client check its timeout: a manual clock was moved.
     pub fn nudge_blocked(&self) {
         self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
+    }
+
+    /// Calls `look` with each call that is blocked on keys.
+    pub(crate) fn each_blocked_call(&self, mut look: impl FnMut(&BlockedCall)) {
+        let tickets: Vec<Arc<BlockedTicket>> = self.tickets.lock().values().cloned().collect();
+        for ticket in tickets {
+            ticket.serve(|blocking| {
+                if let Blocking::Keys(call) = blocking {
+                    look(call);
+                }
+                None
+            });
+        }
     }
 
     /// Returns how many clients are blocked.

@@ -2,6 +2,8 @@
 //!
 //! The format is Redis' own (`rdb`): a dump of either server can be restored by the other.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::Bytes;
 
 use crate::dispatch::args::is_word;
@@ -172,7 +174,8 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         limits: call.config.limits(),
         hasher: call.namespace.store.hasher(),
     };
-    let (kind, mut reader) = rdb::open(payload).map_err(refusal)?;
+    let checks = !call.namespace.instance.skips_checksums.load(Relaxed);
+    let (kind, mut reader) = rdb::open(payload, checks).map_err(refusal)?;
     let entry = payload::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
     let now = call.now();
     match life {

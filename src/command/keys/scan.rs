@@ -15,7 +15,9 @@ use crate::glob;
 use crate::resp::{Output, Protocol, Reply};
 use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
+use crate::store::value::Type;
 use crate::store::{SCAN_CURSORS, View};
+use crate::text::until_nul;
 
 /// How many keys SCAN visits without COUNT.
 pub(crate) const COUNT_DEFAULT: usize = 10;
@@ -136,7 +138,7 @@ impl Options {
             match word {
                 word if is_word(word, "COUNT") => options.count = read_count(args)?,
                 word if is_word(word, "MATCH") => options.filter.match_pattern(args.bytes()?),
-                word if is_word(word, "TYPE") => options.filter.kind = Some(args.bytes()?.into()),
+                word if is_word(word, "TYPE") => options.filter.kind = Some(read_type(args.bytes()?)?),
                 _ => return Err(Error::Syntax),
             }
         }
@@ -149,6 +151,11 @@ pub(crate) fn read_count(args: &mut Args<'_>) -> Result<usize> {
         Ok(0) | Err(_) => Err(Error::Syntax),
         Ok(count) => Ok(count),
     }
+}
+
+fn read_type(word: &[u8]) -> Result<Type> {
+    let found = Type::ALL.into_iter().find(|kind| is_word(word, kind.name()));
+    found.ok_or_else(|| Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
 }
 
 /// Parses a cursor as C's `strtoul` does, because Redis calls it: a sign is allowed, and `-` counts down from 2^64;
@@ -176,8 +183,8 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
 struct Filter {
     /// The pattern of the name; `None` matches every name.
     pattern: Option<Box<[u8]>>,
-    /// The name of the data type, which may be unknown.
-    kind: Option<Box<[u8]>>,
+    /// The data type.
+    kind: Option<Type>,
 }
 
 impl Filter {
@@ -187,7 +194,7 @@ impl Filter {
 
     fn admits(&self, entry: &Entry) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key(), false))
-            && self.kind.as_ref().is_none_or(|kind| is_word(kind, entry.kind().name()))
+            && self.kind.is_none_or(|kind| entry.kind() == kind)
     }
 }
 
@@ -229,13 +236,15 @@ impl Walk {
 
     /// Visits one bucket and returns the effort it took.
     fn visit_bucket(&mut self, view: &mut View<'_>) -> usize {
-        let (mut visited, mut effort) = (0, 1);
-        self.cursor = view.scan(self.cursor, |entry| {
+        let (mut visited, mut effort, is_resumable) = (0, 1, self.resumable);
+        self.cursor = view.scan_leftovers(self.cursor, |entry, is_expired| {
             visited += 1;
             effort += 1 + entry.key().len() / BYTES_PER_EFFORT;
-            if self.filter.admits(entry) {
+            let is_admitted = self.filter.admits(entry);
+            if is_admitted && !is_expired {
                 self.found.push(entry.key());
             }
+            is_admitted && is_resumable // SCAN deletes an expired key, as look-ups do; KEYS does not
         });
         self.keys_left = self.keys_left.saturating_sub(visited);
         self.buckets_left -= 1;

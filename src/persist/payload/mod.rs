@@ -63,7 +63,7 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
     /// A string is at most this long, in bytes.
     const LEN_MAX: usize = 1 << 20;
     let options = Options { compresses, len_max: LEN_MAX };
-    let (kind, mut reader) = rdb::open(payload)?;
+    let (kind, mut reader) = rdb::open(payload, true)?;
     let hasher = Hasher::new();
     let target = Target { key: b"key", deadline: None, limits: Limits::default(), hasher: &hasher };
     let entry = read(kind, &mut reader, target, options)?;

@@ -30,6 +30,8 @@ pub(super) struct FieldDeadlines {
     pub(super) hashes: usize,
     /// Fields that have expired since the store was created.
     pub(super) expired: u64,
+    /// Of `expired`, those that the sweeper removed.
+    pub(super) swept: u64,
 }
 
 impl FieldDeadlines {
@@ -148,6 +150,7 @@ impl Shard {
             for bytes in &due {
                 let removed = self.expire_fields_of(self.key(bytes), left.max(FIELDS_AT_ONCE), cx);
                 left = left.saturating_sub(removed.max(1));
+                self.fields.iter_mut().for_each(|fields| fields.swept += removed as u64);
             }
         }
         match self.fields.as_ref().map(|fields| fields.bounds.earliest()) {

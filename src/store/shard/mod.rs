@@ -101,6 +101,8 @@ pub struct Totals {
     pub evicted: u64,
     /// Fields of hashes that have expired since the store was created.
     pub expired_fields: u64,
+    /// Of these, the fields that the sweeper removed before a call could find them.
+    pub swept_fields: u64,
     /// Hashes one of whose fields has a TTL.
     pub with_field_ttl: usize,
     /// Watched keys, existing or not.
@@ -119,6 +121,7 @@ impl std::ops::AddAssign for Totals {
         self.swept += other.swept;
         self.evicted += other.evicted;
         self.expired_fields += other.expired_fields;
+        self.swept_fields += other.swept_fields;
         self.with_field_ttl += other.with_field_ttl;
         self.watched += other.watched;
         self.blocking += other.blocking;
@@ -179,6 +182,7 @@ impl Shard {
             swept: self.swept,
             evicted: self.evicted,
             expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
+            swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
             watched: self.interests.watched(),
             blocking: self.interests.blocking(),
@@ -262,13 +266,20 @@ impl Shard {
         }
     }
 
-    /// Visits the keys at a scan position that have not expired; see [`Table::scan`].
-    pub(crate) fn scan(&self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry)) -> Option<u64> {
-        self.table.scan(position, |entry| {
-            if !is_expired(entry, cx) {
-                visit(entry);
+    /// Visits the keys at a scan position, each with whether it has expired; see [`Table::scan`]. Deletes the expired
+    /// ones for which `visit` returns true.
+    pub(crate) fn scan(&mut self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry, bool) -> bool) -> Option<u64> {
+        let mut expired = Vec::new();
+        let next = self.table.scan(position, |entry| {
+            let is_expired = is_expired(entry, cx);
+            if visit(entry, is_expired) && is_expired {
+                expired.push(entry.key().to_vec());
             }
-        })
+        });
+        for bytes in &expired {
+            self.peek(self.key(bytes), cx);
+        }
+        next
     }
 
     /// The funnel: sets a key to a string, whatever it held before.

@@ -53,8 +53,7 @@ pub enum Type {
 
 impl Type {
     /// The types by their discriminants.
-    pub(in crate::store) const ALL: [Type; 6] =
-        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+    pub(crate) const ALL: [Type; 6] = [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
 
     /// Returns the name that `TYPE` and `SCAN ... TYPE` use.
     pub fn name(self) -> &'static str {

@@ -118,6 +118,7 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("XDELEX nothing IDS 1 1-1", "-ERR unknown command 'XDELEX', with args beginning with: 'nothing' 'IDS' '1' '1-1' ", "*1 :-1", "Redis has it since 8.2"),
     ("XACKDEL nothing g IDS 1 1-1", "-ERR unknown command 'XACKDEL', with args beginning with: 'nothing' 'g' 'IDS' '1' '1-1' ", "*1 :-1",
      "Redis has it since 8.2"),
+    ("SCAN 0 TYPE nothing", "*2 $1 0 *0", "-ERR unknown type name 'nothing'", "as Redis 8"),
     ("XTRIM nothing MAXLEN 5 ACKED", "-ERR syntax error", ":0", "Redis has KEEPREF, DELREF and ACKED since 8.2"),
 ];
 

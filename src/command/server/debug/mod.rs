@@ -18,11 +18,13 @@ use crate::command::keys::object::{encoding_of, saved_len};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::persist::payload;
+use crate::persist::payload::{self, Target};
+use crate::rdb;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
+use crate::store::limits::Limits;
+use crate::store::{Event, Hasher, Key, Lookup, Shard, Ttl, ValueRef, View, usage};
 use crate::time::clock::Deadline;
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
@@ -71,7 +73,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("SEGFAULT", 0, usize::MAX, |call| simulate_crash(call, "crashed by signal: 11")),
     ("SET-ACTIVE-EXPIRE", 1, 1, set_active_expire),
     ("SET-DISABLE-DENY-SCRIPTS", 1, 1, let_scripts_debug),
-    ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, accept),
+    ("SET-SKIP-CHECKSUM-VALIDATION", 1, 1, skip_checksums),
     ("SLEEP", 1, 1, sleep),
     ("STRUCTSIZE", 0, 0, structure_sizes),
     ("STRINGMATCH-TEST", 0, 0, |call| { call.reply.simple("Apparently Redis did not crash: test passed"); Ok(()) }),
@@ -132,6 +134,13 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Lets RESTORE accept wrong checksums.
+fn skip_checksums(call: &mut Call<'_>) -> Result<()> {
+    let is_on = leading_number(call.args.bytes()?) != 0.0;
+    call.namespace.instance.skips_checksums.store(is_on, Relaxed);
+    accept(call)
+}
+
 /// Lets scripts call DEBUG; in Redis, any command.
 fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
@@ -178,8 +187,8 @@ fn simulate_crash(_: &mut Call<'_>, reason: &str) -> Result<()> {
     std::process::abort()
 }
 
-/// Saving and loading again would change nothing visible, so it only replies. Data on disk cannot be loaded, because
-/// there is none.
+/// Writes every value as DUMP does and reads it again, as saving and loading would: it gets the encoding of its present
+/// size and of the limits in force. Data on disk cannot be loaded, because there is none.
 fn reload(call: &mut Call<'_>) -> Result<()> {
     let mut saves = true;
     while let Some(option) = call.args.next_arg() {
@@ -190,9 +199,45 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
         }
     }
     if !saves {
-        return Err(Error::other("Error trying to load the RDB dump"));
+        return Err(NOT_LOADED);
+    }
+    for db in 0..call.config.databases as usize {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        call.view.in_db(db, |view| {
+            let mut cursor = 0;
+            loop {
+                cursor = view.scan(cursor, |entry| names.push(entry.key().to_vec()));
+                if cursor == 0 {
+                    break;
+                }
+            }
+        });
+        let (store, options, limits) = (&call.namespace.store, dump::options(call), call.config.limits());
+        names.iter().try_for_each(|name| {
+            call.view.in_db(db, |view| reload_key(view, store.key(name), (limits, store.hasher()), options))
+        })?;
     }
     call.reply.ok();
+    Ok(())
+}
+
+const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump"));
+
+/// Writes the value of a key and reads it again.
+fn reload_key(
+    view: &mut View<'_>,
+    key: Key<'_>,
+    (limits, hasher): (Limits, &Hasher),
+    options: payload::Options,
+) -> Result<()> {
+    let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
+    let (mut body, deadline, usage) = (Vec::new(), entry.deadline(), entry.usage());
+    payload::write(&mut body, entry, options);
+    let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
+    let target = Target { key: key.bytes, deadline, limits, hasher };
+    let loaded = payload::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
+    view.overwrite(key, loaded, Event::NONE);
+    view.set_usage(key, usage);
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 mod memory;
 mod statistics;
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -159,7 +160,20 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
     field(text, "clients_in_timeout_table", call.namespace.instance.clients.timed());
     field(text, "total_watched_keys", all_totals(call).watched);
     field(text, "total_blocking_keys", all_totals(call).blocking);
-    field(text, "total_blocking_keys_on_nokey", 0);
+    field(text, "total_blocking_keys_on_nokey", keys_awaited_even_absent(call));
+}
+
+/// Returns how many keys have blocked clients that are also to be woken by the key's deletion.
+fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
+    let mut keys: HashSet<(usize, Vec<u8>)> = HashSet::new();
+    call.namespace.instance.clients.each_blocked_call(|blocked| {
+        if blocked.heeds_absence {
+            let request = blocked.request.as_request();
+            let named = blocked.command.keys_of(request).map(|(position, _)| request.arg(position).to_vec());
+            keys.extend(named.map(|key| (blocked.caller.db, key)));
+        }
+    });
+    keys.len()
 }
 
 fn persistence(text: &mut String, call: &mut Call<'_>) {
@@ -235,6 +249,7 @@ fn cpu_seconds(path: &str) -> [f64; 4] {
 }
 
 fn keyspace(text: &mut String, call: &mut Call<'_>) {
+    let with_deadlines = call.config.dialect().choose("subexpiry", "keys_with_volatile_items");
     for db in 0..call.config.databases as usize {
         let (Totals { keys, with_ttl, with_field_ttl, .. }, avg_ttl) = call.view.in_db(db, |view| {
             let totals = view.totals();
@@ -244,7 +259,7 @@ fn keyspace(text: &mut String, call: &mut Call<'_>) {
             field(
                 text,
                 &format!("db{db}"),
-                format_args!("keys={keys},expires={with_ttl},avg_ttl={avg_ttl},subexpiry={with_field_ttl}"),
+                format_args!("keys={keys},expires={with_ttl},avg_ttl={avg_ttl},{with_deadlines}={with_field_ttl}"),
             );
         }
     }

@@ -8,6 +8,7 @@ use crate::command::server::info::{all_totals, field};
 use crate::dispatch::Call;
 use crate::push::tracking::Tracked;
 use crate::spec::CommandSpec;
+use crate::text::Dialect;
 
 /// The divisor of `kbps`, in bytes.
 const KILOBYTE: f64 = 1024.0;
@@ -47,8 +48,12 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     let (totals, now) = (all_totals(call), call.now());
     let (stats, hub) = (&call.namespace.stats, &call.namespace.hub);
     let turns = call.namespace.observed.command_stats.turns();
-    field(text, "expired_subkeys", totals.expired_fields);
-    field(text, "expired_subkeys_active", 0);
+    let expired_fields = totals.expired_fields - stats.forgotten.expired_fields.load(Relaxed);
+    field(text, "expired_subkeys", expired_fields);
+    if call.config.dialect() == Dialect::Valkey {
+        field(text, "expired_fields", expired_fields);
+    }
+    field(text, "expired_subkeys_active", totals.swept_fields - stats.forgotten.swept_fields.load(Relaxed));
     field(text, "expired_keys", totals.expired - stats.forgotten.expired.load(Relaxed));
     field(text, "expired_keys_active", totals.swept - stats.forgotten.swept.load(Relaxed));
     field(text, "expired_stale_perc", "0.00");

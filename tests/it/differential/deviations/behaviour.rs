@@ -107,6 +107,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
     (Info("errorstats"), "error codes made up by scripts", "unbounded; since 7.4 all are dropped at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
+    (Info("commandstats"), "a call that blocks its client", "counted when it blocks", "counted when it ends: served, timed out or unblocked", "as Redis 7.2"),
     (Info("commandstats"), "order, `usec`", "order of a hash table; sum of whole microseconds", "by name; sum of nanoseconds", "deterministic, exact"),
     (Info("tracking_total_keys"), "the last tracking client has disconnected", "decreases as keys change", "0", "the table is freed"),
     (Commands(&["latency|histogram", "latency|latest"]), "order", "of a hash table", "by name", "deterministic"),
@@ -115,7 +116,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["debug"]), "`SET-DISABLE-DENY-SCRIPTS`", "scripts may call every command", "scripts may call `DEBUG`", "enough for tests"),
     (Commands(&["debug"]), "`OBJECT` of an expired key", "shows it until it is deleted, which may take a while", "the same, but it is deleted at its deadline unless `DEBUG SET-ACTIVE-EXPIRE 0` is set", "deadlines are exact"),
     (Commands(&["debug"]), "`OBJECT`, `HTSTATS`", "internal structures", "encoding and lengths as Redis, no address or compression; number of elements", "other structures"),
-    (Commands(&["debug"]), "`RELOAD`", "saves and loads the data", "`OK`; an error with `NOSAVE` and as `LOADAOF`", "no persistence yet"),
+    (Commands(&["debug"]), "`RELOAD`", "saves and loads the data", "writes every value as `DUMP` does and reads it again; an error with `NOSAVE` and as `LOADAOF`", "no persistence yet"),
     (Commands(&["debug"]), "`HELP`", "explains the subcommands", "lists them", "own wording"),
     (Commands(&["monitor"]), "order", "its own calls are shown between its replies", "the same; calls of others follow the replies to a batch", "the replies to a batch are written at once"),
     (Commands(&["command|docs"]), "summaries, histories", "in Redis' words", "own summaries, no histories", "own wording"),
@@ -140,6 +141,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("maxmemory"), "fragmentation, with a policy that evicts", "is not limited", "evicts more keys if it exceeds a twelfth of the limit and 8 MiB", "the process stays within its limit"),
     (Setting("maxmemory-policy"), "`volatile-ttl`", "evicts the nearest deadline of a few keys", "evicts the nearest deadline of all keys", "deadlines are indexed"),
     (General(Memory), "replies that clients do not read", "unbounded", "256 MiB per client, 512 MiB in total; further requests wait", "bounded memory"),
+    (General(Memory), "replies to a client that has to authenticate and has not", "unbounded, except where CVE-2025-21605 is fixed, as in distributions", "closes a client that leaves more than 17 KiB unread", "the fix"),
     (General(Memory), "messages and events for a client without an output limit", "unbounded", "closes a client that leaves more than 256 MiB unread", "bounded memory"),
 
     // Expiry
