@@ -371,3 +371,18 @@ fn expired_fields_are_counted_from_the_last_reset_of_the_statistics() {
     assert_eq!(client.info("expired_subkeys"), "2");
     assert_eq!(client.info("expired_subkeys_active"), "0");
 }
+
+#[test]
+fn a_hash_that_is_overwritten_has_no_fields_with_deadlines_any_more() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let long = format!("SET h {}", "v".repeat(20_000));
+    for overwrite in ["SET h v", "SET h v PX 1000", "MSET h v", &long, "SUNIONSTORE h s", "DEL h", "COPY k h REPLACE"] {
+        client.call("FLUSHALL");
+        client.expect(&[("SADD s m", ":1"), ("SET k v", "+OK"), ("HSET h a 1 b 2", ":2")]);
+        client.expect(&[("HEXPIRE h 100 FIELDS 1 a", "*1 :1")]);
+        assert!(client.info("db0").ends_with("subexpiry=1"));
+        client.call(overwrite);
+        assert!(client.info("db0").ends_with("subexpiry=0"), "{overwrite}");
+    }
+}

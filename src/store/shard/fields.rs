@@ -93,6 +93,13 @@ impl Shard {
         }
     }
 
+    /// Records that the value of a key, if it has one, is about to be overwritten by a string.
+    #[cold]
+    pub(super) fn forget_overwritten(&mut self, key: Key<'_>) {
+        let had_any = self.table.find(key.hash, key.bytes).is_some_and(|entry| nearest_deadline(entry).is_some());
+        self.fields.iter_mut().for_each(|fields| fields.hashes -= usize::from(had_any));
+    }
+
     /// Removes the expired fields of a hash, so that a call that follows does not find them.
     #[inline]
     pub(crate) fn expire_fields(&mut self, key: Key<'_>, cx: &Cx) {

@@ -292,6 +292,9 @@ impl Shard {
         event: &'static Event,
         cx: &Cx,
     ) {
+        if self.fields.is_some() {
+            self.forget_overwritten(key);
+        }
         let Shard { memory_account, dice, reclaimer, .. } = self;
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
