@@ -414,6 +414,12 @@ impl<'a> View<'a> {
         });
     }
 
+    /// Sets the entry of an existing key to one with the same value.
+    pub(crate) fn renew(&mut self, key: Key<'_>, entry: Entry) {
+        self.changes += 1;
+        self.shard_mut(key, |shard, cx| shard.replace(key, entry, false, Event::NONE, cx));
+    }
+
     /// Counts more changes of a key that was changed.
     pub fn count_more(&mut self, key: Key<'_>, changes: usize) {
         self.shard_mut(key, |shard, _| shard.count_more(changes));

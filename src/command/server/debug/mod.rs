@@ -236,7 +236,7 @@ fn reload_key(
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = Target { key: key.bytes, deadline, limits, hasher };
     let loaded = payload::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
-    view.overwrite(key, loaded, Event::NONE);
+    view.renew(key, loaded);
     view.set_usage(key, usage);
     Ok(())
 }
