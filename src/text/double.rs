@@ -1,6 +1,5 @@
 //! Double-precision numbers as Redis reads and writes them: scores, distances, coordinates and the replies with them.
 
-use std::fmt::{self, Write};
 use std::ops::Deref;
 
 use rustc_apfloat::Float;
@@ -10,9 +9,6 @@ use crate::text::long_double::parse_finite;
 
 /// The room for the text of a double: a sign and 17 digits followed by 7 zeros are the longest.
 const TEXT_LEN_MAX: usize = 32;
-
-/// Integers up to this magnitude are written in full.
-const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
 
 /// The text of a double, on the stack.
 #[derive(Clone, Copy)]
@@ -43,16 +39,6 @@ impl Deref for DoubleText {
     }
 }
 
-impl Write for DoubleText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.len() > TEXT_LEN_MAX - self.len {
-            return Err(fmt::Error);
-        }
-        self.push(text.as_bytes());
-        Ok(())
-    }
-}
-
 /// Writes a double with the fewest digits that identify it, as Redis has done since 7.2: integers of up to 62 bits in
 /// full, other numbers with an exponent where they would be long otherwise.
 ///
@@ -64,12 +50,19 @@ pub fn write_double(value: f64) -> DoubleText {
         f64::INFINITY => text.push(b"inf"),
         f64::NEG_INFINITY => text.push(b"-inf"),
         0.0 => text.push(if value.is_sign_negative() { b"-0" } else { b"0" }),
-        _ if value.abs() <= INTEGER_MAX && value as i64 as f64 == value => {
-            text.push(itoa::Buffer::new().format(value as i64).as_bytes());
-        }
-        _ => write_digits(value, &mut text),
+        _ => match as_integer(value) {
+            Some(integer) => text.push(itoa::Buffer::new().format(integer).as_bytes()),
+            None => write_digits(value, &mut text),
+        },
     }
     text
+}
+
+/// Returns the integer of up to 62 bits that a number is: such scores are written in full, and packed as integers.
+#[inline]
+pub(crate) fn as_integer(value: f64) -> Option<i64> {
+    const MAX: f64 = (i64::MAX / 2) as f64;
+    (value.abs() <= MAX && value as i64 as f64 == value).then_some(value as i64)
 }
 
 /// Writes a finite number other than 0.
@@ -77,16 +70,7 @@ fn write_digits(value: f64, text: &mut DoubleText) {
     if value < 0.0 {
         text.push(b"-");
     }
-    // `d.ddde-x`: the shortest digits and the power of ten of the first.
-    let mut scientific = DoubleText::EMPTY;
-    write!(scientific, "{:e}", value.abs()).expect("17 digits, a point and an exponent fit");
-    let at = memchr::memchr(b'e', &scientific).unwrap_or(scientific.len);
-    let exponent = std::str::from_utf8(&scientific[at + 1..]).ok().and_then(|digits| digits.parse().ok());
-    let exponent: i32 = exponent.expect("{:e} writes a decimal exponent");
-    let mut digits = DoubleText::EMPTY;
-    digits.push(&scientific[..1]);
-    digits.push(scientific.get(2..at).unwrap_or_default());
-
+    let (digits, exponent) = shortest_digits(value.abs());
     // The power of ten that the last digit stands for.
     let last = exponent - digits.len as i32 + 1;
     let is_plain = if last >= 0 { last < 8 } else { last > -7 || exponent.abs() < 4 };
@@ -107,11 +91,51 @@ fn write_digits(value: f64, text: &mut DoubleText) {
             text.push(&digits);
         }
         false => {
-            text.push(&scientific[..at]);
+            let (first, rest) = digits.split_at(1);
+            text.push(first);
+            if !rest.is_empty() {
+                text.push(b".");
+                text.push(rest);
+            }
             text.push(if exponent < 0 { b"e-" } else { b"e+" });
             text.push(itoa::Buffer::new().format(exponent.unsigned_abs()).as_bytes());
         }
     }
+}
+
+/// Returns the fewest digits that identify a positive number, the nearest ones, and the power of ten that the first one
+/// stands for.
+fn shortest_digits(value: f64) -> (DoubleText, i32) {
+    let (digits, exponent) = split_decimal(zmij::Buffer::new().format_finite(value));
+    // A number that ends half a unit behind its last digit has two nearest texts. Redis takes the larger one, as std
+    // does; the crate takes the even one.
+    let may_be_tie = lowest_bit(value) == exponent - digits.len as i32;
+    if may_be_tie { split_decimal(&format!("{value:e}")) } else { (digits, exponent) }
+}
+
+/// Returns the power of two that the lowest bit of a positive number stands for, of those that are set.
+fn lowest_bit(value: f64) -> i32 {
+    const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    let (mantissa, exponent) =
+        (value.to_bits() & ((1 << MANTISSA_BITS) - 1), (value.to_bits() >> MANTISSA_BITS) as i32);
+    let zeros = if mantissa == 0 && exponent > 0 { MANTISSA_BITS } else { mantissa.trailing_zeros() };
+    exponent.max(1) - f64::MAX_EXP + 1 - MANTISSA_BITS as i32 + zeros as i32
+}
+
+/// Splits a decimal text, as `12.5`, `0.001` or `1.5e-9`, into its digits without the zeros around them, and the power
+/// of ten of the first one.
+fn split_decimal(text: &str) -> (DoubleText, i32) {
+    let (mantissa, power) = text.split_once('e').unwrap_or((text, "0"));
+    let power: i32 = power.parse().expect("an exponent is a number");
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut all = DoubleText::EMPTY;
+    all.push(whole.as_bytes());
+    all.push(fraction.as_bytes());
+    let zeros = all.iter().take_while(|digit| **digit == b'0').count();
+    let end = all.iter().rposition(|digit| *digit != b'0').map_or(zeros, |last| last + 1);
+    let mut digits = DoubleText::EMPTY;
+    digits.push(&all[zeros..end]);
+    (digits, power + whole.len() as i32 - 1 - zeros as i32)
 }
 
 /// Reads a double as C's `strtod` does, but the whole text must be one: decimal or hexadecimal, or infinity.
@@ -178,6 +202,8 @@ mod tests {
             (12345.678901234, "1.2345678901234e+4"),
             (12345.678901, "12345.678901"),
             (1234.5678901234567, "1234.5678901234567"),
+            (1.7e15 + 0.25, "1700000000000000.3"),
+            (1.7e15 + 0.75, "1700000000000000.8"),
             (0.5, "0.5"),
             (0.0012345678901234567, "0.0012345678901234567"),
             (0.00012345678901234567, "1.2345678901234567e-4"),
@@ -215,6 +241,16 @@ mod tests {
                 continue;
             }
             let text = write_double(value);
+            let digits = |text: &[u8]| -> Vec<u8> {
+                let mantissa = text.split(|byte| *byte == b'e').next().unwrap_or_default();
+                let digits: Vec<u8> = mantissa.iter().copied().filter(u8::is_ascii_digit).collect();
+                let text = String::from_utf8_lossy(&digits);
+                text.trim_matches('0').as_bytes().to_vec()
+            };
+            // An integer is written with all its digits, not the fewest.
+            if as_integer(value).is_none() {
+                assert_eq!(digits(&text), digits(format!("{value:e}").as_bytes()), "{value:e}");
+            }
             let read = parse_double(&text).map(f64::to_bits);
             assert_eq!(read, Some(value.to_bits()), "{}", String::from_utf8_lossy(&text));
         }

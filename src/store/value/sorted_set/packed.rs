@@ -7,10 +7,7 @@ use std::ops::Range;
 
 use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
 use crate::text::bounds::{LexRange, ScoreRange};
-use crate::text::double::{DoubleText, parse_double, write_double};
-
-/// Scores up to this magnitude are stored as integers if they are some.
-const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
+use crate::text::double::{DoubleText, as_integer, parse_double, write_double};
 
 /// A score as it is stored.
 pub(super) enum ScoreText {
@@ -21,9 +18,9 @@ pub(super) enum ScoreText {
 impl ScoreText {
     #[inline]
     pub(super) fn new(score: f64) -> Self {
-        match score.abs() <= INTEGER_MAX && score as i64 as f64 == score {
-            true => ScoreText::Int(score as i64),
-            false => ScoreText::Text(write_double(score)),
+        match as_integer(score) {
+            Some(integer) => ScoreText::Int(integer),
+            None => ScoreText::Text(write_double(score)),
         }
     }
 
