@@ -19,14 +19,16 @@
 
 mod bucket;
 
+use std::collections::HashSet;
 use std::hash::Hash;
+use std::ptr;
 
 use ahash::RandomState;
 
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::compact::Moved;
 use crate::store::entry::Entry;
-use crate::store::usage::Dice;
+use crate::store::usage::{Dice, Selection};
 use bucket::{Bucket, SLOTS, tag};
 
 /// How many positions a scan of one table has; a cursor is below this.
@@ -44,6 +46,10 @@ const SHRINK_THIRDS: usize = 5;
 /// Up to how many items in a bucket and its overflow buckets a random choice weighs them equally. At most one bucket in
 /// ten thousand has more.
 const REACH: usize = 4 * SLOTS;
+
+/// How many items there must be for each one of a sample for it to be drawn one by one: drawing is cheaper then than a
+/// pass over all, and an item that was drawn before is rare.
+const DRAWN_SHARE: usize = 3;
 
 /// How far into an entry the second prefetch reaches, in bytes: past the header, the deadline and a common key.
 const PREFETCH_AHEAD: usize = 40;
@@ -423,6 +429,24 @@ impl<T: Item> Table<T> {
                 return bucket.items().nth(chosen);
             }
         }
+    }
+
+    /// Returns `count` different random items, or all if there are fewer. Few of many are drawn one by one, more are
+    /// selected in one pass over all.
+    pub(crate) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&T> {
+        if count.saturating_mul(DRAWN_SHARE) >= self.len {
+            let mut selection = Selection::new(count, self.len);
+            return self.iter().filter(|_| selection.takes(dice)).collect();
+        }
+        let (mut drawn, mut sample) = (HashSet::with_capacity(count), Vec::with_capacity(count));
+        while sample.len() < count
+            && let Some(item) = self.random(dice)
+        {
+            if drawn.insert(ptr::from_ref(item)) {
+                sample.push(item);
+            }
+        }
+        sample
     }
 }
 

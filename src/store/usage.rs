@@ -165,6 +165,28 @@ impl Dice {
     }
 }
 
+/// Selects some of several things that are visited one by one, every subset of that size with the same probability.
+pub(crate) struct Selection {
+    wanted: usize,
+    left: usize,
+}
+
+impl Selection {
+    /// Selects `wanted` things of `count`, or all if there are fewer.
+    pub(crate) fn new(wanted: usize, count: usize) -> Self {
+        Selection { wanted: wanted.min(count), left: count }
+    }
+
+    /// Returns whether the next thing is selected: with the probability of what is wanted among what is left.
+    #[inline]
+    pub(crate) fn takes(&mut self, dice: &mut Dice) -> bool {
+        let is_taken = self.wanted > 0 && dice.below(self.left.max(1)) < self.wanted;
+        self.wanted -= usize::from(is_taken);
+        self.left = self.left.saturating_sub(1);
+        is_taken
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::store::Lookup;
-use crate::store::usage::Dice;
+use crate::store::usage::{Dice, Selection};
 use crate::store::value::{SortedSet, SortedSetRef};
 
 /// A sample of more than this part of the members is drawn by visiting all of them.
@@ -50,14 +50,8 @@ fn reply_sample(
     if count == len {
         reply_elements(reply, len, set.iter(), with_scores);
     } else if matches!(set, SortedSetRef::Packed(_)) || count > len / SPARSE {
-        // Each is taken with the probability that the rest of the sample has among the rest of the elements.
-        let mut wanted = count;
-        let sample = (0..len).rev().zip(set.iter()).filter_map(|(behind, element)| {
-            let is_taken = dice.below(behind + 1) < wanted;
-            wanted -= usize::from(is_taken);
-            is_taken.then_some(element)
-        });
-        reply_elements(reply, count, sample, with_scores);
+        let mut selection = Selection::new(count, len);
+        reply_elements(reply, count, set.iter().filter(|_| selection.takes(dice)), with_scores);
     } else {
         let mut taken = HashSet::with_capacity(count);
         let ranks = std::iter::repeat_with(|| dice.below(len)).filter(|rank| taken.insert(*rank)).take(count);

@@ -1,6 +1,5 @@
 //! A hash above the limits of packed ones: a table of entries whose keys are the fields.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use crate::memory::heap::allocation_len;
@@ -10,10 +9,6 @@ use crate::store::table::{Hasher, Table};
 use crate::store::usage::Dice;
 use crate::store::value::hash::deadline_of;
 use crate::time::clock::Deadline;
-
-/// How many fields there must be for each one of a sample for it to be drawn one by one. A larger sample is what is
-/// left when the fields are shuffled.
-const DRAWN_SHARE: usize = 3;
 
 /// The bytes of values whose freeing costs as much as that of one entry.
 const PAGE_LEN: usize = 4096;
@@ -100,25 +95,9 @@ impl BigHash {
         self.fields.random(dice)
     }
 
-    /// Returns the entries of `count` different random fields.
+    /// Returns the entries of `count` different random fields, or all if there are fewer.
     pub(super) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Entry> {
-        if count.saturating_mul(DRAWN_SHARE) > self.len() {
-            let mut all: Vec<&Entry> = self.entries().collect();
-            for at in 0..count.min(all.len()) {
-                let other = at + dice.below(all.len() - at);
-                all.swap(at, other);
-            }
-            all.truncate(count);
-            return all;
-        }
-        let (mut drawn, mut sample) = (HashSet::with_capacity(count), Vec::with_capacity(count));
-        while sample.len() < count {
-            let Some(entry) = self.random(dice) else { break };
-            if drawn.insert(Entry::address(entry)) {
-                sample.push(entry);
-            }
-        }
-        sample
+        self.fields.sample(count, dice)
     }
 
     /// Sets a field; returns whether it is new. An existing one loses its deadline unless it `keeps` it.

@@ -1,8 +1,9 @@
 //! Hashes: small ones packed in their entries, large ones as a table of entries whose keys are the fields.
 //!
-//! A packed hash is a listpack in which field and value alternate, or field, value and deadline. It becomes a [`BigHash`] when it passes a limit of
-//! the settings, and never goes back. In a big hash a field is the key of an [`Entry`] and its value the entry's
-//! string, so that a long value is shared with replies as that of a key is; the field's deadline is the entry's.
+//! A packed hash is a listpack in which field and value alternate, or field, value and deadline. It becomes a
+//! [`BigHash`] when it passes a limit of the settings, and never goes back. In a big hash a field is the key of an
+//! [`Entry`] and its value the entry's string, so that a long value is shared with replies as that of a key is; the
+//! field's deadline is the entry's.
 //!
 //! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
 use crate::store::table::Hasher;
-use crate::store::usage::Dice;
+use crate::store::usage::{Dice, Selection};
 use crate::store::value::listpack::{Item, Listpack};
 use crate::store::value::{Kind, Packing, Str, Type, Value};
 use crate::time::clock::Deadline;
@@ -130,10 +131,9 @@ impl<'e> HashRef<'e> {
     /// Visits all fields with their values and deadlines.
     pub(crate) fn for_each_timed(self, mut visit: impl FnMut(HashText<'e>, HashText<'e>, Option<i64>)) {
         match self {
-            HashRef::Packed(packed) => (0..packed.len()).filter_map(|index| packed.seek(index)).for_each(|at| {
-                let (field, value) = packed.pair_at(at);
-                visit(field, value, packed.deadline_at(at));
-            }),
+            HashRef::Packed(packed) => {
+                packed.timed().for_each(|(field, value, deadline)| visit(field, value, deadline))
+            }
             HashRef::Big(big) => big.entries().for_each(|entry| {
                 let (field, value) = pair_of(entry);
                 visit(field, value, deadline_of(entry));
@@ -158,7 +158,8 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Visits the fields at a scan position, all of a packed hash; see [`Table::scan`](crate::store::table::Table::scan).
+    /// Visits the fields at a scan position, all of a packed hash; see
+    /// [`Table::scan`](crate::store::table::Table::scan).
     pub(crate) fn scan(self, position: u64, mut visit: impl FnMut(HashText<'_>, HashText<'_>)) -> Option<u64> {
         match self {
             HashRef::Packed(_) => {
@@ -181,18 +182,12 @@ impl<'e> HashRef<'e> {
         }
     }
 
-    /// Returns `count` different random fields, which is at most their number; those of a packed hash in its order.
+    /// Returns `count` different random fields with their values, or all if there are fewer.
     pub(crate) fn sample(self, count: usize, dice: &mut Dice) -> Vec<Pair<'e>> {
         match self {
             HashRef::Packed(packed) => {
-                let (mut left, mut wanted) = (self.len(), count);
-                let is_chosen = |_: &Pair<'e>| {
-                    let is_chosen = wanted > 0 && dice.below(left) < wanted;
-                    left -= 1;
-                    wanted -= usize::from(is_chosen);
-                    is_chosen
-                };
-                packed.pairs().filter(is_chosen).collect()
+                let mut selection = Selection::new(count, packed.len());
+                packed.pairs().filter(|_| selection.takes(dice)).collect()
             }
             HashRef::Big(big) => big.sample(count, dice).into_iter().map(pair_of).collect(),
         }

@@ -5,8 +5,8 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::Packing;
-use crate::store::value::hash::Pair;
-use crate::store::value::listpack::{Encoded, HEADER_LEN, Items, Listpack, ListpackMut};
+use crate::store::value::hash::{HashText, Pair};
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
 
 /// A borrowed packed hash.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,13 @@ impl<'e> PackedHash<'e> {
         self.listpack.next(at).expect("a value follows each field")
     }
 
+    /// Returns the position of the field behind the one at a position.
+    fn next(self, at: usize) -> Option<usize> {
+        let last = self.value_at(at);
+        let last = if self.has_deadlines { self.listpack.next(last)? } else { last };
+        self.listpack.next(last)
+    }
+
     /// Returns field and value at the position of a field.
     pub(super) fn pair_at(self, at: usize) -> Pair<'e> {
         (self.listpack.get(at).into(), self.listpack.get(self.value_at(at)).into())
@@ -78,8 +85,7 @@ impl<'e> PackedHash<'e> {
         if !self.has_deadlines {
             return None;
         }
-        let at = self.listpack.next(self.value_at(at))?;
-        self.listpack.get(at).to_int().filter(|at_ms| *at_ms != 0)
+        read_deadline(self.listpack.get(self.listpack.next(self.value_at(at))?))
     }
 
     /// Returns the earliest deadline.
@@ -91,8 +97,13 @@ impl<'e> PackedHash<'e> {
     }
 
     /// Returns the fields with their values.
-    pub(super) fn pairs(self) -> Pairs<'e> {
-        Pairs { items: self.listpack.iter(), has_deadlines: self.has_deadlines }
+    pub(super) fn pairs(self) -> impl Iterator<Item = Pair<'e>> {
+        self.timed().map(|(field, value, _)| (field, value))
+    }
+
+    /// Returns the fields with their values and deadlines.
+    pub(super) fn timed(self) -> Timed<'e> {
+        Timed { items: self.listpack.iter(), has_deadlines: self.has_deadlines }
     }
 
     /// Returns the position of the first field without a deadline, or with one later than `at_ms`.
@@ -100,9 +111,7 @@ impl<'e> PackedHash<'e> {
         let mut next = self.listpack.first();
         while let Some(at) = next {
             match self.deadline_at(at) {
-                Some(other_ms) if other_ms <= at_ms => {
-                    next = self.listpack.next(self.value_at(at)).and_then(|deadline| self.listpack.next(deadline));
-                }
+                Some(other_ms) if other_ms <= at_ms => next = self.next(at),
                 _ => return at,
             }
         }
@@ -110,23 +119,27 @@ impl<'e> PackedHash<'e> {
     }
 }
 
-/// The fields of a packed hash with their values.
-pub(super) struct Pairs<'e> {
+/// The fields of a packed hash with their values and deadlines.
+pub(super) struct Timed<'e> {
     items: Items<'e>,
     has_deadlines: bool,
 }
 
-impl<'e> Iterator for Pairs<'e> {
-    type Item = Pair<'e>;
+impl<'e> Iterator for Timed<'e> {
+    type Item = (HashText<'e>, HashText<'e>, Option<i64>);
 
     #[inline]
-    fn next(&mut self) -> Option<Pair<'e>> {
-        let pair = (self.items.next()?.into(), self.items.next()?.into());
-        if self.has_deadlines {
-            self.items.next();
-        }
-        Some(pair)
+    fn next(&mut self) -> Option<Self::Item> {
+        let (field, value) = (self.items.next()?.into(), self.items.next()?.into());
+        let deadline = if self.has_deadlines { self.items.next().and_then(read_deadline) } else { None };
+        Some((field, value, deadline))
     }
+}
+
+/// Reads the element behind a value: a deadline, or 0 for none.
+#[inline]
+fn read_deadline(item: Item<'_>) -> Option<i64> {
+    item.to_int().filter(|at_ms| *at_ms != 0)
 }
 
 fn packed(entry: &Entry) -> PackedHash<'_> {
@@ -191,14 +204,14 @@ fn add_deadlines(entry: &mut Entry) {
 /// Removes up to `most` fields whose deadlines have passed, and passes them on.
 pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, most: usize, expired: &mut Vec<Box<[u8]>>) {
     let hash = packed(entry);
-    let (mut next, mut count) = (hash.listpack.first(), 0);
+    let (mut next, mut count) = (hash.listpack.first(), 0); // the nearest deadlines are first
     while count < most
         && let Some(at) = next
         && hash.deadline_at(at).is_some_and(|at_ms| at_ms <= now_ms)
     {
         expired.push(hash.listpack.get(at).to_cow().into());
         count += 1;
-        next = hash.seek(count);
+        next = hash.next(at);
     }
     if count > 0 {
         ListpackMut::new(entry).remove_range(HEADER_LEN, 3 * count);

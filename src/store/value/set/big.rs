@@ -89,6 +89,11 @@ impl BigSet {
         self.members.random(dice)
     }
 
+    /// Returns `count` different random members, or all if there are fewer.
+    pub(super) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Member> {
+        self.members.sample(count, dice)
+    }
+
     /// Visits the members at a position; returns the next one, if any. See [`Table::scan`].
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         self.members.scan(position, |member| visit(member.item()))

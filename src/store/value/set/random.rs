@@ -1,18 +1,11 @@
 //! Random choice of members. Every member of a packed set, and nearly every one of a large set, is equally likely; see
 //! [`Table::random`](crate::store::table::Table::random).
 
-use std::collections::HashSet;
-use std::ptr;
-
-use crate::store::usage::Dice;
+use crate::store::usage::{Dice, Selection};
 use crate::store::value::intset;
 use crate::store::value::listpack::{Item, Listpack, ListpackMut};
 use crate::store::value::member::Member;
-use crate::store::value::set::{BigSet, SetMut, SetRef};
-
-/// Members of a large set are drawn one by one, until there are enough different ones, where at most one in so many is
-/// chosen; more are chosen in one pass over all.
-const DRAWN_SHARE: usize = 3;
+use crate::store::value::set::{SetMut, SetRef};
 
 impl<'e> SetRef<'e> {
     /// Returns a random member.
@@ -31,43 +24,12 @@ impl<'e> SetRef<'e> {
     /// Visits `count` different random members, or all if there are fewer.
     pub(crate) fn sample(self, count: usize, dice: &mut Dice, mut visit: impl FnMut(Item<'e>)) {
         match self {
-            SetRef::Big(big) if count < big.len() / DRAWN_SHARE => draw(big, count, dice, visit),
-            _ => {
-                let mut choice = Choice::new(count, self.len());
-                self.iter().filter(|_| choice.takes(dice)).for_each(&mut visit);
+            SetRef::Big(big) => big.sample(count, dice).into_iter().for_each(|member| visit(member.item())),
+            packed => {
+                let mut selection = Selection::new(count, packed.len());
+                packed.iter().filter(|_| selection.takes(dice)).for_each(visit);
             }
         }
-    }
-}
-
-/// Draws members until so many are different.
-fn draw<'e>(big: &'e BigSet, count: usize, dice: &mut Dice, mut visit: impl FnMut(Item<'e>)) {
-    let mut drawn: HashSet<*const Member> = HashSet::with_capacity(count);
-    while drawn.len() < count {
-        let Some(member) = big.random(dice) else { return };
-        if drawn.insert(ptr::from_ref(member)) {
-            visit(member.item());
-        }
-    }
-}
-
-/// Chooses some of several things that pass one by one, every subset with the same probability.
-struct Choice {
-    wanted: usize,
-    left: usize,
-}
-
-impl Choice {
-    fn new(wanted: usize, of: usize) -> Self {
-        Choice { wanted: wanted.min(of), left: of }
-    }
-
-    /// Returns whether the next one is chosen.
-    fn takes(&mut self, dice: &mut Dice) -> bool {
-        let is_taken = self.wanted > 0 && dice.below(self.left.max(1)) < self.wanted;
-        self.wanted -= usize::from(is_taken);
-        self.left = self.left.saturating_sub(1);
-        is_taken
     }
 }
 
@@ -85,17 +47,17 @@ impl SetMut<'_> {
             }
             return;
         }
-        let mut choice = Choice::new(count, self.as_ref().len());
+        let mut selection = Selection::new(count, self.as_ref().len());
         let rest = match self.as_ref() {
             SetRef::Packed(listpack) => {
                 let mut rest = Vec::from(Listpack::EMPTY.bytes());
-                let kept = listpack.iter().filter(|item| keep(*item, &mut choice, dice, &mut take));
+                let kept = listpack.iter().filter(|item| keep(*item, &mut selection, dice, &mut take));
                 let kept: Vec<_> = kept.map(Into::into).collect();
                 ListpackMut::new(&mut rest).push_back_all(&kept);
                 rest
             }
             packed => {
-                let kept = packed.iter().filter(|item| keep(*item, &mut choice, dice, &mut take));
+                let kept = packed.iter().filter(|item| keep(*item, &mut selection, dice, &mut take));
                 let kept: Vec<i64> = kept.filter_map(Item::to_int).collect();
                 intset::of_sorted(&kept)
             }
@@ -105,8 +67,8 @@ impl SetMut<'_> {
 }
 
 /// Returns whether a member stays; otherwise it is taken.
-fn keep(item: Item<'_>, choice: &mut Choice, dice: &mut Dice, take: &mut impl FnMut(Item<'_>)) -> bool {
-    let is_taken = choice.takes(dice);
+fn keep(item: Item<'_>, selection: &mut Selection, dice: &mut Dice, take: &mut impl FnMut(Item<'_>)) -> bool {
+    let is_taken = selection.takes(dice);
     if is_taken {
         take(item);
     }
