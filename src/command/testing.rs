@@ -40,6 +40,6 @@ fn blocking_getdel(call: &mut Call<'_>) -> Result<()> {
         }
     }
     let until_ms = read_timeout(call)?;
-    call.block_on_keys(until_ms, |reply| reply.null_array());
+    call.block_on_keys::<Str>(until_ms, |reply| reply.null_array());
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::observe::CallTimer;
 use crate::resp::{Output, OwnedRequest, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, INSERT, KeyFlags, Names};
+use crate::store::value::{Kind, Type};
 use crate::store::{Cx, Key, Lookup, NEVER, View};
 use crate::time::clock::Now;
 
@@ -153,10 +154,12 @@ impl Call<'_> {
         self.block(until_ms, on_timeout, None);
     }
 
-    /// Blocks the client on the keys of its request, except those that it only adds to: when one of them changes, the handler is called again, and replies
-    /// if it can. At a time, in monotonic milliseconds, and at once in a nested call, `on_timeout` replies.
-    pub fn block_on_keys(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, on_timeout, Some(Repetition::default()));
+    /// Blocks the client on the keys of its request, except those that it only adds to: when one of them has changed
+    /// and holds a value of type `K`, the handler is called again, and replies if it can. At a time, in monotonic
+    /// milliseconds, and at once in a nested call, `on_timeout` replies.
+    pub fn block_on_keys<K: Kind>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+        let repetition = Repetition { request: None, awaited: K::TYPE, heeds_absence: false, retry_at_ms: NEVER };
+        self.block(until_ms, on_timeout, Some(repetition));
     }
 
     /// Blocks the client like [`Call::block_on_keys`], to be called again as `repetition` says.
@@ -192,12 +195,13 @@ impl Call<'_> {
         // Under the lock under which the keys were read: no change of them is missed.
         keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
+            Some(Repetition { request: other, awaited, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
                 request: other.map_or_else(|| shown.clone(), Arc::new),
                 shown: shown.clone(),
                 caller: self.caller.clone(),
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
+                awaited,
                 heeds_absence,
                 retry_at_ms,
                 spent_ns,
@@ -324,16 +328,12 @@ impl Call<'_> {
 pub(crate) struct Repetition {
     /// With this request, which names the same keys, instead of the present one.
     pub(crate) request: Option<OwnedRequest>,
+    /// When a key holds a value of this type.
+    pub(crate) awaited: Type,
     /// Also when a key was deleted.
     pub(crate) heeds_absence: bool,
     /// Even if no key has changed, at this time in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
-}
-
-impl Default for Repetition {
-    fn default() -> Self {
-        Repetition { request: None, heeds_absence: false, retry_at_ms: NEVER }
-    }
 }
 
 /// A call that is blocked.

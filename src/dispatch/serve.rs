@@ -17,7 +17,6 @@ use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply};
 use crate::spec::registry::Hashes;
-use crate::spec::{CommandSpec, Group};
 use crate::store::entry::Entry;
 use crate::store::value::Type;
 use crate::store::{Cx, GateGuard, Key, Lookup, Origin, Policy, View};
@@ -125,7 +124,8 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
     blocked.due_ms(&namespace.pause, cx.now) > cx.now.mono_ms()
 }
 
-/// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs keys that are not locked: later ones must not be served before it.
+/// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs
+/// keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     let waiters = view.lend(db, cx).waiters(key);
@@ -143,16 +143,6 @@ fn type_of(view: &mut View<'_>, db: usize, key: Key<'_>) -> Option<Type> {
     view.lend(db, cx).lookup(key, Lookup::PEEK).map(Entry::kind)
 }
 
-/// Returns whether a blocked call of a command waits for a key of a type: that of its family.
-fn awaits(command: &CommandSpec, of: Type) -> bool {
-    of == match command.command.group {
-        Group::List => Type::List,
-        Group::SortedSet => Type::SortedSet,
-        Group::Stream => Type::Stream,
-        _ => Type::String,
-    }
-}
-
 /// Executes the call of a client that is blocked on a key, which has a type or is missing now, if all its keys are
 /// locked; returns whether they are. A client that waits for another type sleeps on, unless it heeds the absence.
 fn serve_client(
@@ -164,7 +154,7 @@ fn serve_client(
     let (mut is_covered, cx) = (true, view.cx());
     let is_served = means.namespace.instance.clients.answer(client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
-        if !call.heeds_absence && !of.is_some_and(|of| awaits(call.command, of)) {
+        if !call.heeds_absence && of != Some(call.awaited) {
             return None;
         }
         is_covered = view.covers(&call.hashes);

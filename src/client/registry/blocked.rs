@@ -12,6 +12,7 @@ use crate::resp::{Output, OwnedRequest};
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
 use crate::store::NEVER;
+use crate::store::value::Type;
 use crate::time::clock::Now;
 
 /// What a blocked client waits for.
@@ -36,6 +37,8 @@ pub struct BlockedCall {
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
+    /// The type of value that the call waits for.
+    pub awaited: Type,
     /// Whether the call is made again also when a key was deleted.
     pub heeds_absence: bool,
     /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`].

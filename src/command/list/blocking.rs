@@ -35,7 +35,7 @@ fn blocking_pop(call: &mut Call<'_>, at: End) -> Result<()> {
         call.log(&[pop_command(at), key.bytes]);
         return Ok(());
     }
-    call.block_on_keys(until_ms, |reply| reply.null_array());
+    call.block_on_keys::<List>(until_ms, |reply| reply.null_array());
     Ok(())
 }
 
@@ -44,7 +44,7 @@ pub(super) fn blmpop(call: &mut Call<'_>) -> Result<()> {
     let request = MultiPop::read(&mut call.args)?;
     let until_ms = read_timeout_in_seconds(call, timeout)?;
     if !pop_first_of(call, &request)? {
-        call.block_on_keys(until_ms, |reply| reply.null_array());
+        call.block_on_keys::<List>(until_ms, |reply| reply.null_array());
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End)
     // Where it must not block it is as LMOVE; a timeout is one of several keys.
     match call.is_nested() {
         true => call.reply.null(),
-        false => call.block_on_keys(until_ms, |reply| reply.null_array()),
+        false => call.block_on_keys::<List>(until_ms, |reply| reply.null_array()),
     }
     Ok(false)
 }

@@ -175,7 +175,7 @@ pub(super) fn bzmpop(call: &mut Call<'_>) -> Result<()> {
     if is_served(call, &request.keys) && request.pop(call)? {
         return Ok(());
     }
-    call.block_on_keys(until_ms, |reply| reply.null_array());
+    call.block_on_keys::<SortedSet>(until_ms, |reply| reply.null_array());
     Ok(())
 }
 
@@ -204,7 +204,7 @@ fn blocking_pop(call: &mut Call<'_>, end: End) -> Result<()> {
             }
         }
     }
-    call.block_on_keys(until_ms, |reply| reply.null_array());
+    call.block_on_keys::<SortedSet>(until_ms, |reply| reply.null_array());
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use crate::spec::{
     ACCESS, Arg, BLOCKING, Effect, Group as Family, KeyFlags, MOVABLE_KEYS, READ, RO, WRITE, block, integer, key,
     string, token,
 };
+use crate::store::value::Kind;
 use crate::store::{BigStream, Event, Key, Lookup, NEVER, Pending, Stream, StreamEntry, StreamId, WrongType};
 
 const READ_COST: &str = "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
@@ -150,7 +151,7 @@ fn finish(
     };
     let request = fixed_request(call.args.request(), sources);
     let retry_at_ms = next_claim_ms(call, options, sources)?;
-    let repetition = Repetition { request, heeds_absence: options.group.is_some(), retry_at_ms };
+    let repetition = Repetition { request, awaited: Stream::TYPE, heeds_absence: options.group.is_some(), retry_at_ms };
     call.block_and_repeat(repetition, until_ms, |reply| reply.null_array());
     Ok(())
 }
