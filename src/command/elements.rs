@@ -1,16 +1,18 @@
-//! Replies with elements of collections, and what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER say about random ones.
+//! What the commands of several collections share: elements in replies, random ones, and results that are stored.
 
-use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
+use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
+use crate::store::entry::Entry;
 use crate::store::value::Item;
+use crate::store::{Event, Key};
 
 /// The maximum number of elements that may be repeated.
 const REPEATED_MAX: u64 = 10_000_000;
 
-/// The maximum length of a reply with elements that may be repeated, in bytes: a few long elements could fill the memory
-/// otherwise.
+/// The maximum length of a reply with elements that may be repeated, in bytes: a few long elements could fill the
+/// memory otherwise.
 const REPEATED_BYTES_MAX: usize = 512 << 20;
 
 /// Replies with an element.
@@ -20,6 +22,27 @@ pub(super) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
         Item::Text(text) => reply.bulk(text),
         Item::Int(int) => reply.bulk_int(int),
     }
+}
+
+/// Stores a result, an entry with the number of its elements, whatever the key held before; without one, the key is
+/// deleted. Replies with the number.
+pub(super) fn store_result(
+    call: &mut Call<'_>,
+    target: Key<'_>,
+    result: Option<(Entry, usize)>,
+    event: &'static Event,
+) {
+    let count = match result {
+        Some((entry, count)) => {
+            call.view.overwrite(target, entry, event);
+            count
+        }
+        None => {
+            call.view.discard(target);
+            0
+        }
+    };
+    call.reply.int(count as i64);
 }
 
 /// The choice of several random elements.

@@ -16,6 +16,7 @@ pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod list;
+mod multi_pop;
 pub(crate) mod pubsub;
 pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]

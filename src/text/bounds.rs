@@ -61,12 +61,6 @@ impl ScoreRange {
     pub(crate) fn admits_below(&self, score: f64) -> bool {
         if self.max.is_excluded { score < self.max.score } else { score <= self.max.score }
     }
-
-    /// Returns whether a score is in the range.
-    #[cfg(test)]
-    pub(crate) fn contains(&self, score: f64) -> bool {
-        self.admits_above(score) && self.admits_below(score)
-    }
 }
 
 /// A range of members in the order of their bytes.
@@ -142,12 +136,6 @@ impl<'a> LexRange<'a> {
             LexBound::Last => true,
         }
     }
-
-    /// Returns whether a member is in the range.
-    #[cfg(test)]
-    pub(crate) fn contains(&self, member: &[u8]) -> bool {
-        self.admits_above(member) && self.admits_below(member)
-    }
 }
 
 #[cfg(test)]
@@ -186,7 +174,8 @@ mod tests {
         let contained = |min: &str, max: &str| -> (bool, Vec<f64>) {
             let range = ScoreRange::parse(min.as_bytes(), max.as_bytes()).expect("a range");
             let scores = [f64::NEG_INFINITY, -1.0, 0.0, 1.0, f64::INFINITY];
-            (range.is_empty(), scores.into_iter().filter(|score| range.contains(*score)).collect())
+            let is_within = |score: &f64| range.admits_above(*score) && range.admits_below(*score);
+            (range.is_empty(), scores.into_iter().filter(is_within).collect())
         };
         assert_eq!(contained("0", "1"), (false, vec![0.0, 1.0]));
         assert_eq!(contained("-0", "(1"), (false, vec![0.0]));
@@ -204,7 +193,9 @@ mod tests {
         let contained = |min: &str, max: &str| -> (bool, String) {
             let range = LexRange::parse(min.as_bytes(), max.as_bytes()).expect("a range");
             let members = ["", "a", "aa", "b", "c"];
-            let members: Vec<&str> = members.into_iter().filter(|member| range.contains(member.as_bytes())).collect();
+            let is_within =
+                |member: &&str| range.admits_above(member.as_bytes()) && range.admits_below(member.as_bytes());
+            let members: Vec<&str> = members.into_iter().filter(is_within).collect();
             (range.is_empty(), members.join(","))
         };
         assert_eq!(contained("-", "+"), (false, ",a,aa,b,c".into()));

@@ -2,7 +2,7 @@
 //!
 //! The region is covered by a few intervals of scores, whose members are then tested one by one.
 
-use crate::command::elements::reply_item;
+use crate::command::elements::{reply_item, store_result};
 use crate::command::geo::position::{Position, Region, Shape, signed};
 use crate::command::geo::{GEORADIUSSTORE, GEOSEARCHSTORE, read_position, read_unit, reply_distance, reply_position};
 use crate::dispatch::args::is_word;
@@ -10,9 +10,9 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::value::listpack::Item;
-use crate::store::value::sorted_set::Combination;
+use crate::store::value::sorted_set::ScoreTable;
 use crate::store::value::{SortedSet, SortedSetRef};
-use crate::store::{Event, Hasher, Key, Lookup};
+use crate::store::{Event, Hasher, Lookup};
 use crate::text::bounds::{ScoreBound, ScoreRange};
 use crate::text::double::parse_double;
 
@@ -25,7 +25,8 @@ enum Form {
     Search,
     /// GEOSEARCHSTORE: the same, and the first key is that of the result.
     SearchStore,
-    /// GEORADIUS and GEORADIUSBYMEMBER: centre and radius precede the options, one of which may name a key of the result.
+    /// GEORADIUS and GEORADIUSBYMEMBER: centre and radius precede the options, one of which may name a key of the
+    /// result.
     Radius { is_by_member: bool, may_store: bool },
 }
 
@@ -125,23 +126,15 @@ fn search(call: &mut Call<'_>, form: Form) -> Result<()> {
             Ok(())
         }
         Some(target) => {
-            let stored = query.stored(&found, call.namespace.store.hasher());
-            let count = found.len();
-            store(call, call.namespace.store.key(target), (stored, count), form.event());
+            let (target, count) = (call.namespace.store.key(target), found.len());
+            let stored = (count > 0).then(|| {
+                let set = query.stored(&found, call.namespace.store.hasher()).finish();
+                (SortedSet::entry_of(target.bytes, set, call.config.limits().zset), count)
+            });
+            store_result(call, target, stored, form.event());
             Ok(())
         }
     }
-}
-
-/// Overwrites the key of the result, or deletes it if nothing was found, and replies with the number of members.
-fn store(call: &mut Call<'_>, target: Key<'_>, (stored, count): (Combination, usize), event: &'static Event) {
-    if count == 0 {
-        call.view.discard(target);
-    } else {
-        let entry = SortedSet::entry_of(target.bytes, stored.finish(), call.config.limits().zset);
-        call.view.overwrite(target, entry, event);
-    }
-    call.reply.int(count as i64);
 }
 
 impl<'a> Query<'a> {
@@ -325,8 +318,8 @@ impl<'a> Query<'a> {
     }
 
     /// Returns the members with their scores or, if asked for, their distances.
-    fn stored(&self, found: &[Found<'_>], hasher: &Hasher) -> Combination {
-        let mut stored = Combination::new(hasher);
+    fn stored(&self, found: &[Found<'_>], hasher: &Hasher) -> ScoreTable {
+        let mut stored = ScoreTable::new(hasher);
         for Found { member, score, distance_m, .. } in found {
             let score = if self.stores_distance { distance_m / self.unit_m } else { *score };
             member.with_text(|member| stored.add(member, score, |_, score| score));

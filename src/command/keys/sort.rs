@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::command::elements::store_result;
 use crate::command::list::node_limit;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -12,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{ACCESS, Arg, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE};
 use crate::spec::{block, integer, key, one_of, pattern, token};
-use crate::store::{Classes, Event, Key, ListBuilder, Lookup, ValueRef, WrongType};
+use crate::store::entry::Entry;
+use crate::store::value::{Item, ListRef, SetRef, SortedSetRef};
+use crate::store::{Classes, Event, ListBuilder, Lookup, ValueRef};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
 
@@ -36,7 +39,8 @@ const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unp
 /// The sorted elements were stored.
 const SORTSTORE: &Event = &Event::one(Classes::LIST, "sortstore");
 
-/// Declares the commands of this file. The keys that BY and GET name are not known before, so both hold the whole store.
+/// Declares the commands of this file. The keys that BY and GET name are not known before, so both hold the whole
+/// store.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
@@ -86,6 +90,9 @@ struct Options<'a> {
     limit: Option<(i64, i64)>,
     /// The pattern that names what is compared.
     by: Option<&'a [u8]>,
+    /// Whether the elements stay in their order: a pattern of BY has no `*`, so that it names the same for all. As in
+    /// Redis, a pattern after it does not change that.
+    keeps_order: bool,
     /// The patterns that name what is returned for each element.
     get: SmallVec<[&'a [u8]; 4]>,
     target: Option<&'a [u8]>,
@@ -109,13 +116,12 @@ impl<'a> Options<'a> {
                 () if may_store && is_word(word, "STORE") && left >= 1 => options.target = Some(call.args.bytes()?),
                 () if is_word(word, "BY") && left >= 1 => {
                     let pattern = call.args.bytes()?;
-                    if until_nul(pattern).contains(&b'*') && !reads_all {
+                    let is_constant = !until_nul(pattern).contains(&b'*');
+                    if !is_constant && !reads_all {
                         return Err(Error::other("BY option of SORT denied due to insufficient ACL permissions."));
                     }
-                    // A pattern that names the same for all elements counts even if another one follows.
-                    if !options.keeps_order() {
-                        options.by = Some(pattern);
-                    }
+                    options.by = Some(pattern);
+                    options.keeps_order |= is_constant;
                 }
                 () if is_word(word, "GET") && left >= 1 => {
                     if !reads_all {
@@ -129,12 +135,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Returns whether the elements stay in their order: what they would be compared by is the same for all.
-    fn keeps_order(&self) -> bool {
-        self.by.is_some_and(|pattern| !until_nul(pattern).contains(&b'*'))
-    }
-
-    /// Returns which of `len` sorted elements are the result.
+    /// Returns which of `len` elements are the result, once they are in order.
     fn range(&self, len: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start).unwrap_or(0).min(len);
@@ -150,25 +151,35 @@ struct Sorted {
     by: Option<Vec<u8>>,
 }
 
+impl Sorted {
+    fn of(text: &[u8]) -> Self {
+        Sorted { text: text.to_vec(), score: 0.0, by: None }
+    }
+}
+
 fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     let key = call.args.key()?;
     let mut options = Options::read(call, may_store)?;
-    let Some(mut elements) = elements_of(call, key, &mut options)? else { return Err(WrongType.into()) };
-    let range = options.range(elements.len());
-    match options.keeps_order() {
-        true if options.is_descending => elements.reverse(),
-        true => {}
-        false => {
-            weigh(call, &mut elements, &options)?;
-            elements.sort_by(|one, other| compare(one, other, &options));
+    let elements = match call.view.lookup(key, Lookup::READ) {
+        None => Vec::new(),
+        Some(entry) => {
+            let source = Source::of(entry)?;
+            if let Source::Set(_) = source
+                && options.keeps_order
+                && (options.target.is_some() || call.caller.is_in_script)
+            {
+                // A set has no order that could stay, and what is stored must not depend on chance.
+                (options.keeps_order, options.by, options.is_alphabetic) = (false, None, true);
+            }
+            if options.keeps_order { source.result(&options) } else { source.all() }
         }
-    }
-    let elements = &elements[range];
+    };
+    let elements = if options.keeps_order { elements } else { sorted(call, elements, &options)? };
     match options.target {
-        Some(target) => store(call, target, elements, &options),
+        Some(target) => store(call, target, &elements, &options),
         None => {
             call.reply.array(elements.len() * options.get.len().max(1));
-            for_each_result(call, elements, &options, |call, found| match found {
+            for_each_result(call, &elements, &options, |call, found| match found {
                 Some(text) => call.reply.bulk(text),
                 None => call.reply.null(),
             });
@@ -177,22 +188,70 @@ fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns the elements of a key; none of a missing one, and `None` for a type that has none.
-fn elements_of(call: &mut Call<'_>, key: Key<'_>, options: &mut Options<'_>) -> Result<Option<Vec<Sorted>>> {
-    let element = |text: &[u8]| Sorted { text: text.to_vec(), score: 0.0, by: None };
-    let Some(entry) = call.view.lookup(key, Lookup::READ) else { return Ok(Some(Vec::new())) };
-    Ok(match entry.contents() {
-        ValueRef::List(list) => Some(list.iter().map(|item| item.with_text(element)).collect()),
-        ValueRef::Set(set) => {
-            // A set has no order that could stay, and what is stored must not depend on chance.
-            if options.keeps_order() && (options.target.is_some() || call.caller.is_in_script) {
-                (options.by, options.is_alphabetic) = (None, true);
-            }
-            Some(set.iter().map(|member| member.with_text(element)).collect())
+/// A value with elements.
+#[derive(Clone, Copy)]
+enum Source<'e> {
+    List(ListRef<'e>),
+    Set(SetRef<'e>),
+    SortedSet(SortedSetRef<'e>),
+}
+
+impl<'e> Source<'e> {
+    fn of(entry: &'e Entry) -> Result<Self> {
+        match entry.contents() {
+            ValueRef::List(list) => Ok(Source::List(list)),
+            ValueRef::Set(set) => Ok(Source::Set(set)),
+            ValueRef::SortedSet(set) => Ok(Source::SortedSet(set)),
+            ValueRef::String(..) | ValueRef::Hash(_) | ValueRef::Stream(_) => Err(Error::WrongType),
         }
-        ValueRef::SortedSet(set) => Some(set.iter().map(|(member, _)| member.with_text(element)).collect()),
-        ValueRef::String(..) | ValueRef::Hash(_) | ValueRef::Stream(_) => None,
-    })
+    }
+
+    /// Returns all elements, in no particular order.
+    fn all(self) -> Vec<Sorted> {
+        match self {
+            Source::List(list) => copies(list.iter()),
+            Source::Set(set) => copies(set.iter()),
+            Source::SortedSet(set) => copies(set.iter().map(|(member, _)| member)),
+        }
+    }
+
+    /// Returns the elements that are the result if they stay in their order. No others are visited, except in a set,
+    /// whose order DESC does not reverse either.
+    fn result(self, options: &Options<'_>) -> Vec<Sorted> {
+        let is_reversed = options.is_descending;
+        match self {
+            Source::List(list) => {
+                let range = options.range(list.len());
+                match is_reversed {
+                    true => copies(list.iter_to(list.len() - range.start).rev().take(range.len())),
+                    false => copies(list.iter_from(range.start).take(range.len())),
+                }
+            }
+            Source::Set(set) => {
+                let range = options.range(set.len());
+                copies(set.iter().skip(range.start).take(range.len()))
+            }
+            Source::SortedSet(set) => {
+                let (len, range) = (set.len(), options.range(set.len()));
+                let ranks = if is_reversed { len - range.end..len - range.start } else { range };
+                copies(set.elements(ranks, is_reversed).map(|(member, _)| member))
+            }
+        }
+    }
+}
+
+fn copies<'e>(elements: impl Iterator<Item = Item<'e>>) -> Vec<Sorted> {
+    elements.map(|element| element.with_text(Sorted::of)).collect()
+}
+
+/// Returns the elements that are the result once all are sorted.
+fn sorted(call: &mut Call<'_>, mut elements: Vec<Sorted>, options: &Options<'_>) -> Result<Vec<Sorted>> {
+    weigh(call, &mut elements, options)?;
+    elements.sort_by(|one, other| compare(one, other, options));
+    let range = options.range(elements.len());
+    elements.truncate(range.end);
+    elements.drain(..range.start);
+    Ok(elements)
 }
 
 /// Looks up what the elements are compared by.
@@ -272,14 +331,9 @@ fn store(call: &mut Call<'_>, target: &[u8], elements: &[Sorted], options: &Opti
     let mut list = ListBuilder::new(node_limit(call));
     for_each_result(call, elements, options, |_, found| list.push(found.unwrap_or_default()));
     let (target, len) = (call.namespace.store.key(target), list.len());
-    match len {
-        0 => drop(call.view.discard(target)),
-        _ => {
-            call.view.overwrite(target, list.finish(target.bytes, None), SORTSTORE);
-            call.view.count_more(target, len - 1);
-        }
-    }
-    call.reply.int(len as i64);
+    let stored = (len > 0).then(|| (list.finish(target.bytes, None), len));
+    store_result(call, target, stored, SORTSTORE);
+    call.view.count_more(target, len.saturating_sub(1));
 }
 
 /// Returns the value that a pattern names for an element: that of the key whose name is the pattern with the element

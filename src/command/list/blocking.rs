@@ -5,8 +5,9 @@
 
 use crate::command::elements::reply_item;
 use crate::command::keys::wait::read_timeout_in_seconds;
-use crate::command::list::ends::{MultiPop, move_element, pop_first_of};
+use crate::command::list::ends::{move_element, pop_first_of};
 use crate::command::list::{end_word, node_limit, pop_command, popped, read_end};
+use crate::command::multi_pop::MultiPop;
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::store::{End, Key, List};
@@ -41,7 +42,7 @@ fn blocking_pop(call: &mut Call<'_>, at: End) -> Result<()> {
 
 pub(super) fn blmpop(call: &mut Call<'_>) -> Result<()> {
     let timeout = call.args.bytes()?;
-    let request = MultiPop::read(&mut call.args)?;
+    let request = MultiPop::read(&mut call.args, read_end)?;
     let until_ms = read_timeout_in_seconds(call, timeout)?;
     if !pop_first_of(call, &request)? {
         call.block_on_keys::<List>(until_ms, |reply| reply.null_array());

@@ -4,10 +4,9 @@ use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
 use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, popped, pushed, read_end};
-use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call};
+use crate::command::multi_pop::MultiPop;
+use crate::dispatch::Call;
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
 use crate::store::{Classes, End, Event, Item, Key, List, ListRef, Lookup};
 
 pub(super) fn lpush(call: &mut Call<'_>) -> Result<()> {
@@ -96,44 +95,16 @@ fn for_each_at(list: ListRef<'_>, at: End, count: usize, visit: impl FnMut(Item<
 }
 
 pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
-    let request = MultiPop::read(&mut call.args)?;
+    let request = MultiPop::read(&mut call.args, read_end)?;
     if !pop_first_of(call, &request)? {
         call.reply.null_array();
     }
     Ok(())
 }
 
-/// What LMPOP and BLMPOP are to remove.
-pub(super) struct MultiPop<'a> {
-    keys: SmallVec<[Key<'a>; 4]>,
-    at: End,
-    count: usize,
-}
-
-impl<'a> MultiPop<'a> {
-    /// Parses the number of keys, the keys, the end, and how many elements.
-    pub(super) fn read(args: &mut Args<'a>) -> Result<Self> {
-        let positive = |word: &[u8]| parse_int(word).and_then(|count| usize::try_from(count).ok()).filter(|n| *n > 0);
-        let keys_len = positive(args.bytes()?).ok_or(Error::other("numkeys should be greater than 0"))?;
-        if keys_len >= args.left() {
-            return Err(Error::Syntax);
-        }
-        let keys = (0..keys_len).map(|_| args.key()).collect::<Result<_>>()?;
-        let at = read_end(args)?;
-        let mut count = None;
-        while let Some(word) = args.next_arg() {
-            if count.is_some() || !is_word(word, "COUNT") {
-                return Err(Error::Syntax);
-            }
-            count = Some(positive(args.bytes()?).ok_or(Error::other("count should be greater than 0"))?);
-        }
-        Ok(MultiPop { keys, at, count: count.unwrap_or(1) })
-    }
-}
-
 /// Removes elements of the first list that has any, and replies with its key and them; returns whether there was one.
-pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_>) -> Result<bool> {
-    let (at, limit) = (request.at, node_limit(call));
+pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
+    let (at, limit) = (request.end, node_limit(call));
     for key in &request.keys {
         let mut list = call.view.edit::<List>(*key, popped(at))?;
         let len = list.value().len();

@@ -72,11 +72,12 @@ pub(super) fn linsert(call: &mut Call<'_>) -> Result<()> {
     };
     let (pivot, text) = (call.args.bytes()?, call.args.bytes()?);
     let mut list = call.view.edit::<List>(key, LINSERT)?;
-    let reply = match (list.exists(), list.value().contains(pivot)) {
-        (false, _) => 0,
-        (true, false) => -1,
-        (true, true) => {
-            list.change().insert_beside(pivot, is_after, text, limit);
+    let is_inserted = list.annotate().map(|mut list| list.insert_beside(pivot, is_after, text, limit));
+    let reply = match is_inserted {
+        None => 0,
+        Some(false) => -1,
+        Some(true) => {
+            list.count_more(1);
             list.value().len() as i64
         }
     };
@@ -92,11 +93,8 @@ pub(super) fn lrem(call: &mut Call<'_>) -> Result<()> {
         (from, most) => (from, usize::try_from(most).unwrap_or(usize::MAX)),
     };
     let mut list = call.view.edit::<List>(key, LREM)?;
-    let mut removed = 0;
-    if list.value().contains(text) {
-        removed = list.change().remove_equal(text, most, from, limit);
-        list.count_more(removed - 1);
-    }
+    let removed = list.annotate().map_or(0, |mut list| list.remove_equal(text, most, from, limit));
+    list.count_more(removed);
     call.reply.int(removed as i64);
     Ok(())
 }

@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use crate::command::elements::reply_item;
+use crate::command::elements::{reply_item, store_result};
+use crate::command::multi_pop::read_numkeys;
 use crate::command::set::{reply_set, rules};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
@@ -42,8 +43,7 @@ pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
 }
 
 pub(super) fn sintercard(call: &mut Call<'_>) -> Result<()> {
-    let count = parse_int(call.args.bytes()?).and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
-    let count = count.ok_or(Error::other("numkeys should be greater than 0"))?;
+    let count = read_numkeys(&mut call.args)?;
     if count > call.args.left() {
         return Err(Error::other("Number of keys can't be greater than number of args"));
     }
@@ -185,13 +185,7 @@ fn subtract(entries: &[Option<&Entry>], mut visit: impl FnMut(Item<'_>)) {
     }
 }
 
-/// Stores a result, and replies with the number of its members. An empty one deletes the destination.
 fn store(call: &mut Call<'_>, destination: Key<'_>, result: Entry, event: &'static Event) {
     let len = Set::read(&result).len();
-    if len > 0 {
-        call.view.overwrite(destination, result, event);
-    } else {
-        call.view.discard(destination);
-    }
-    call.reply.int(len as i64);
+    store_result(call, destination, (len > 0).then_some((result, len)), event);
 }

@@ -136,7 +136,7 @@ impl Tally {
     }
 }
 
-/// Sets the scores of members as far as the rule allows.
+/// Sets the scores of members, each if the options allow that.
 ///
 /// # Errors
 /// [`Error::WrongType`].

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::command::sorted_set::range::store;
+use crate::command::elements::store_result;
 use crate::command::sorted_set::{ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, growth, reply_elements};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Item;
-use crate::store::value::sorted_set::{BigSortedSet, Combination, Score};
+use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
 use crate::store::value::{SetRef, SortedSet, SortedSetRef, Type, ValueRef};
 use crate::store::{Event, Hasher, Key, Lookup};
 use crate::text::double::parse_double;
@@ -246,7 +246,7 @@ fn combine<'e>(request: &Request<'_>, sources: &Sources<'e>, hasher: &Hasher) ->
     let mut elements = Vec::new();
     match request.operation {
         Operation::Union => {
-            let mut union = Combination::new(hasher);
+            let mut union = ScoreTable::new(hasher);
             for (source, weight) in sources {
                 source.all(|member, score| {
                     let score = number(weight * score);
@@ -354,6 +354,6 @@ fn store_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
         }
     };
     drop(entries);
-    store(call, target, stored, operation.event());
+    store_result(call, target, stored, operation.event());
     Ok(())
 }

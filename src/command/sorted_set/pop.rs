@@ -7,11 +7,13 @@ use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
 use crate::command::keys::wait::read_timeout_in_seconds;
+use crate::command::multi_pop::MultiPop;
+use crate::command::sorted_set::range::remove_ranks;
 use crate::command::sorted_set::{ZPOPMAX, ZPOPMIN, reply_elements};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
-use crate::resp::{Reply, parse_int};
+use crate::resp::Reply;
 use crate::store::value::SortedSet;
 use crate::store::value::sorted_set::Elements;
 use crate::store::{Event, Key, Lookup};
@@ -52,10 +54,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Result<()> {
     let key = call.args.key()?;
     let count = match call.args.left() {
         0 => None,
-        1 => {
-            let count = parse_int(call.args.bytes()?).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(Error::NotPositive)?)
-        }
+        1 => Some(call.args.count()?),
         _ => return Err(Error::Syntax),
     };
     let popped = pop_from(call, key, end, count.unwrap_or(1), |reply, popped, elements| match count {
@@ -98,71 +97,43 @@ fn pop_from(
     }
     let ranks = if end == End::Min { 0..count } else { len - count..len };
     write(&mut call.reply, count, set.elements(ranks.clone(), end == End::Max));
-    edit.change().remove_ranks(ranks);
-    edit.count_more(count - 1);
+    remove_ranks(&mut edit, ranks);
     Ok(count)
 }
 
-/// The request of ZMPOP and BZMPOP, after the timeout.
-struct MultiPop<'a> {
-    keys: SmallVec<[Key<'a>; 4]>,
-    end: End,
-    count: usize,
+/// Parses an end.
+fn read_end(args: &mut Args<'_>) -> Result<End> {
+    match args.bytes()? {
+        word if is_word(word, "MIN") => Ok(End::Min),
+        word if is_word(word, "MAX") => Ok(End::Max),
+        _ => Err(Error::Syntax),
+    }
 }
 
-impl<'a> MultiPop<'a> {
-    fn read(args: &mut Args<'a>) -> Result<Self> {
-        let numkeys = read_positive(args, "numkeys should be greater than 0")?;
-        if numkeys >= args.left() {
-            return Err(Error::Syntax);
-        }
-        let keys = (0..numkeys).map(|_| args.key()).collect::<Result<_>>()?;
-        let end = match args.bytes()? {
-            word if is_word(word, "MIN") => End::Min,
-            word if is_word(word, "MAX") => End::Max,
-            _ => return Err(Error::Syntax),
-        };
-        let mut count = None;
-        while let Some(word) = args.next_arg() {
-            if count.is_some() || !is_word(word, "COUNT") {
-                return Err(Error::Syntax);
-            }
-            count = Some(read_positive(args, "count should be greater than 0")?);
-        }
-        Ok(MultiPop { keys, end, count: count.unwrap_or(1) })
-    }
-
-    /// Pops from the first key that has elements; returns whether there is one.
-    fn pop(&self, call: &mut Call<'_>) -> Result<bool> {
-        for key in &self.keys {
-            let popped = pop_from(call, *key, self.end, self.count, |reply, popped, elements| {
+/// Removes elements of the first key that has any, and replies with the key and them; returns whether there is one.
+fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
+    for key in &request.keys {
+        let popped = pop_from(call, *key, request.end, request.count, |reply, popped, elements| {
+            reply.array(2);
+            reply.bulk(key.bytes);
+            reply.array(popped);
+            for (member, score) in elements {
                 reply.array(2);
-                reply.bulk(key.bytes);
-                reply.array(popped);
-                for (member, score) in elements {
-                    reply.array(2);
-                    reply_item(reply, member);
-                    reply.double(score.get());
-                }
-            })?;
-            if popped > 0 {
-                let count = itoa::Buffer::new().format(popped).to_owned();
-                call.log(&[self.end.command(), key.bytes, count.as_bytes()]);
-                return Ok(true);
+                reply_item(reply, member);
+                reply.double(score.get());
             }
+        })?;
+        if popped > 0 {
+            call.log(&[request.end.command(), key.bytes, itoa::Buffer::new().format(popped).as_bytes()]);
+            return Ok(true);
         }
-        Ok(false)
     }
-}
-
-fn read_positive(args: &mut Args<'_>, otherwise: &'static str) -> Result<usize> {
-    let number = parse_int(args.bytes()?).and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or(Error::other(otherwise))
+    Ok(false)
 }
 
 pub(super) fn zmpop(call: &mut Call<'_>) -> Result<()> {
-    let request = MultiPop::read(&mut call.args)?;
-    if !request.pop(call)? {
+    let request = MultiPop::read(&mut call.args, read_end)?;
+    if !pop_first_of(call, &request)? {
         call.reply.null_array();
     }
     Ok(())
@@ -170,9 +141,9 @@ pub(super) fn zmpop(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn bzmpop(call: &mut Call<'_>) -> Result<()> {
     let timeout = call.args.bytes()?;
-    let request = MultiPop::read(&mut call.args)?;
+    let request = MultiPop::read(&mut call.args, read_end)?;
     let until_ms = read_timeout_in_seconds(call, timeout)?;
-    if is_served(call, &request.keys) && request.pop(call)? {
+    if is_served(call, &request.keys) && pop_first_of(call, &request)? {
         return Ok(());
     }
     call.block_on_keys::<SortedSet>(until_ms, |reply| reply.null_array());

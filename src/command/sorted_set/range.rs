@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::command::elements::store_result;
 use crate::command::sorted_set::{
     ZRANGESTORE, ZREMRANGEBYLEX, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, growth, reply_elements,
 };
@@ -9,9 +10,9 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::entry::Entry;
+use crate::store::shard::Edit;
 use crate::store::value::{SortedSet, SortedSetRef};
-use crate::store::{Event, Key, Lookup};
+use crate::store::{Event, Lookup};
 use crate::text::bounds::{LexRange, ScoreRange};
 
 const LIMIT_BY_RANK: &str = "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
@@ -27,7 +28,7 @@ enum Order {
     Members,
 }
 
-/// A range, as far as it is known without the sorted set.
+/// The two ends of a range.
 #[derive(Clone, Copy)]
 enum Ends<'a> {
     /// Indexes of the first and the last element; negative ones count from the end.
@@ -195,23 +196,8 @@ pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<()> {
         let count = ranks.len();
         (count > 0).then(|| (SortedSet::entry(target.bytes, set.elements(ranks, false), growth), count))
     });
-    store(call, target, stored, ZRANGESTORE);
+    store_result(call, target, stored, ZRANGESTORE);
     Ok(())
-}
-
-/// Overwrites a key with an entry of a number of elements, or deletes it if there are none, and replies with the number.
-pub(super) fn store(call: &mut Call<'_>, target: Key<'_>, stored: Option<(Entry, usize)>, event: &'static Event) {
-    let count = match stored {
-        Some((entry, count)) => {
-            call.view.overwrite(target, entry, event);
-            count
-        }
-        None => {
-            call.view.discard(target);
-            0
-        }
-    };
-    call.reply.int(count as i64);
 }
 
 pub(super) fn zremrangebyrank(call: &mut Call<'_>) -> Result<()> {
@@ -226,16 +212,25 @@ pub(super) fn zremrangebylex(call: &mut Call<'_>) -> Result<()> {
     remove_range(call, Order::Members, ZREMRANGEBYLEX)
 }
 
+/// Removes the elements at a range of ranks, which exist. A value that loses all of them is freed as a whole.
+pub(super) fn remove_ranks(edit: &mut Edit<'_, SortedSet>, ranks: Range<usize>) {
+    match ranks.len() {
+        0 => {}
+        all if all == edit.value().len() => edit.empty(all),
+        some => {
+            edit.change().remove_ranks(ranks);
+            edit.count_more(some - 1);
+        }
+    }
+}
+
 fn remove_range(call: &mut Call<'_>, order: Order, event: &'static Event) -> Result<()> {
     let key = call.args.key()?;
     let ends = Ends::read(order, (call.args.bytes()?, call.args.bytes()?))?;
     let mut edit = call.view.edit::<SortedSet>(key, event)?;
     let ranks = ends.ranks(edit.value());
     let count = ranks.len();
-    if count > 0 {
-        edit.change().remove_ranks(ranks);
-        edit.count_more(count - 1);
-    }
+    remove_ranks(&mut edit, ranks);
     drop(edit);
     call.reply.int(count as i64);
     Ok(())

@@ -7,7 +7,7 @@ use crate::persist::payload::{Options, Target};
 use crate::rdb::{self, Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Item, Listpack};
-use crate::store::value::sorted_set::{Combination, checked_score};
+use crate::store::value::sorted_set::{ScoreTable, checked_score};
 use crate::store::value::{Kind, Packing, SortedSet, SortedSetRef, Type};
 
 // The lengths of scores that are written as text stand for these instead.
@@ -103,13 +103,13 @@ fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
 
 /// A sorted set to which the elements of a payload are added.
 struct Filling<'a> {
-    elements: Combination,
+    elements: ScoreTable,
     target: Target<'a>,
 }
 
 impl<'a> Filling<'a> {
     fn new(target: Target<'a>) -> Self {
-        Filling { elements: Combination::new(target.hasher), target }
+        Filling { elements: ScoreTable::new(target.hasher), target }
     }
 
     /// Adds an element; `None` if its member was added before, or its score is no number.

@@ -107,6 +107,17 @@ impl<'e> ListRef<'e> {
         }
     }
 
+    /// Iterates over the elements before an index, from either end.
+    pub(crate) fn iter_to(self, index: usize) -> ListItems<'e> {
+        match self {
+            ListRef::Packed(listpack) => {
+                let end = listpack.seek(index.cast_signed()).map_or(listpack.elements().len(), |at| at - HEADER_LEN);
+                ListItems::packed(&listpack.elements()[..end])
+            }
+            ListRef::Big(big) => big.iter_to(index),
+        }
+    }
+
     /// Returns the element with an index.
     pub(crate) fn get(self, index: usize) -> Option<Item<'e>> {
         match self {
@@ -121,14 +132,6 @@ impl<'e> ListRef<'e> {
         match at {
             End::Head => self.iter().next(),
             End::Tail => self.iter().next_back(),
-        }
-    }
-
-    /// Returns whether an element equals a text.
-    pub(crate) fn contains(self, text: &[u8]) -> bool {
-        match self {
-            ListRef::Packed(listpack) => listpack.find(HEADER_LEN, text, 0).is_some(),
-            ListRef::Big(big) => big.find(text).is_some(),
         }
     }
 
@@ -231,14 +234,18 @@ impl ListMut<'_> {
         match self.form() {
             Form::Big(big) => {
                 let removed = big.remove_equal(text, most, from, limit);
-                self.shrink(limit);
+                if removed > 0 {
+                    self.shrink(limit);
+                }
                 removed
             }
             Form::Packed(packed) => {
                 let listpack = packed.as_listpack();
                 let mut chunk = Chunk::of(listpack.elements(), listpack.len());
                 let removed = chunk.remove_equal(text, most, from);
-                self.0.set_packed(Packing::Listpack, &listpack_of(chunk.elements(), chunk.len()));
+                if removed > 0 {
+                    self.0.set_packed(Packing::Listpack, &listpack_of(chunk.elements(), chunk.len()));
+                }
                 removed
             }
         }
@@ -258,20 +265,23 @@ impl ListMut<'_> {
         }
     }
 
-    /// Inserts an element before or after the first one equal to `pivot`, if there is one.
-    pub(crate) fn insert_beside(&mut self, pivot: &[u8], is_after: bool, text: &[u8], limit: NodeLimit) {
+    /// Inserts an element before or after the first one equal to `pivot`; returns whether there is one.
+    pub(crate) fn insert_beside(&mut self, pivot: &[u8], is_after: bool, text: &[u8], limit: NodeLimit) -> bool {
+        let found = match self.form() {
+            Form::Packed(packed) => packed.as_listpack().find(HEADER_LEN, pivot, 0).map(|at| (0, at - HEADER_LEN)),
+            Form::Big(big) => big.find(pivot),
+        };
+        let Some(spot) = found else { return false };
         match self.make_room(text.len(), 1, limit.node) {
             Form::Packed(mut packed) => {
-                let listpack = packed.as_listpack();
-                let Some(at) = listpack.find(HEADER_LEN, pivot, 0) else { return };
+                let (listpack, at) = (packed.as_listpack(), spot.1 + HEADER_LEN);
                 let at = if is_after { listpack.next(at).unwrap_or(listpack.end()) } else { at };
                 packed.insert_before(at, Encoded::of(text));
             }
-            Form::Big(big) => {
-                let Some(spot) = big.find(pivot) else { return };
-                big.insert_beside(spot, is_after, text, limit);
-            }
+            // One that has just become long has the elements at the same places in its only chunk.
+            Form::Big(big) => big.insert_beside(spot, is_after, text, limit),
         }
+        true
     }
 
     fn form(&mut self) -> Form<'_> {

@@ -20,7 +20,7 @@ use crate::store::value::{Kind, Packing, Type, Value};
 use crate::text::bounds::{LexRange, ScoreRange};
 
 use big::Handle;
-pub(crate) use big::{BigSortedSet, Combination};
+pub(crate) use big::{BigSortedSet, ScoreTable};
 pub(crate) use packed::checked_score;
 use packed::{ScoreText, read_score};
 
@@ -244,8 +244,7 @@ impl SortedSetMut<'_> {
         found.is_some()
     }
 
-    /// Removes the elements at a range of ranks, which exist. Without the last of them the value is empty, and can only
-    /// be freed.
+    /// Removes the elements at a range of ranks, which exist.
     pub(crate) fn remove_ranks(&mut self, ranks: Range<usize>) {
         if let Some(Value::SortedSet(set)) = self.0.value_mut() {
             return set.remove_ranks(ranks);

@@ -42,6 +42,16 @@ const SORTS: &str = r#"
     SORT k BY nosort BY * DESC ALPHA
     SORT k BY nosort LIMIT 2 2
     SORT k BY nosort LIMIT 2 2 DESC
+    SORT k BY nosort LIMIT 0 3 DESC
+    SORT k BY nosort LIMIT 7 9 DESC
+    SORT k BY nosort LIMIT 8 9 DESC
+    SORT k BY nosort LIMIT 0 0 DESC
+    SORT k BY nosort LIMIT -3 2 DESC
+    SORT k BY nosort LIMIT 5 -1
+    SORT k BY nosort LIMIT 5 -7 DESC
+    SORT k BY nosort LIMIT 9223372036854775807 9223372036854775807 DESC
+    SORT k BY nosort LIMIT 2 3 STORE l
+    LRANGE l 0 -1
     SORT k BY nosort GET #
     SORT k GET # GET #
     SORT k GET nopattern
@@ -89,6 +99,10 @@ const SORTS: &str = r#"
     LRANGE l 0 -1
     SORT z BY nosort GET # LIMIT 0 1
     SORT_RO z BY nosort LIMIT -5 2
+    SORT z BY nosort LIMIT 0 1 DESC
+    SORT z BY nosort LIMIT 3 1
+    SORT z BY nosort LIMIT 4 1 DESC
+    SORT z BY nosort BY w_* DESC LIMIT 1 9
 
     RPUSH k 1 2 3 4
     MSET w_1 4 w_2 3 w_3 2 w_4 1
@@ -109,6 +123,23 @@ const SORTS: &str = r#"
     SORT k BY * DESC
     SORT k BY w_* LIMIT 1 2
     SORT k by w_* get v_* limit 1 2 asc alpha
+    SORT k BY nosort BY w_*
+    SORT k BY nosort BY w_* DESC LIMIT 1 2
+    SORT k BY w_* BY nosort GET w_*
+    SORT k BY nosort BY w_* STORE l
+    LRANGE l 0 -1
+    SADD i 3 1 2 4
+    SORT i BY nosort
+    SORT i BY nosort DESC
+    SORT i BY nosort BY w_* LIMIT 1 2 DESC
+    SORT i BY w_* DESC
+    SORT i BY nosort BY w_* STORE l
+    LRANGE l 0 -1
+    SADD m c a b
+    SORT m BY nosort BY w_* DESC STORE l
+    LRANGE l 0 -1
+    SORT m BY nosort LIMIT 0 0
+    SORT m BY nosort LIMIT 3 2
     RPUSH w_5 list
     RPUSH k 5
     SORT k BY w_* GET w_*

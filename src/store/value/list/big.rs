@@ -154,6 +154,17 @@ impl BigList {
         ListItems { front, chunks: self.chunks.range(number + 1..), back: ChunkItems::new(&[]) }
     }
 
+    /// Iterates over the elements before an index, from either end.
+    pub(super) fn iter_to(&self, index: usize) -> ListItems<'_> {
+        let Some((number, offset)) = self.spot(index) else { return self.iter() };
+        let chunk = &self.chunks[number];
+        let back = match chunk.plain_text() {
+            Some(_) => ChunkItems::new(&[]),
+            None => ChunkItems::within(chunk, 0..offset),
+        };
+        ListItems { front: ChunkItems::new(&[]), chunks: self.chunks.range(..number), back }
+    }
+
     /// Iterates over all elements, from either end.
     pub(super) fn iter(&self) -> ListItems<'_> {
         ListItems { front: ChunkItems::new(&[]), chunks: self.chunks.iter(), back: ChunkItems::new(&[]) }
@@ -253,9 +264,9 @@ impl BigList {
         let (mut removed, mut changed, mut last) = (0, 0, 0);
         for step in 0..self.chunks.len() {
             let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
-            if self.chunks[number].find(text).is_some() {
-                removed += self.edit(number, |chunk| chunk.remove_equal(text, most - removed, from));
-                (changed, last) = (changed + 1, number);
+            let in_chunk = self.edit(number, |chunk| chunk.remove_equal(text, most - removed, from));
+            if in_chunk > 0 {
+                (removed, changed, last) = (removed + in_chunk, changed + 1, number);
             }
             if removed == most {
                 break;

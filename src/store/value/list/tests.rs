@@ -67,8 +67,8 @@ impl Pair {
 
     fn insert(&mut self, pivot: &[u8], is_after: bool, text: &[u8]) {
         let found = self.model.iter().position(|own| own == pivot);
-        assert_eq!(self.list().contains(pivot), found.is_some());
-        List::write(&mut self.entry).insert_beside(pivot, is_after, text, self.limit);
+        let is_inserted = List::write(&mut self.entry).insert_beside(pivot, is_after, text, self.limit);
+        assert_eq!(is_inserted, found.is_some());
         found.iter().for_each(|at| self.model.insert(at + usize::from(is_after), text.to_vec()));
     }
 
@@ -94,6 +94,8 @@ impl Pair {
         assert_eq!(self.list().get(index).map(|item| item.to_cow().into_owned()), expected);
         let from = self.list().iter_from(index).map(|item| item.to_cow().into_owned());
         assert!(from.eq(self.model.iter().skip(index).cloned()));
+        let to = self.list().iter_to(index).rev().map(|item| item.to_cow().into_owned());
+        assert!(to.eq(self.model.iter().take(index).rev().cloned()));
     }
 }
 

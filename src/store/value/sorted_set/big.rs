@@ -15,8 +15,8 @@
 //! A member lies in memory once, in its entry. The table owns the entries; the tree has their addresses. The score is
 //! in both, so that a look-up needs no tree and a range no table.
 //!
-//! Invariant, on which the `unsafe` block below rests: every handle in the tree is that of an entry in the table, which
-//! is not reallocated as long as it is there, because its value has a fixed length and is overwritten in place. An entry
+//! Invariant, on which the `unsafe` blocks below rest: every handle in the tree is that of an entry in the table, which
+//! is not reallocated while it is there, because its value has a fixed length and is overwritten in place. An entry
 //! leaves the tree before it is freed.
 
 #![allow(unsafe_code)] // members are read through their addresses; see SAFETY
@@ -55,19 +55,15 @@ impl Member for Handle {
 
 /// A sorted set above the limits of packed ones.
 pub(crate) struct BigSortedSet {
-    table: Table,
+    members: ScoreTable,
     tree: RankTree<Handle>,
-    /// Bytes of the entries.
-    entries_memory: usize,
-    /// Whether all elements were removed at once: they are still here, because freeing them takes long, but do not
-    /// count any more.
-    is_cleared: bool,
 }
 
-/// A sorted set while others are combined: members without order.
-pub(crate) struct Combination {
+/// Members with their scores, in no order: the table of a big sorted set, and a result while it is collected.
+pub(crate) struct ScoreTable {
     table: Table,
-    entries_memory: usize,
+    /// Bytes of the entries.
+    memory: usize,
 }
 
 /// Creates the entry of a member.
@@ -95,35 +91,35 @@ impl BigSortedSet {
         elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
         hasher: &Hasher,
     ) -> BigSortedSet {
-        let mut combination = Combination::new(hasher);
+        let mut members = ScoreTable::new(hasher);
         let tree = RankTree::from_ascending(elements.map(|(member, score)| {
             let score = score.get();
-            (score, member.with_text(|text| combination.insert(text, score)))
+            (score, member.with_text(|text| members.insert(members.table.hash(text), text, score)))
         }));
-        combination.with_tree(tree)
+        BigSortedSet { members, tree }
     }
 
     /// Returns the number of members.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        if self.is_cleared { 0 } else { self.tree.len() }
+        self.tree.len()
     }
 
     /// Returns the bytes allocated, without this struct itself.
     pub(in crate::store::value) fn memory(&self) -> usize {
-        self.table.memory() + self.tree.memory() + self.entries_memory
+        self.members.table.memory() + self.tree.memory() + self.members.memory
     }
 
     /// Returns the cost of freeing it, in units of one allocation.
     pub(in crate::store::value) fn effort(&self) -> usize {
-        self.table.count() + self.tree.effort()
+        self.members.table.count() + self.tree.effort()
     }
 
     /// Returns a copy that shares no memory with the original.
     pub(in crate::store::value) fn copy(&self) -> Self {
         let elements = self.tree.iter();
         let elements = elements.map(|(score, handle)| (Item::Text(self.member(handle)), Score::Number(score)));
-        Self::from_ascending(elements, self.table.hasher())
+        Self::from_ascending(elements, self.members.table.hasher())
     }
 
     /// Returns the member that a handle from this set refers to.
@@ -136,7 +132,8 @@ impl BigSortedSet {
     /// Returns the score of a member.
     #[inline]
     pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
-        self.table.find(self.table.hash(member), member).map(score_in)
+        let table = &self.members.table;
+        table.find(table.hash(member), member).map(score_in)
     }
 
     /// Returns the rank and the score of a member.
@@ -168,59 +165,46 @@ impl BigSortedSet {
 
     /// Visits the members at a scan position; returns the position after it, or `None` at the end.
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
-        self.table.scan(position, |entry| visit(entry.key(), score_in(entry)))
+        self.members.table.scan(position, |entry| visit(entry.key(), score_in(entry)))
     }
 
     /// Sets the score of a member to what `choose` returns for the present one; if that is `None`, nothing changes.
     pub(super) fn put(&mut self, member: &[u8], choose: impl FnOnce(Option<f64>) -> Option<f64>) {
-        let hash = self.table.hash(member);
-        if let Some(entry) = self.table.find_mut(hash, member) {
+        let hash = self.members.table.hash(member);
+        if let Some(entry) = self.members.table.find_mut(hash, member) {
             let old = score_in(entry);
             if let Some(score) = choose(Some(old)).filter(|score| *score != old) {
                 self.tree.update(old, member, score);
                 set_score_in(entry, score);
             }
         } else if let Some(score) = choose(None) {
-            let entry = entry_of(member, score);
-            let handle = Handle(entry.handle());
-            self.entries_memory += entry.own_memory();
-            self.table.insert(hash, entry);
+            let handle = self.members.insert(hash, member, score);
             self.tree.insert(score, handle);
         }
     }
 
     /// Removes a member; returns whether it existed.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
-        let Some((entry, _)) = self.table.remove(self.table.hash(member), member) else { return false };
+        let Some(entry) = self.members.remove(member) else { return false };
         // Should the tree panic, the entry that it may still refer to is leaked.
         let entry = ManuallyDrop::new(entry);
         self.tree.remove(score_in(&entry), member);
-        self.entries_memory -= entry.own_memory();
         drop(ManuallyDrop::into_inner(entry));
         true
     }
 
     /// Removes the elements at a range of ranks, which exist.
     pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
-        if ranks == (0..self.tree.len()) {
-            self.is_cleared = true;
-            return;
-        }
         let mut removed = Vec::with_capacity(ranks.len());
         self.tree.remove_range(ranks, |handle| removed.push(handle));
-        for handle in removed {
-            let member = handle.bytes();
-            if let Some((entry, _)) = self.table.remove(self.table.hash(member), member) {
-                self.entries_memory -= entry.own_memory();
-            }
-        }
+        removed.iter().for_each(|handle| drop(self.members.remove(handle.bytes())));
     }
 }
 
-impl Combination {
+impl ScoreTable {
     /// Creates an empty one.
     pub(crate) fn new(hasher: &Hasher) -> Self {
-        Combination { table: Table::new(hasher.clone()), entries_memory: 0 }
+        ScoreTable { table: Table::new(hasher.clone()), memory: 0 }
     }
 
     /// Adds a member with a score; one that is there gets the score that `merge` makes of its own and this one.
@@ -229,18 +213,26 @@ impl Combination {
         match self.table.find_mut(hash, member) {
             Some(entry) => set_score_in(entry, merge(score_in(entry), score)),
             None => {
-                self.insert(member, score);
+                self.insert(hash, member, score);
             }
         }
     }
 
     /// Adds a member that is known to be missing.
-    fn insert(&mut self, member: &[u8], score: f64) -> Handle {
+    #[inline]
+    fn insert(&mut self, hash: u64, member: &[u8], score: f64) -> Handle {
         let entry = entry_of(member, score);
         let handle = Handle(entry.handle());
-        self.entries_memory += entry.own_memory();
-        self.table.insert(self.table.hash(member), entry);
+        self.memory += entry.own_memory();
+        self.table.insert(hash, entry);
         handle
+    }
+
+    /// Removes a member and returns its entry.
+    fn remove(&mut self, member: &[u8]) -> Option<Entry> {
+        let (entry, _) = self.table.remove(self.table.hash(member), member)?;
+        self.memory -= entry.own_memory();
+        Some(entry)
     }
 
     /// Orders the members.
@@ -251,11 +243,7 @@ impl Combination {
             let by_score = score.partial_cmp(other).unwrap_or(Ordering::Equal); // scores are never NaN
             by_score.then_with(|| member.bytes().cmp(other_member.bytes()))
         });
-        self.with_tree(RankTree::from_ascending(elements))
-    }
-
-    fn with_tree(self, tree: RankTree<Handle>) -> BigSortedSet {
-        BigSortedSet { table: self.table, tree, entries_memory: self.entries_memory, is_cleared: false }
+        BigSortedSet { members: self, tree: RankTree::from_ascending(elements) }
     }
 }
 

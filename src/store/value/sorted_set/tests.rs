@@ -59,7 +59,10 @@ fn check(entry: &Entry, model: &Model, dice: &mut Dice) {
     }
     let bound = |dice: &mut Dice| ScoreBound { score: SCORES[dice.below(9)], is_excluded: dice.below(2) == 0 };
     let range = ScoreRange { min: bound(dice), max: bound(dice) };
-    let (found, expected) = (set.ranks_by_score(&range), model.ranks(|(score, _)| range.contains(*score)));
+    let (found, expected) = (
+        set.ranks_by_score(&range),
+        model.ranks(|(score, _)| range.admits_above(*score) && range.admits_below(*score)),
+    );
     assert!(found == expected || found.is_empty() && expected.is_empty(), "{range:?}: {found:?} {expected:?}");
     match (len, set.random(dice)) {
         (0, random) => assert!(random.is_none()),
@@ -170,7 +173,7 @@ fn members_are_found_in_ranges_of_members_where_scores_are_equal() {
             let names = [name(dice.below(60)), name(dice.below(60))];
             let bound = |name| [LexBound::First, LexBound::Included(name), LexBound::Excluded(name), LexBound::Last];
             let range = LexRange { min: bound(&names[0][..])[dice.below(4)], max: bound(&names[1][..])[dice.below(4)] };
-            let expected = model.ranks(|(_, member)| range.contains(member));
+            let expected = model.ranks(|(_, member)| range.admits_above(member) && range.admits_below(member));
             for is_reversed in [false, true] {
                 let found = SortedSet::read(&entry).ranks_by_member(&range, is_reversed);
                 assert!(found == expected || found.is_empty() && expected.is_empty(), "{range:?}: {found:?}");
@@ -187,7 +190,7 @@ fn without_all_of_its_elements_a_set_is_empty() {
         SortedSet::write(&mut entry).remove_ranks(0..model.0.len());
         let set = SortedSet::read(&entry);
         assert!(set.len() == 0 && SortedSet::is_empty(set));
-        assert!(entry.memory() <= memory && entry.effort() >= 1);
+        assert!(entry.memory() <= memory);
     }
 }
 
@@ -215,7 +218,7 @@ fn scores_are_stored_as_integers_where_they_are_some() {
 fn combinations_are_packed_if_the_limit_admits_them() {
     let hasher = Hasher::new();
     for (count, len, encoding) in [(3, 5, "listpack"), (4, 5, "skiplist"), (3, 6, "skiplist")] {
-        let mut combination = Combination::new(&hasher);
+        let mut combination = ScoreTable::new(&hasher);
         let mut model = Model::default();
         for number in 0..count {
             let member = vec![b'a' + number; if number == 0 { len } else { 1 }];
