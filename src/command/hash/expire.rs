@@ -4,6 +4,7 @@
 //! checked before the arguments.
 
 use crate::command::hash::{HDEL, hash_key};
+use crate::command::string::lifetime::{EX, EXAT, PX, PXAT, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -32,28 +33,18 @@ const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const DELETED: i64 = 2;
 
-/// How a command gives a time.
-#[derive(Clone, Copy)]
-pub(super) struct TimeUnit {
-    pub milliseconds: i64,
-    /// Whether it counts from 1970 instead of from now.
-    pub is_absolute: bool,
-}
-
-impl TimeUnit {
-    /// Parses a time to a deadline in milliseconds since 1970.
-    pub(super) fn deadline_ms(self, text: &[u8], call: &Call<'_>) -> Result<i64> {
-        let time = parse_int(text).ok_or(Error::NotInteger)?;
-        if time < 0 {
-            return Err(Error::other(NEGATIVE));
-        }
-        let base_ms = if self.is_absolute { 0 } else { call.present().wall_ms() };
-        let end_ms = time.checked_mul(self.milliseconds).and_then(|time_ms| time_ms.checked_add(base_ms));
-        end_ms.filter(|end_ms| *end_ms <= DEADLINE_MAX_MS).ok_or(Error::InvalidExpire(call.name()))
+/// Parses a time to a deadline in milliseconds since 1970.
+pub(super) fn parse_deadline(call: &Call<'_>, text: &[u8], unit: &Unit) -> Result<i64> {
+    let time = parse_int(text).ok_or(Error::NotInteger)?;
+    if time < 0 {
+        return Err(Error::other(NEGATIVE));
     }
+    let base_ms = if unit.is_absolute { 0 } else { call.present().wall_ms() };
+    let end_ms = time.checked_mul(unit.milliseconds).and_then(|time_ms| time_ms.checked_add(base_ms));
+    end_ms.filter(|end_ms| *end_ms <= DEADLINE_MAX_MS).ok_or(Error::InvalidExpire(call.name()))
 }
 
-/// Parses `FIELDS numfields`, after which exactly so many fields follow.
+/// Parses `FIELDS numfields`, which must be the number of arguments that follow.
 pub(super) fn read_fields(call: &mut Call<'_>, refusal: &'static str) -> Result<usize> {
     if !call.args.next_arg().is_some_and(|word| is_word(word, "FIELDS")) {
         return Err(Error::other(NO_FIELDS));
@@ -68,7 +59,7 @@ pub(super) fn read_fields(call: &mut Call<'_>, refusal: &'static str) -> Result<
 
 /// When a deadline may be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     Always,
     Nx,
     Xx,
@@ -102,59 +93,67 @@ impl Condition {
 }
 
 pub(super) fn hexpire(call: &mut Call<'_>) -> Result<()> {
-    limit_life(call, TimeUnit { milliseconds: 1000, is_absolute: false })
+    expire_fields(call, &EX)
 }
 
 pub(super) fn hpexpire(call: &mut Call<'_>) -> Result<()> {
-    limit_life(call, TimeUnit { milliseconds: 1, is_absolute: false })
+    expire_fields(call, &PX)
 }
 
 pub(super) fn hexpireat(call: &mut Call<'_>) -> Result<()> {
-    limit_life(call, TimeUnit { milliseconds: 1000, is_absolute: true })
+    expire_fields(call, &EXAT)
 }
 
 pub(super) fn hpexpireat(call: &mut Call<'_>) -> Result<()> {
-    limit_life(call, TimeUnit { milliseconds: 1, is_absolute: true })
+    expire_fields(call, &PXAT)
 }
 
-fn limit_life(call: &mut Call<'_>, unit: TimeUnit) -> Result<()> {
+fn expire_fields(call: &mut Call<'_>, unit: &Unit) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::WRITE)?;
     let time = call.args.bytes()?;
-    let end_ms = unit.deadline_ms(time, call)?;
+    let end_ms = parse_deadline(call, time, unit)?;
     let condition = Condition::read(call);
-    let count = read_fields(call, NOT_GREATER)?;
-    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    read_fields(call, NOT_GREATER)?;
+    let fields: Vec<&[u8]> = call.args.rest().collect();
+    let outcomes = set_deadlines(call, key, end_ms, condition, &fields)?;
+    call.reply.array(outcomes.len());
+    outcomes.into_iter().for_each(|outcome| call.reply.int(outcome));
+    Ok(())
+}
 
+/// Sets the deadline of the fields that exist and meet the condition, or deletes them if it has passed. Returns what is
+/// replied for each.
+pub(super) fn set_deadlines(
+    call: &mut Call<'_>,
+    key: Key<'_>,
+    end_ms: i64,
+    condition: Condition,
+    fields: &[&[u8]],
+) -> Result<Vec<i64>> {
     let is_past = end_ms <= call.now().wall_ms() && call.view.cx().expires_keys();
-    let mut edit = call.view.edit::<Hash>(key, HEXPIRE)?;
-    call.reply.array(count);
-    let mut changed = Vec::new();
-    for field in fields {
-        let result = match edit.value().deadline(field) {
+    let mut edit = call.view.edit::<Hash>(key, if is_past { HDEL } else { HEXPIRE })?;
+    let (mut outcomes, mut changed) = (Vec::with_capacity(fields.len()), Vec::new());
+    for field in fields.iter().copied() {
+        outcomes.push(match edit.value().deadline(field) {
             None => MISSING,
             Some(current) if !condition.allows(end_ms, current) => REFUSED,
             Some(_) => {
                 if let Some(mut hash) = edit.annotate() {
-                    if is_past {
-                        hash.remove(field);
-                    } else {
-                        hash.set_deadline(field, Some(end_ms));
+                    match is_past {
+                        true => _ = hash.remove(field),
+                        false => hash.set_deadline(field, Some(end_ms)),
                     }
                 }
                 changed.push(field);
                 if is_past { DELETED } else { DONE }
             }
-        };
-        call.reply.int(result);
-    }
-    if is_past {
-        edit.set_event(HDEL);
+        });
     }
     edit.count_more(changed.len());
     drop(edit);
-    log_deadline(call, key, if is_past { None } else { Some(end_ms) }, &changed);
-    Ok(())
+    log_deadline(call, key, (!is_past).then_some(end_ms), &changed);
+    Ok(outcomes)
 }
 
 /// Logs that fields got a deadline; without one, that they were deleted.

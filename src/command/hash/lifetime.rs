@@ -1,7 +1,10 @@
 //! HGETDEL, HGETEX and HSETEX: values and deadlines of fields in one call.
 
-use crate::command::hash::expire::{HEXPIRE, HPERSIST, NOT_POSITIVE, TimeUnit, log_deadline, read_fields};
+use crate::command::hash::expire::{
+    Condition, HPERSIST, NOT_POSITIVE, log_deadline, parse_deadline, read_fields, set_deadlines,
+};
 use crate::command::hash::{HDEL, HSET, growth, hash_key, reply_text};
+use crate::command::string::lifetime::Unit;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -29,20 +32,13 @@ enum Lifetime {
     Until(i64),
 }
 
-/// Parses an option with a time, if the word is one.
-fn read_time(word: &[u8], call: &mut Call<'_>) -> Result<Option<i64>> {
-    const UNITS: [(&str, TimeUnit); 4] = [
-        ("EX", TimeUnit { milliseconds: 1000, is_absolute: false }),
-        ("PX", TimeUnit { milliseconds: 1, is_absolute: false }),
-        ("EXAT", TimeUnit { milliseconds: 1000, is_absolute: true }),
-        ("PXAT", TimeUnit { milliseconds: 1, is_absolute: true }),
-    ];
-    let Some((_, unit)) = UNITS.into_iter().find(|(name, _)| is_word(word, name)) else { return Ok(None) };
+/// Parses the time of an option.
+fn read_deadline(call: &mut Call<'_>, unit: &Unit) -> Result<i64> {
     let Some(time) = call.args.next_arg() else { return Err(Error::other(NO_TIME)) };
-    unit.deadline_ms(time, call).map(Some)
+    parse_deadline(call, time, unit)
 }
 
-/// Replies with the values of the fields that follow.
+/// Replies with the values of fields.
 fn reply_values(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
     let hash = call.view.get::<Hash>(key, Lookup::READ)?;
     call.reply.array(fields.len());
@@ -59,7 +55,7 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::PEEK)?;
     read_fields(call, NOT_POSITIVE)?;
-    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    let fields: Vec<&[u8]> = call.args.rest().collect();
     call.view.get::<Hash>(key, Lookup::READ)?; // counts, and removes what has expired
     let mut edit = call.view.edit::<Hash>(key, HDEL)?;
     call.reply.array(fields.len());
@@ -79,48 +75,23 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
 pub(super) fn hgetex(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::PEEK)?;
-    let lifetime = match call.args.peek_arg() {
-        Some(word) if is_word(word, "PERSIST") => {
-            call.args.next_arg();
-            Lifetime::Persist
-        }
-        Some(word) if ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is_word(word, name)) => {
-            call.args.next_arg();
-            read_time(word, call)?.map_or(Lifetime::Unsaid, Lifetime::Until)
-        }
-        _ => Lifetime::Unsaid,
-    };
+    let option = call.args.peek_arg().unwrap_or_default();
+    let mut lifetime = Lifetime::Unsaid;
+    if is_word(option, "PERSIST") {
+        call.args.next_arg();
+        lifetime = Lifetime::Persist;
+    } else if let Some(unit) = Unit::of_option(option) {
+        call.args.next_arg();
+        lifetime = Lifetime::Until(read_deadline(call, unit)?);
+    }
     read_fields(call, NOT_POSITIVE)?;
-    let fields: Vec<&[u8]> = std::iter::from_fn(|| call.args.next_arg()).collect();
+    let fields: Vec<&[u8]> = call.args.rest().collect();
     reply_values(call, key, &fields)?;
     match lifetime {
-        Lifetime::Until(end_ms) => limit_life(call, key, end_ms, &fields)?,
+        Lifetime::Until(end_ms) => _ = set_deadlines(call, key, end_ms, Condition::Always, &fields)?,
         Lifetime::Persist => persist(call, key, &fields)?,
         Lifetime::Unsaid | Lifetime::Keep => {}
     }
-    Ok(())
-}
-
-/// Sets the deadline of the fields that exist, or deletes them if it has passed.
-fn limit_life(call: &mut Call<'_>, key: Key<'_>, end_ms: i64, fields: &[&[u8]]) -> Result<()> {
-    let is_past = end_ms <= call.now().wall_ms() && call.view.cx().expires_keys();
-    let mut edit = call.view.edit::<Hash>(key, if is_past { HDEL } else { HEXPIRE })?;
-    let mut changed = Vec::new();
-    for field in fields.iter().copied() {
-        if edit.value().deadline(field).is_some()
-            && let Some(mut hash) = edit.annotate()
-        {
-            if is_past {
-                hash.remove(field);
-            } else {
-                hash.set_deadline(field, Some(end_ms));
-            }
-            changed.push(field);
-        }
-    }
-    edit.count_more(changed.len());
-    drop(edit);
-    log_deadline(call, key, if is_past { None } else { Some(end_ms) }, &changed);
     Ok(())
 }
 
@@ -178,15 +149,19 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Reads an option about the deadline.
     fn choose(&mut self, word: &[u8], call: &mut Call<'_>) -> Result<()> {
-        let is_time = ["EX", "PX", "EXAT", "PXAT", "KEEPTTL"].iter().any(|name| is_word(word, name));
-        if !is_time {
+        let unit = Unit::of_option(word);
+        if unit.is_none() && !is_word(word, "KEEPTTL") {
             return Err(Error::UnknownArgument(word.to_vec()));
         }
         if self.lifetime != Lifetime::Unsaid {
             return Err(Error::other(TWO_TIMES));
         }
-        self.lifetime = read_time(word, call)?.map_or(Lifetime::Keep, Lifetime::Until);
+        self.lifetime = match unit {
+            Some(unit) => Lifetime::Until(read_deadline(call, unit)?),
+            None => Lifetime::Keep,
+        };
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The TTL options of SET, GETEX, SETEX and PSETEX.
+//! The TTL options of SET, GETEX, SETEX and PSETEX, and the units of time of these and of fields' deadlines.
 //!
 //! EXPIRE and related commands have other conditions and accept times in the past; they are elsewhere.
 //!
@@ -32,7 +32,7 @@ impl<'a> Lifetime<'a> {
         if is_word(word, "PERSIST") {
             return Ok(Lifetime::Persist);
         }
-        let unit = UNITS.into_iter().find(|unit| is_word(word, unit.word)).ok_or(Error::Syntax)?;
+        let unit = Unit::of_option(word).ok_or(Error::Syntax)?;
         Ok(Lifetime::Ends(Expiry { unit, amount: args.bytes()? }))
     }
 
@@ -55,16 +55,24 @@ impl<'a> Lifetime<'a> {
 #[derive(PartialEq, Eq)]
 pub(crate) struct Unit {
     word: &'static str,
-    milliseconds: i64,
+    /// The length of one.
+    pub(crate) milliseconds: i64,
     /// Whether it counts from 1970 instead of from now.
-    absolute: bool,
+    pub(crate) is_absolute: bool,
 }
 
-pub(crate) static EX: Unit = Unit { word: "EX", milliseconds: 1000, absolute: false };
-pub(crate) static PX: Unit = Unit { word: "PX", milliseconds: 1, absolute: false };
-static EXAT: Unit = Unit { word: "EXAT", milliseconds: 1000, absolute: true };
-static PXAT: Unit = Unit { word: "PXAT", milliseconds: 1, absolute: true };
+pub(crate) static EX: Unit = Unit { word: "EX", milliseconds: 1000, is_absolute: false };
+pub(crate) static PX: Unit = Unit { word: "PX", milliseconds: 1, is_absolute: false };
+pub(crate) static EXAT: Unit = Unit { word: "EXAT", milliseconds: 1000, is_absolute: true };
+pub(crate) static PXAT: Unit = Unit { word: "PXAT", milliseconds: 1, is_absolute: true };
 static UNITS: [&Unit; 4] = [&EX, &PX, &EXAT, &PXAT];
+
+impl Unit {
+    /// Returns the unit of an option; `None` if the word is no such option.
+    pub(crate) fn of_option(word: &[u8]) -> Option<&'static Unit> {
+        UNITS.into_iter().find(|unit| is_word(word, unit.word))
+    }
+}
 
 /// A TTL as given by the client; it is validated after the other options.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +87,7 @@ impl Expiry<'_> {
         let amount = parse_int(self.amount).ok_or(Error::NotInteger)?;
         let time_ms = amount.checked_mul(self.unit.milliseconds).filter(|time_ms| *time_ms > 0);
         let time_ms = time_ms.ok_or(Error::InvalidExpire(command))?;
-        if self.unit.absolute {
+        if self.unit.is_absolute {
             return Ok(Deadline::at_wall_ms(time_ms));
         }
         // Redis counts from 1970 throughout, and rejects what overflows then; here there would be no overflow.

@@ -6,7 +6,7 @@
 //! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
 
 mod increx;
-mod lifetime;
+pub(in crate::command) mod lifetime;
 mod multiple;
 
 pub(crate) mod lcs;
