@@ -11,7 +11,7 @@ mod words;
 
 pub(crate) use dialect::Dialect;
 pub use dialect::REDIS_VERSION;
-pub(crate) use number::{parse_c_integer, parse_integer, parse_memory};
+pub(crate) use number::{is_c_blank, parse_c_integer, parse_c_unsigned, parse_integer, parse_memory};
 pub use words::{quote, split_words};
 
 /// Truncates at the first zero byte, as C strings do.

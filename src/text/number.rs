@@ -1,4 +1,4 @@
-//! Numbers and amounts of memory, as Redis parses them in config files and in `CONFIG SET`.
+//! Numbers and amounts of memory, as Redis parses them in config files and `CONFIG SET`, and as C's functions do.
 
 use crate::text::until_nul;
 
@@ -20,19 +20,38 @@ pub(crate) fn parse_c_integer(word: &[u8], base: u32) -> Option<i64> {
     if word.is_empty() {
         return Some(0);
     }
-    let digits = word.trim_ascii_start();
-    let (is_negative, digits) = match digits {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
-    }
+    let (is_negative, digits) = sign_and_digits(word.trim_ascii_start())?;
     digits.iter().try_fold(0_i64, |sum, byte| {
         let digit = i64::from(char::from(*byte).to_digit(base)?);
         Some(sum.saturating_mul(i64::from(base)).saturating_add(if is_negative { -digit } else { digit }))
     })
+}
+
+/// Reads an integer as C's `strtoull` does, but the whole text must be a number: blanks and a sign may precede the
+/// digits, and a negative number counts down from 2^64. `None` also for one out of range.
+pub(crate) fn parse_c_unsigned(word: &[u8]) -> Option<u64> {
+    let start = word.iter().position(|byte| !is_c_blank(*byte))?;
+    let (is_negative, digits) = sign_and_digits(&word[start..])?;
+    let number = digits.iter().try_fold(0_u64, |sum, byte| {
+        let digit = char::from(*byte).to_digit(10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
+}
+
+/// Returns whether a byte is a blank for C's `isspace`.
+pub(crate) fn is_c_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// Splits a sign off; returns whether it is a minus, and what follows, which is not empty.
+fn sign_and_digits(word: &[u8]) -> Option<(bool, &[u8])> {
+    let (is_negative, digits) = match word {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    (!digits.is_empty()).then_some((is_negative, digits))
 }
 
 /// Parses an amount of memory: digits and a unit (`1k` is 1000, `1kb` is 1024), case-insensitive.

@@ -221,7 +221,7 @@ fn a_served_client_of_a_list_is_logged_as_one_that_has_not_waited() {
 }
 
 #[test]
-fn a_stream_is_logged_with_the_identifiers_it_has_given_and_what_its_groups_have_read() {
+fn a_stream_is_logged_with_the_ids_it_has_given_and_what_its_groups_have_read() {
     expect(
         &start_with(&[("stream-node-max-entries", "2")]),
         &[

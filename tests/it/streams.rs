@@ -29,7 +29,7 @@ fn fill(client: &mut Client, key: &str, times: std::ops::RangeInclusive<u32>) {
 }
 
 #[test]
-fn an_automatic_identifier_is_the_time_and_a_number_within_it() {
+fn an_automatic_id_is_the_time_and_a_number_within_it() {
     let server = start();
     let mut client = server.client();
     client.expect(&[

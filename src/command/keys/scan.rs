@@ -17,7 +17,7 @@ use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
 use crate::store::value::Type;
 use crate::store::{SCAN_CURSORS, View};
-use crate::text::until_nul;
+use crate::text::{is_c_blank, parse_c_unsigned, until_nul};
 
 /// How many keys SCAN visits without COUNT.
 pub(crate) const COUNT_DEFAULT: usize = 10;
@@ -158,24 +158,14 @@ fn read_type(word: &[u8]) -> Result<Type> {
     found.ok_or_else(|| Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
 }
 
-/// Parses a cursor as C's `strtoul` does, because Redis calls it: a sign is allowed, and `-` counts down from 2^64;
-/// empty text is 0; the text ends at a zero byte.
+/// Parses a cursor as C's `strtoul` does, because Redis calls it, see [`parse_c_unsigned`]; but there must be no blank
+/// before it, empty text is 0, and the text ends at a zero byte.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = text.split(|byte| *byte == 0).next()?;
-    let (negative, digits) = match text {
-        [] => return Some(0),
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
+    match until_nul(text) {
+        b"" => Some(0),
+        [first, ..] if is_c_blank(*first) => None,
+        text => parse_c_unsigned(text),
     }
-    let value = digits.iter().try_fold(0u64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit)
-    })?;
-    Some(if negative { value.wrapping_neg() } else { value })
 }
 
 /// The filter of the visited keys.

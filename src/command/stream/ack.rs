@@ -32,17 +32,18 @@ pub(crate) const COMMANDS: &[Command] = &[
             ]).optional(),
         ])
         .tips(&["nondeterministic_output"])
-        .docs("5.0.0", PENDING_COST, "Returns the entries that a group has not acknowledged."),
+        .docs("5.0.0", PENDING_COST, "Returns the entries that a consumer group has not acknowledged."),
 ];
 
 fn xack(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let name = call.args.bytes()?;
+    // A read, for the statistics and the event of a key that is missing.
     if find(call, key)?.is_none_or(|stream| stream.group(name).is_none()) {
         call.reply.int(0);
         return Ok(());
     }
-    // All identifiers are checked before the first entry is acknowledged.
+    // All IDs are checked before the first entry is acknowledged.
     let mut wanted = Vec::with_capacity(call.args.left());
     while let Some(word) = call.args.next_arg() {
         wanted.push(ids::parse(word)?);
@@ -74,7 +75,7 @@ fn xpending(call: &mut Call<'_>) -> Result<()> {
     let filters = read_filters(call)?;
     let stream = call.view.get::<Stream>(key, Lookup::READ)?;
     let Some(group) = stream.and_then(|stream| stream.group(name)) else {
-        return Err(no_group(key.bytes, name));
+        return Err(no_group(key.bytes, name, ""));
     };
     match filters {
         None => summary(&mut call.reply, group),

@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("entries_added").token("ENTRIESADDED").optional().since("7.0.0"),
             string("max_deleted_entry_id").token("MAXDELETEDID").optional().since("7.0.0"),
         ])
-        .docs("5.0.0", "O(1)", "Sets the largest identifier of a stream, and its counters."),
+        .docs("5.0.0", "O(1)", "Sets the largest ID of a stream, and its counters."),
     Command::new("XLEN", xlen, READ | FAST, Group::Stream)
         .args(&[key("key", RO)])
         .docs("5.0.0", "O(1)", "Returns the number of entries of a stream."),
@@ -75,7 +75,7 @@ const ENTRY_LEN_MAX: usize = 1 << 30;
 const LIMIT_DEFAULT: i64 = 10_000;
 const LIMIT_MAX: i64 = 1_000_000;
 
-/// The identifier that XADD asks for.
+/// The ID that XADD asks for.
 #[derive(Clone, Copy)]
 enum NewId {
     Auto,
@@ -142,6 +142,8 @@ impl Options {
             const NO_STRATEGY: &str = "syntax error, XTRIM must be called with a trimming strategy";
             return if is_add { Ok(None) } else { Err(Error::other(NO_STRATEGY)) };
         };
+        // Redis logs an approximate trim as an exact one that keeps its LIMIT. What it has deleted is fixed there, so a
+        // limit is accepted in a log, and has no effect.
         let is_replayed = call.view.cx().origin == Origin::Replay;
         if self.limit.is_some() && !self.is_approximate && !is_replayed {
             return Err(Error::other("syntax error, LIMIT cannot be used without the special ~ option"));
@@ -157,23 +159,24 @@ impl Options {
     }
 }
 
+/// The options that say what a deletion does to references.
+const REFERENCES_BY_WORD: [(&str, References); 3] =
+    [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)];
+
 /// Parses what a deletion does to references.
 pub(super) fn parse_references(word: &[u8]) -> Option<References> {
-    let words = [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acknowledged)];
-    words.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references)
+    REFERENCES_BY_WORD.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references)
 }
 
-/// Returns the words of a trim that was executed, as an exact one that has the same result.
+/// Returns the arguments for a trim that was executed, as an exact one that has the same result.
 fn words_of(trim: &Trim, len: usize, rest: Option<StreamId>) -> Vec<Vec<u8>> {
     let (strategy, threshold) = match trim.bound {
         Bound::Len(most) => ("MAXLEN", if trim.is_approximate { len } else { most }.to_string().into_bytes()),
         Bound::MinId(min) => ("MINID", rest.filter(|_| trim.is_approximate).unwrap_or(min).text().to_vec()),
     };
-    let references = match trim.references {
-        References::Keep => None,
-        References::Delete => Some(b"DELREF".to_vec()),
-        References::Acknowledged => Some(b"ACKED".to_vec()),
-    };
+    let is_said =
+        |(_, references): &(_, References)| *references == trim.references && trim.references != References::Keep;
+    let references = REFERENCES_BY_WORD.into_iter().find(is_said).map(|(word, _)| word.as_bytes().to_vec());
     references.into_iter().chain([strategy.as_bytes().to_vec(), b"=".to_vec(), threshold]).collect()
 }
 
@@ -247,7 +250,7 @@ fn append(
     Ok(())
 }
 
-/// Returns the identifier of a new entry, after `last`.
+/// Returns the ID of a new entry, after `last`.
 fn next_id(last: StreamId, wanted: NewId, now: i64) -> Result<StreamId> {
     if last == StreamId::MAX {
         return Err(Error::other("The stream has exhausted the last possible ID, unable to add more items"));

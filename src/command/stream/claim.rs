@@ -87,7 +87,7 @@ fn read_idle(call: &mut Call<'_>, text: &'static str) -> Result<i64> {
 fn check_group(call: &mut Call<'_>, key: Key<'_>, group: &[u8], how: Lookup) -> Result<()> {
     match call.view.get::<Stream>(key, how)?.and_then(|stream| stream.group(group)) {
         Some(_) => Ok(()),
-        None => Err(no_group(key.bytes, group)),
+        None => Err(no_group(key.bytes, group, "")),
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::command::stream::add::{REFERENCES, parse_references};
 use crate::command::stream::ids;
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{DELETE, FAST, Group, RW, UPDATE, WRITE, block, integer, key, string};
 use crate::store::{BigStream, Classes, Event, References, Stream, StreamId};
 
 const DEL_COST: &str = "O(1) for each single item to delete in the stream, regardless of the stream size.";
-const EACH_COST: &str = "O(1) for each identifier.";
+const EACH_COST: &str = "O(1) for each ID.";
 
 /// Declares the commands of this file.
 #[rustfmt::skip] // one command, the same few lines
@@ -37,7 +37,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 const XDEL: &Event = &Event::one(Classes::STREAM, "xdel");
 
-// The replies of XDELEX and XACKDEL for an identifier.
+// The replies of XDELEX and XACKDEL for an ID.
 const ABSENT: i64 = -1;
 const DELETED: i64 = 1;
 const REFERRED_TO: i64 = 2;
@@ -50,7 +50,7 @@ fn xdel(call: &mut Call<'_>) -> Result<()> {
         call.reply.int(0);
         return Ok(());
     }
-    // All identifiers are checked before the first entry is deleted.
+    // All IDs are checked before the first entry is deleted.
     let mut wanted = Vec::with_capacity(call.args.left());
     while let Some(word) = call.args.next_arg() {
         wanted.push(ids::parse(word)?);
@@ -66,20 +66,20 @@ fn xdel(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Reads the options of XDELEX and XACKDEL, in any order.
-fn read_options(call: &mut Call<'_>) -> Result<(References, Vec<StreamId>)> {
+fn read_options(args: &mut Args<'_>) -> Result<(References, Vec<StreamId>)> {
     let (mut references, mut wanted) = (None, None);
-    while let Some(word) = call.args.next_arg() {
+    while let Some(word) = args.next_arg() {
         if let Some(other) = parse_references(word) {
             if references.replace(other).is_some() {
                 return Err(Error::Syntax);
             }
         } else if is_word(word, "IDS") && wanted.is_none() {
-            let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+            let count = args.next_arg().and_then(parse_int).filter(|count| *count > 0);
             let count = count.ok_or(Error::other("Number of IDs must be a positive integer"))?;
-            let Some(count) = usize::try_from(count).ok().filter(|count| *count <= call.args.left()) else {
+            let Some(count) = usize::try_from(count).ok().filter(|count| *count <= args.left()) else {
                 return Err(Error::other("The `numids` parameter must match the number of arguments"));
             };
-            let words: Vec<&[u8]> = (0..count).filter_map(|_| call.args.next_arg()).collect();
+            let words: Vec<&[u8]> = (0..count).filter_map(|_| args.next_arg()).collect();
             wanted = Some(words);
         } else {
             return Err(Error::Syntax);
@@ -92,39 +92,42 @@ fn read_options(call: &mut Call<'_>) -> Result<(References, Vec<StreamId>)> {
 
 fn xdelex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    drop(call.view.edit::<Stream>(key, XDEL)?); // the type is checked first
-    let (references, wanted) = read_options(call)?;
-    let mut edit = call.view.edit::<Stream>(key, XDEL)?;
-    let mut changed = 0;
+    let mut edit = call.view.edit::<Stream>(key, XDEL)?; // the type is checked before the options
+    let (references, wanted) = read_options(&mut call.args)?;
+    let mut deleted = 0;
     call.reply.array(wanted.len());
     let Some(stream) = edit.annotate() else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
         return Ok(());
     };
     for id in wanted {
-        call.reply.int(delete(stream, id, references, &mut changed));
+        let outcome = delete(stream, id, references);
+        deleted += usize::from(outcome == DELETED);
+        call.reply.int(outcome);
     }
-    edit.count_more(changed);
+    edit.count_more(deleted);
     Ok(())
 }
 
 /// Deletes an entry unless it must stay; returns the reply for it.
-fn delete(stream: &mut BigStream, id: StreamId, references: References, changed: &mut usize) -> i64 {
+fn delete(stream: &mut BigStream, id: StreamId, references: References) -> i64 {
     if references == References::Acknowledged && stream.is_referred_to(id) {
         return REFERRED_TO;
     }
-    let is_deleted = stream.delete(id);
-    let is_forgotten = is_deleted && references == References::Delete && stream.forget(id);
-    *changed += usize::from(is_deleted || is_forgotten);
-    if is_deleted { DELETED } else { ABSENT }
+    if !stream.delete(id) {
+        return ABSENT;
+    }
+    if references == References::Delete {
+        stream.forget(id);
+    }
+    DELETED
 }
 
 fn xackdel(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    drop(call.view.edit::<Stream>(key, XDEL)?); // the type is checked first
+    let mut edit = call.view.edit::<Stream>(key, Event::NONE)?; // the type is checked before the options
     let name = call.args.bytes()?;
-    let (references, wanted) = read_options(call)?;
-    let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
+    let (references, wanted) = read_options(&mut call.args)?;
     let (mut changed, mut deleted) = (0, 0);
     call.reply.array(wanted.len());
     if let Some(stream) = edit.annotate() {
@@ -135,11 +138,12 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
                 continue;
             }
             changed += 1;
-            let reply = delete(stream, *id, references, &mut deleted);
-            if references == References::Delete {
-                stream.forget(*id);
+            let outcome = delete(stream, *id, references);
+            deleted += usize::from(outcome == DELETED);
+            if outcome == ABSENT && references == References::Delete {
+                stream.forget(*id); // other groups may still have an entry that was deleted before
             }
-            call.reply.int(if reply == REFERRED_TO { REFERRED_TO } else { DELETED });
+            call.reply.int(if outcome == REFERRED_TO { REFERRED_TO } else { DELETED });
         }
     } else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));

@@ -34,7 +34,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::container(
                 ID,
                 integer("entries_read").token("ENTRIESREAD").optional(),
             ])
-            .docs("5.0.0", "O(1)", "Sets the last delivered identifier of a consumer group."),
+            .docs("5.0.0", "O(1)", "Sets the last delivered ID of a consumer group."),
         Command::new("DESTROY", destroy, WRITE, Family::Stream)
             .args(&[key("key", RW | DELETE), string("groupname")])
             .docs("5.0.0", DESTROY_COST, "Deletes a consumer group."),
@@ -87,7 +87,7 @@ fn syntax(call: &Call<'_>) -> Error {
     Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "XGROUP")
 }
 
-/// Parses the identifier after which a group reads.
+/// Parses the ID after which a group reads.
 fn position(word: &[u8], last: StreamId, parse: fn(&[u8]) -> Result<StreamId>) -> Result<StreamId> {
     if word == b"$" { Ok(last) } else { parse(word) }
 }
@@ -154,27 +154,31 @@ fn destroy(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a group exists.
-fn check_group(call: &mut Call<'_>, key: Key<'_>, name: &[u8]) -> Result<()> {
-    let edit = call.view.edit::<Stream>(key, Event::NONE)?;
-    match (edit.exists(), edit.value().group(name)) {
-        (false, _) => Err(Error::other(NO_KEY)),
-        (true, None) => Err(no_group_of_key(key.bytes, name)),
-        (true, Some(_)) => Ok(()),
-    }
+/// Changes the consumers of a group; `change` returns whether it has changed any, beside its result.
+fn change_group<R>(
+    call: &mut Call<'_>,
+    (key, name): (Key<'_>, &[u8]),
+    event: &'static Event,
+    change: impl FnOnce(&mut Group) -> (bool, R),
+) -> Result<R> {
+    let mut edit = call.view.edit::<Stream>(key, event)?;
+    edit.keep_quiet();
+    let stream = edit.annotate().ok_or(Error::other(NO_KEY))?;
+    let mut group = stream.group_mut(name).ok_or_else(|| no_group_of_key(key.bytes, name))?;
+    let (is_changed, result) = change(&mut group);
+    drop(group);
+    edit.count_more(usize::from(is_changed));
+    Ok(result)
 }
 
 fn create_consumer(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let (name, consumer) = (call.args.bytes()?, call.args.bytes()?);
-    check_group(call, key, name)?;
     let now = call.now().wall_ms();
-    let mut edit = call.view.edit::<Stream>(key, CONSUMER_CREATED)?;
-    edit.keep_quiet();
-    let group = edit.annotate().and_then(|stream| stream.group_mut(name));
-    let is_new = group.is_some_and(|mut group| group.create_consumer(consumer, now).1);
-    edit.count_more(usize::from(is_new));
-    drop(edit);
+    let is_new = change_group(call, (key, name), CONSUMER_CREATED, |group| {
+        let (_, is_new) = group.create_consumer(consumer, now);
+        (is_new, is_new)
+    })?;
     call.reply.int(i64::from(is_new));
     Ok(())
 }
@@ -182,13 +186,10 @@ fn create_consumer(call: &mut Call<'_>) -> Result<()> {
 fn delete_consumer(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let (name, consumer) = (call.args.bytes()?, call.args.bytes()?);
-    check_group(call, key, name)?;
-    let mut edit = call.view.edit::<Stream>(key, DELETE_CONSUMER)?;
-    edit.keep_quiet();
-    let group = edit.annotate().and_then(|stream| stream.group_mut(name));
-    let pending = group.and_then(|mut group| group.delete_consumer(consumer));
-    edit.count_more(usize::from(pending.is_some()));
-    drop(edit);
-    call.reply.int(pending.unwrap_or(0) as i64);
+    let pending = change_group(call, (key, name), DELETE_CONSUMER, |group| {
+        let pending = group.delete_consumer(consumer);
+        (pending.is_some(), pending.unwrap_or(0))
+    })?;
+    call.reply.int(pending as i64);
     Ok(())
 }

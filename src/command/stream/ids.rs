@@ -1,8 +1,8 @@
-//! Identifiers as arguments.
+//! IDs as arguments.
 
 use crate::error::{Error, Result};
 use crate::store::StreamId;
-use crate::text::until_nul;
+use crate::text::{parse_c_unsigned, until_nul};
 
 /// The longest argument that is tried.
 const LEN_MAX: usize = 127;
@@ -11,7 +11,7 @@ fn invalid() -> Error {
     Error::other("Invalid stream ID specified as stream command argument")
 }
 
-/// Parses an identifier, or `-` and `+` for the smallest and the largest one. An incomplete one, without a number, gets
+/// Parses an ID, or `-` and `+` for the smallest and the largest one. An incomplete one, without a number, gets
 /// the number `missing`.
 pub(super) fn parse_any(word: &[u8], missing: u64) -> Result<StreamId> {
     match word {
@@ -21,7 +21,7 @@ pub(super) fn parse_any(word: &[u8], missing: u64) -> Result<StreamId> {
     }
 }
 
-/// Parses an identifier; an incomplete one gets the number 0.
+/// Parses an ID; an incomplete one gets the number 0.
 pub(super) fn parse(word: &[u8]) -> Result<StreamId> {
     parse_with(word, 0)
 }
@@ -35,7 +35,7 @@ fn parse_with(word: &[u8], missing: u64) -> Result<StreamId> {
     Ok(StreamId::new(ms, seq))
 }
 
-/// Parses the identifier of an entry to be added: the number of `ms-*` is not given.
+/// Parses the ID of an entry to be added: the number of `ms-*` is not given.
 pub(super) fn parse_new(word: &[u8]) -> Result<(u64, Option<u64>)> {
     match split(word)? {
         (ms, Some(b"*")) => Ok((ms, None)),
@@ -44,7 +44,7 @@ pub(super) fn parse_new(word: &[u8]) -> Result<(u64, Option<u64>)> {
     }
 }
 
-/// Splits an identifier at its first dash.
+/// Splits an ID at its first dash.
 fn split(word: &[u8]) -> Result<(u64, Option<&[u8]>)> {
     if word.len() > LEN_MAX {
         return Err(invalid());
@@ -63,23 +63,7 @@ fn number(word: &[u8]) -> Option<u64> {
     if let Some(number) = crate::resp::parse_int(word) {
         return u64::try_from(number).ok();
     }
-    let digits = match word.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')) {
-        Some(at) => &word[at..],
-        None => return None,
-    };
-    let (is_negative, digits) = match digits {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    let size = digits.iter().try_fold(0_u64, |sum, byte| {
-        let digit = char::from(*byte).to_digit(10)?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit))
-    })?;
-    Some(if is_negative { size.wrapping_neg() } else { size })
+    parse_c_unsigned(word)
 }
 
 /// Parses the start of a range; one after `(` is not included.
@@ -107,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_are_read_as_redis_reads_them() {
+    fn ids_are_read_as_redis_reads_them() {
         type Case = (&'static [u8], Option<(u64, u64)>);
         let cases: &[Case] = &[
             (b"5", Some((5, 0))),

@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::container(
         Command::new("CONSUMERS", consumers, READ, Family::Stream)
             .args(&[key("key", RO | ACCESS), string("groupname")])
             .tips(&["nondeterministic_output"])
-            .docs("5.0.0", "O(1)", "Describes the consumers of a group."),
+            .docs("5.0.0", "O(1)", "Describes the consumers of a consumer group."),
     ],
 )
 .docs("5.0.0", "Depends on subcommand.", "A container for commands that describe streams.")];
@@ -57,7 +57,7 @@ fn stream(call: &mut Call<'_>) -> Result<()> {
     reply.map(if full.is_some() { 9 } else { 10 });
     number(reply, "length", stream.len());
     number(reply, "radix-tree-keys", stream.chunks().len());
-    number(reply, "radix-tree-nodes", tree_nodes(stream));
+    number(reply, "radix-tree-nodes", stream.tree_nodes());
     id(reply, "last-generated-id", stream.last());
     id(reply, "max-deleted-entry-id", stream.max_deleted());
     number(reply, "entries-added", stream.added() as usize);
@@ -188,26 +188,4 @@ fn number(reply: &mut Reply<'_>, name: &str, value: usize) {
 fn id(reply: &mut Reply<'_>, name: &str, value: StreamId) {
     reply.bulk(name.as_bytes());
     reply_id(reply, value);
-}
-
-/// Returns how many nodes the radix tree of the chunks would have in Redis.
-fn tree_nodes(stream: &BigStream) -> usize {
-    let keys: Vec<[u8; 16]> = stream.chunks().map(|(id, _)| id.to_bytes()).collect();
-    if keys.is_empty() { 1 } else { nodes_below(&keys, 0) }
-}
-
-/// Returns the nodes of the subtree of some sorted keys, which agree in their first `depth` bytes: one for a common
-/// prefix, one for a branch, one for an end.
-fn nodes_below(keys: &[[u8; 16]], depth: usize) -> usize {
-    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
-    let common = first.iter().zip(last).skip(depth).take_while(|(one, other)| one == other).count();
-    let branch = depth + common;
-    let prefix = usize::from(common > 0);
-    match keys {
-        [_] => prefix + 1,
-        _ => {
-            let children = keys.chunk_by(|one, other| one[branch] == other[branch]);
-            prefix + 1 + children.map(|keys| nodes_below(keys, branch + 1)).sum::<usize>()
-        }
-    }
 }

@@ -22,18 +22,18 @@ use crate::text::until_nul;
 /// A consumer was created by a command that names it.
 const CONSUMER_CREATED: &Event = &Event::one(Classes::STREAM, "xgroup-createconsumer");
 
-/// Writes an identifier.
+/// Writes an ID.
 fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&id.text());
 }
 
-/// Writes an entry: its identifier, and its fields and values.
+/// Writes an entry: its ID, and its fields and values.
 fn reply_entry(reply: &mut Reply<'_>, entry: StreamEntry<'_>) {
     reply.array(2);
     reply_content(reply, entry);
 }
 
-/// Writes identifier, fields and values of an entry, announced by the caller.
+/// Writes ID, fields and values of an entry, announced by the caller.
 fn reply_content(reply: &mut Reply<'_>, entry: StreamEntry<'_>) {
     reply_id(reply, entry.id);
     reply.array(entry.fields.len() * 2);
@@ -48,10 +48,10 @@ fn find<'v>(call: &'v mut Call<'_>, key: Key<'_>) -> Result<Option<StreamRef<'v>
     Ok(call.view.get::<Stream>(key, Lookup::READ)?)
 }
 
-/// The error for a missing key or group, named as commands on entries do.
-fn no_group(key: &[u8], group: &[u8]) -> Error {
-    let parts: [&[u8]; 5] = [b"No such key '", until_nul(key), b"' or consumer group '", until_nul(group), b"'"];
-    Error::NoGroup(parts.concat())
+/// The error for a missing key or group, named as commands on entries do; `place` ends the sentence.
+fn no_group(key: &[u8], group: &[u8], place: &str) -> Error {
+    let (key, group) = (until_nul(key), until_nul(group));
+    Error::NoGroup([b"No such key '", key, b"' or consumer group '", group, b"'", place.as_bytes()].concat())
 }
 
 /// The error for a missing group of an existing key.

@@ -18,10 +18,10 @@ the first 10 elements with COUNT), you can consider it O(1).";
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XRANGE", xrange, READ, Group::Stream)
         .args(&[key("key", RO | ACCESS), string("start"), string("end"), integer("count").token("COUNT").optional()])
-        .docs("5.0.0", RANGE_COST, "Returns the entries in a range of identifiers."),
+        .docs("5.0.0", RANGE_COST, "Returns the entries in a range of IDs."),
     Command::new("XREVRANGE", xrevrange, READ, Group::Stream)
         .args(&[key("key", RO | ACCESS), string("end"), string("start"), integer("count").token("COUNT").optional()])
-        .docs("5.0.0", REVERSE_COST, "Returns the entries in a range of identifiers, the last one first."),
+        .docs("5.0.0", REVERSE_COST, "Returns the entries in a range of IDs, the last one first."),
 ];
 
 fn xrange(call: &mut Call<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! XREAD and XREADGROUP: entries that a client, or a group, has not read yet.
 //!
-//! A call that blocks is made again with the identifiers that `$` meant when it blocked.
+//! A call that blocks is made again with the IDs that `$` meant when it blocked.
 
 use std::ops::Bound::{Included, Unbounded};
 
@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XREAD", xread, READ | BLOCKING | MOVABLE_KEYS, Family::Stream)
         .args(&[integer("count").token("COUNT").optional(), integer("milliseconds").token("BLOCK").optional(), STREAMS])
         .key_search(keys)
-        .docs("5.0.0", READ_COST, "Returns entries with larger identifiers than given ones, or waits for some."),
+        .docs("5.0.0", READ_COST, "Returns entries with larger IDs than given ones, or waits for some."),
     Command::new("XREADGROUP", xreadgroup, WRITE | BLOCKING | MOVABLE_KEYS, Family::Stream)
         .effect(Effect::Given)
         .args(&[
@@ -47,7 +47,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             STREAMS,
         ])
         .key_search(keys)
-        .docs("5.0.0", GROUP_COST, "Delivers new entries of a group to a consumer, or those that it has not acknowledged."),
+        .docs("5.0.0", GROUP_COST, "Delivers new entries of a consumer group, or those that a consumer has not acknowledged."),
 ];
 
 /// Returns how many arguments follow an option; `None` for an unknown one.
@@ -78,7 +78,7 @@ fn keys(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
 /// Where the reading of a stream begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
-    /// Behind this identifier.
+    /// Behind this ID.
     Id(StreamId),
     /// At the entries that no consumer of the group has got.
     New,
@@ -173,7 +173,7 @@ fn next_claim_ms(call: &mut Call<'_>, options: &Options<'_>, sources: &Sources<'
     Ok(next_ms)
 }
 
-/// Returns the request with the identifiers that `$` means now, if there is any.
+/// Returns the request with the IDs that `$` means now, if there is any.
 fn fixed_request(request: Request<'_>, sources: &Sources<'_>) -> Option<OwnedRequest> {
     let first = request.len() - sources.len();
     if request.args().skip(first).all(|word| word != b"$") {
@@ -242,7 +242,7 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
     Ok(options)
 }
 
-/// Reads keys and identifiers, and checks that the groups exist.
+/// Reads keys and IDs, and checks that the groups exist.
 fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Sources<'a>> {
     let count = call.args.left() / 2;
     let mut names: SmallVec<[Key<'a>; 4]> = SmallVec::new();
@@ -261,16 +261,14 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
         if let Some((group, _)) = options.group
             && stream.is_none_or(|stream| stream.group(group).is_none())
         {
-            let Error::NoGroup(mut sentence) = no_group(key.bytes, group) else { return Err(Error::Syntax) };
-            sentence.extend_from_slice(b" in XREADGROUP with GROUP option");
-            return Err(Error::NoGroup(sentence));
+            return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
         sources.push((key, start_of(word, stream, options.group.is_some())?));
     }
     Ok(sources)
 }
 
-/// Returns where reading begins, by the identifier of the request.
+/// Returns where reading begins, by the ID of the request.
 fn start_of(word: &[u8], stream: Option<&BigStream>, is_group: bool) -> Result<From> {
     match word {
         b"$" | b"+" if is_group => {
@@ -355,7 +353,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Writes the entries that the consumer has not acknowledged; each counts as delivered once more. Of deleted
-    /// entries only the identifiers are written.
+    /// entries only the IDs are written.
     fn history(&mut self, consumer: &[u8], after: StreamId) {
         let Delivery { stream, group, now, most, reply, log } = self;
         let (mark, mut count) = (reply.mark(), 0);

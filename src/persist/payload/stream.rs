@@ -1,15 +1,15 @@
 //! The payloads of streams.
 //!
 //! ```text
-//! chunks: identifier of the first entry as 16 bytes, listpack
-//! length, last identifier, first identifier, largest deleted one, entries added
-//! groups: name, last identifier, entries read
-//!     pending: identifier as 16 bytes, time as 8 bytes, count
+//! chunks: ID of the first entry as 16 bytes, listpack
+//! length, last ID, first ID, largest deleted one, entries added
+//! groups: name, last ID, entries read
+//!     pending: ID as 16 bytes, time as 8 bytes, count
 //!     consumers: name, time seen, time active
-//!         pending: identifier as 16 bytes
+//!         pending: ID as 16 bytes
 //! ```
 //!
-//! Everything is preceded by its number. The oldest form lacks the first and the largest deleted identifier and what
+//! Everything is preceded by its number. The oldest form lacks the first and the largest deleted ID and what
 //! was added and read, the next one the time active.
 
 use crate::persist::payload::{Options, Target};
@@ -73,7 +73,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
     let last = read_id(reader)?;
     let (max_deleted, added) = match has_counters {
         true => {
-            read_id(reader)?; // the first identifier is known from the entries
+            read_id(reader)?; // the first ID is known from the entries
             (read_id(reader)?, reader.length()?)
         }
         false => (StreamId::MIN, len),
@@ -93,7 +93,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
     Some(Entry::stream(target.key, stream, target.deadline))
 }
 
-/// Reads the chunks; returns the largest identifier of an entry.
+/// Reads the chunks; returns the largest ID of an entry.
 fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: Options) -> Option<Option<StreamId>> {
     let mut top: Option<StreamId> = None;
     for _ in 0..reader.length()? {

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The fields of the first entry come first, so that entries with the same fields store only values. Entries are
-//! deleted by a flag, so nothing moves. The deltas count from the first entry's identifier, the key of the chunk.
+//! deleted by a flag, so nothing moves. The deltas count from the first entry's ID, the key of the chunk.
 //!
 //! Bytes are appended to spare room: neither a move nor an allocation per entry.
 
@@ -297,7 +297,7 @@ impl Chunk {
     }
 
     /// Checks bytes from elsewhere; returns the number of entries that are not deleted, and the first and the last
-    /// identifier, deleted or not.
+    /// ID, deleted or not.
     pub(crate) fn validate(bytes: &[u8], master_id: StreamId) -> Option<(usize, StreamId, StreamId)> {
         let listpack = Listpack::validate(bytes)?;
         let mut items = listpack.iter();

@@ -12,7 +12,7 @@ pub(crate) type ConsumerNumber = u32;
 /// A consumer group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// The identifier of the last entry that was delivered.
+    /// The ID of the last entry that was delivered.
     pub(crate) last: StreamId,
     /// How many entries were read, if that is known.
     pub(crate) read: Option<u64>,
@@ -22,8 +22,10 @@ pub(crate) struct Group {
     by_time: BTreeSet<(i64, StreamId)>,
     /// The consumers' numbers by their names.
     numbers: BTreeMap<Box<[u8]>, ConsumerNumber>,
-    /// The consumers by their numbers; unused numbers are free.
+    /// The consumers by their numbers.
     consumers: Vec<Option<Consumer>>,
+    /// The numbers without a consumer.
+    free: Vec<ConsumerNumber>,
     /// The bytes of the consumers' names.
     names_len: usize,
 }
@@ -60,7 +62,7 @@ pub(crate) struct Consumer {
 }
 
 impl Group {
-    /// Creates a group that has read up to an identifier.
+    /// Creates a group that has read up to an ID.
     pub(crate) fn new(last: StreamId, read: Option<u64>) -> Self {
         Group { last, read, ..Group::default() }
     }
@@ -72,6 +74,7 @@ impl Group {
             + tree_map_len::<(i64, StreamId), ()>(self.by_time.len())
             + tree_map_len::<Box<[u8]>, ConsumerNumber>(self.numbers.len())
             + list_len::<Option<Consumer>>(self.consumers.capacity())
+            + list_len::<ConsumerNumber>(self.free.capacity())
             + 2 * self.names_len
     }
 
@@ -115,18 +118,15 @@ impl Group {
         if let Some(number) = self.find_consumer(name) {
             return (number, false);
         }
-        let consumer = Consumer { name: name.into(), seen: now, active: -1, pending: BTreeSet::new() };
-        let at = match self.numbers.len() < self.consumers.len() {
-            true => self.consumers.iter().position(Option::is_none).unwrap_or(self.consumers.len()),
-            false => self.consumers.len(),
-        };
-        if at == self.consumers.len() {
+        let number = self.free.pop().unwrap_or_else(|| {
             self.consumers.push(None);
-        }
-        self.consumers[at] = Some(consumer);
-        self.numbers.insert(name.into(), at as ConsumerNumber);
+            self.consumers.len() as ConsumerNumber - 1
+        });
+        let consumer = Consumer { name: name.into(), seen: now, active: -1, pending: BTreeSet::new() };
+        self.consumers[number as usize] = Some(consumer);
+        self.numbers.insert(name.into(), number);
         self.names_len += allocation_len(name.len());
-        (at as ConsumerNumber, true)
+        (number, true)
     }
 
     /// Deletes a consumer with its pending entries; returns their number.
@@ -139,13 +139,14 @@ impl Group {
                 self.by_time.remove(&(pending.time, *id));
             }
         }
+        self.free.push(number);
         if self.numbers.is_empty() {
-            self.consumers = Vec::new();
+            (self.consumers, self.free) = (Vec::new(), Vec::new());
         }
         Some(consumer.pending.len())
     }
 
-    /// Makes an entry pending for a consumer, whoever had it before.
+    /// Makes an entry pending for a consumer, and no longer for another one.
     pub(crate) fn assign(&mut self, id: StreamId, pending: Pending) {
         let old = self.pending.insert(id, pending);
         if let Some(old) = old {
@@ -177,7 +178,7 @@ impl Group {
 }
 
 /// The groups of a stream by their names.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Groups {
     by_name: BTreeMap<Box<[u8]>, Group>,
     /// The bytes allocated by the groups and their names.
@@ -191,6 +192,13 @@ impl Groups {
     /// Returns the bytes allocated.
     pub(super) fn memory(&self) -> usize {
         tree_map_len::<Box<[u8]>, Group>(self.by_name.len()) + self.memory
+    }
+
+    /// Returns a copy, whose lists have no spare room.
+    pub(super) fn copy(&self) -> Self {
+        let by_name = self.by_name.clone();
+        let memory = by_name.iter().map(|(name, group)| allocation_len(name.len()) + group.memory()).sum();
+        Groups { by_name, memory }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,8 +1,8 @@
-//! The identifiers of entries.
+//! The IDs of entries.
 
 use smallvec::SmallVec;
 
-/// The identifier of an entry: a time and a number among the entries of that time.
+/// The ID of an entry: a time and a number among the entries of that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId {
     /// Usually a time in milliseconds since 1970.
@@ -11,21 +11,21 @@ pub(crate) struct StreamId {
     pub(crate) seq: u64,
 }
 
-/// The text of an identifier, long enough for the longest one.
+/// The text of an ID, long enough for the longest one.
 pub(crate) type IdText = SmallVec<[u8; 48]>;
 
 impl StreamId {
-    /// The smallest identifier, which no entry has.
+    /// The smallest ID, which no entry has.
     pub(crate) const MIN: StreamId = StreamId { ms: 0, seq: 0 };
-    /// The largest identifier.
+    /// The largest ID.
     pub(crate) const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// Creates an identifier.
+    /// Creates an ID.
     pub(crate) const fn new(ms: u64, seq: u64) -> Self {
         StreamId { ms, seq }
     }
 
-    /// Returns the next larger identifier, if there is one.
+    /// Returns the next larger ID, if there is one.
     pub(crate) fn next(self) -> Option<Self> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId { ms: self.ms, seq }),
@@ -33,7 +33,7 @@ impl StreamId {
         }
     }
 
-    /// Returns the next smaller identifier, if there is one.
+    /// Returns the next smaller ID, if there is one.
     pub(crate) fn prev(self) -> Option<Self> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId { ms: self.ms, seq }),
@@ -51,18 +51,27 @@ impl StreamId {
         text
     }
 
-    /// Returns the bytes that sort like the identifiers, as dumps contain them.
+    /// Returns the bytes that sort like the IDs, as dumps contain them.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
-        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+        self.bits().to_be_bytes()
     }
 
     /// Reads the bytes of [`StreamId::to_bytes`].
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
-        let bits = u128::from_be_bytes(bytes);
+        Self::from_bits(u128::from_be_bytes(bytes))
+    }
+
+    /// Returns the number that sorts like the IDs.
+    pub(super) fn bits(self) -> u128 {
+        u128::from(self.ms) << 64 | u128::from(self.seq)
+    }
+
+    /// Reverts [`StreamId::bits`].
+    pub(super) fn from_bits(bits: u128) -> Self {
         StreamId { ms: (bits >> 64) as u64, seq: bits as u64 }
     }
 
-    /// Returns the difference to the first identifier of a chunk, as entries store it.
+    /// Returns the difference to the first ID of a chunk, as entries store it.
     pub(super) fn since(self, master: StreamId) -> (i64, i64) {
         (self.ms.wrapping_sub(master.ms) as i64, self.seq.wrapping_sub(master.seq) as i64)
     }

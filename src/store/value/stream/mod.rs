@@ -6,6 +6,7 @@
 mod chunk;
 mod group;
 mod id;
+mod radix;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -45,17 +46,19 @@ const ROOM_MAX: usize = 4096;
 /// A stream.
 #[derive(Debug, Default)]
 pub(crate) struct BigStream {
-    /// The chunks by the identifiers of their first entries, deleted or not.
+    /// The chunks by the IDs of their first entries, deleted or not.
     chunks: BTreeMap<StreamId, Chunk>,
     /// The bytes allocated by the chunks.
     chunks_len: usize,
+    /// The nodes of Redis' tree of the chunks, without its root.
+    tree_nodes: usize,
     /// The number of entries.
     len: usize,
-    /// The identifier of the first entry; the smallest one without entries.
+    /// The ID of the first entry; the smallest one without entries.
     first: StreamId,
-    /// The largest identifier so far.
+    /// The largest ID so far.
     last: StreamId,
-    /// The largest identifier of a deleted entry.
+    /// The largest ID of a deleted entry.
     max_deleted: StreamId,
     /// How many entries were ever added.
     added: u64,
@@ -70,6 +73,7 @@ impl BigStream {
     const EMPTY: BigStream = BigStream {
         chunks: BTreeMap::new(),
         chunks_len: 0,
+        tree_nodes: 0,
         len: 0,
         first: StreamId::MIN,
         last: StreamId::MIN,
@@ -94,7 +98,7 @@ impl BigStream {
     pub(super) fn copy(&self) -> Self {
         let chunks: BTreeMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
         let chunks_len = chunks.values().map(Chunk::memory).sum();
-        BigStream { chunks, chunks_len, groups: self.groups.clone(), ..*self }
+        BigStream { chunks, chunks_len, groups: self.groups.copy(), ..*self }
     }
 
     /// Returns the number of entries.
@@ -102,22 +106,22 @@ impl BigStream {
         self.len
     }
 
-    /// Returns the identifier of the first entry; the smallest one without entries.
+    /// Returns the ID of the first entry; the smallest one without entries.
     pub(crate) fn first(&self) -> StreamId {
         self.first
     }
 
-    /// Returns the largest identifier that was ever given to an entry, or was set.
+    /// Returns the largest ID that was ever given to an entry, or was set.
     pub(crate) fn last(&self) -> StreamId {
         self.last
     }
 
-    /// Returns the identifier of the last entry that is not deleted.
+    /// Returns the ID of the last entry that is not deleted.
     pub(crate) fn last_entry(&self) -> Option<StreamId> {
         self.range_back(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
     }
 
-    /// Returns the largest identifier of a deleted entry.
+    /// Returns the largest ID of a deleted entry.
     pub(crate) fn max_deleted(&self) -> StreamId {
         self.max_deleted
     }
@@ -127,7 +131,7 @@ impl BigStream {
         self.added
     }
 
-    /// Sets the largest identifier, and the two counters that are given.
+    /// Sets the largest ID, and the two counters that are given.
     pub(crate) fn set_last(&mut self, last: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
         self.last = last;
         self.added = added.unwrap_or(self.added);
@@ -149,12 +153,17 @@ impl BigStream {
         self.range(id, id).next()
     }
 
-    /// Returns the chunks with the identifiers of their first entries.
+    /// Returns the chunks with the IDs of their first entries.
     pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (StreamId, &Chunk)> {
         self.chunks.iter().map(|(id, chunk)| (*id, chunk))
     }
 
-    /// Appends an entry, whose identifier is larger than all before; `pairs` are fields and values alternating.
+    /// Returns how many nodes the radix tree of the chunks would have in Redis.
+    pub(crate) fn tree_nodes(&self) -> usize {
+        self.tree_nodes + 1
+    }
+
+    /// Appends an entry, whose ID is larger than all before; `pairs` are fields and values alternating.
     pub(crate) fn append(&mut self, id: StreamId, pairs: &[&[u8]], limit: StreamLimit) {
         debug_assert!(id > self.last);
         let most = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
@@ -177,8 +186,7 @@ impl BigStream {
                 }
                 let mut chunk = Chunk::new(pairs, if is_first { 0 } else { room });
                 chunk.append(id, id, pairs, room);
-                self.chunks_len += chunk.memory();
-                self.chunks.insert(id, chunk);
+                self.insert_chunk(id, chunk);
             }
         }
         self.len += 1;
@@ -192,21 +200,26 @@ impl BigStream {
     /// Adds a checked chunk behind all others, of `live` entries that are not deleted; for values that are read from a
     /// dump.
     pub(crate) fn push_chunk(&mut self, id: StreamId, bytes: Vec<u8>, live: usize) {
-        let chunk = Chunk::from_checked(bytes);
-        self.chunks_len += chunk.memory();
-        self.chunks.insert(id, chunk);
+        self.insert_chunk(id, Chunk::from_checked(bytes));
         self.len += live;
     }
 
-    /// Sets the identifier of the first entry to that of the entry which is first; for values that are read from a
+    /// Sets the ID of the first entry to that of the entry which is first; for values that are read from a
     /// dump.
     pub(crate) fn restore_first(&mut self) {
         self.find_first();
     }
 
+    fn insert_chunk(&mut self, id: StreamId, chunk: Chunk) {
+        self.chunks_len += chunk.memory();
+        self.tree_nodes += radix::nodes_of(id, &self.chunks);
+        self.chunks.insert(id, chunk);
+    }
+
     fn drop_chunk(&mut self, id: StreamId) {
         if let Some(chunk) = self.chunks.remove(&id) {
             self.chunks_len -= chunk.memory();
+            self.tree_nodes -= radix::nodes_of(id, &self.chunks);
         }
     }
 
@@ -253,12 +266,12 @@ impl BigStream {
         self.groups.refer_to(id)
     }
 
-    /// Returns whether entries behind an identifier were deleted, as far as that is known.
+    /// Returns whether entries behind an ID may have been deleted.
     pub(crate) fn has_gaps_from(&self, id: StreamId) -> bool {
         self.len > 0 && self.max_deleted != StreamId::MIN && id <= self.max_deleted
     }
 
-    /// Returns how many entries were ever added up to an identifier, where that can be known.
+    /// Returns how many entries were ever added up to an ID, where that can be known.
     pub(crate) fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
@@ -341,7 +354,7 @@ impl Kind for Stream {
         Entry::stream(key, BigStream::default(), None)
     }
 
-    /// A stream without entries stays: it has a last identifier, and groups.
+    /// A stream without entries stays: it has a last ID, and groups.
     fn is_empty(_: StreamRef<'_>) -> bool {
         false
     }

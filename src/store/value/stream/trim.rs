@@ -7,7 +7,7 @@ use crate::store::value::stream::{BigStream, Chunk, StreamId};
 pub(crate) enum Bound {
     /// The oldest, until this many are left.
     Len(usize),
-    /// Those with smaller identifiers.
+    /// Those with smaller IDs.
     MinId(StreamId),
 }
 
@@ -111,7 +111,7 @@ impl BigStream {
         deleted
     }
 
-    /// Deletes an entry; returns whether it existed. The largest deleted identifier is updated.
+    /// Deletes an entry; returns whether it existed. The largest deleted ID is updated.
     pub(crate) fn delete(&mut self, id: StreamId) -> bool {
         let Some((&master_id, chunk)) = self.chunks.range_mut(..=id).next_back() else { return false };
         let master = chunk.master();
@@ -158,7 +158,7 @@ impl BigStream {
     }
 }
 
-/// Returns the last identifier of a chunk, deleted or not.
+/// Returns the last ID of a chunk, deleted or not.
 fn last_of(id: StreamId, chunk: &Chunk) -> StreamId {
     chunk.entry_at(id, &chunk.master(), chunk.before(chunk.end())).id
 }

@@ -8,13 +8,13 @@ use crate::store::value::stream::{BigStream, StreamId};
 /// An entry of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEntry<'a> {
-    /// Its identifier.
+    /// Its ID.
     pub(crate) id: StreamId,
     /// Its fields and values.
     pub(crate) fields: Fields<'a>,
 }
 
-/// Iterates over entries in a range of identifiers, in one direction.
+/// Iterates over entries in a range of IDs, in one direction.
 pub(crate) struct Walk<'a> {
     chunks: btree_map::Range<'a, StreamId, Chunk>,
     current: Option<Position<'a>>,

@@ -65,7 +65,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
     (Commands(&["xinfo|groups", "xinfo|stream"]), "`lag` and `entries-read` after deletions", "may be wrong", "unknown until they are certain", "as Redis 8.0"),
     (Commands(&["xgroup|create", "xgroup|setid"]), "`ENTRIESREAD` above the number of entries added", "is kept", "counts as that number", "as Redis 8.2"),
-    (Commands(&["xsetid"]), "an identifier below that of a deleted entry", "is set", "an error", "as Redis 8.0"),
+    (Commands(&["xsetid"]), "an ID below that of a deleted entry", "is set", "an error", "as Redis 8.0"),
     (Commands(&["xreadgroup", "xclaim", "xautoclaim"]), "a consumer that gets nothing", "some do not create it", "is created", "as Redis 7.2"),
     (Commands(&["xreadgroup"]), "blocked on a key that is deleted or becomes something else, or on a group that is destroyed", "`UNBLOCKED` or `NOGROUP`", "`NOGROUP` or `WRONGTYPE`, the errors of the same call made now", "as Redis 7.2"),
 

@@ -119,8 +119,8 @@ pub(super) enum Part {
 
 /// The commands that get no other arguments than valid ones. An argument of EXEC is a condition here, and an error in
 /// Redis 7; invalid arguments of BITCOUNT and BITPOS are rejected before the key is looked up, and ZRANK has an option,
-/// as since Redis 7.2; XREAD words an odd number of streams and identifiers as Redis 8. A number of random fields or members
-/// below all of them has no reply that can be compared. A command that waits must not do so for long.
+/// as since Redis 7.2; XREAD words an odd number of streams and IDs as Redis 8. A number of random fields or
+/// members below all of them has no reply that can be compared. A command that waits must not do so for long.
 pub(super) const STRICT: &[&str] = &[
     "EXEC",
     "BITCOUNT",

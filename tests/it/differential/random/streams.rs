@@ -49,7 +49,7 @@ pub(super) enum StreamPart {
     ClaimOptions,
 }
 
-/// No two servers give the same identifier for the time.
+/// No two servers give the same ID for the time.
 const IDS: &[&[u8]] = &[
     b"1-1",
     b"2-*",
