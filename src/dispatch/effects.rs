@@ -44,8 +44,8 @@ pub(super) fn collect(call: &mut Call<'_>) {
     }
 }
 
-/// Logs the effects of an outermost call, and of those nested in it, if changes are logged. Must be called while its shards
-/// are locked.
+/// Logs the effects of an outermost call, and of those nested in it, if changes are logged. Must be called while its
+/// shards are locked.
 pub(super) fn log_outermost(call: &mut Call<'_>) {
     if call.namespace.store.is_logged() {
         collect(call);

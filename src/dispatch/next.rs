@@ -17,7 +17,8 @@ pub(crate) enum Next {
     EndBatch,
     /// Retry the same request, which was not executed, when the server is no longer paused.
     Retry,
-    /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made again.
+    /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made
+    /// again.
     StayBlocked { retry_at_ms: u64 },
     /// Continue the command, whose reply is not written yet.
     Continue(Box<dyn Continuation>),

@@ -172,7 +172,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Announces `len` pairs, each begun by [`Reply::pair`]: in RESP3 an array of arrays, to RESP2 clients a flat array.
+    /// Announces `len` pairs, each begun by [`Reply::pair`]: in RESP3 an array of arrays, to RESP2 clients a flat
+    /// array.
     pub fn pairs(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', len as u64 * 2),

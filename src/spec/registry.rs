@@ -391,8 +391,8 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     }
 }
 
-/// Describes the keys that follow a keyword, which is searched for from an argument on: a single one, or those that begin
-/// a block and are followed by an argument for each.
+/// Describes the keys that follow a keyword, which is searched for from an argument on: a single one, or those that
+/// begin a block and are followed by an argument for each.
 fn block_spec(arg: &Arg, search_from: usize) -> Option<KeySpec> {
     match arg {
         Arg { kind: Kind::Key(flags), token: Some(keyword), multiple: false, unplaced: None, .. } => {

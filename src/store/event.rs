@@ -62,8 +62,8 @@ impl Classes {
         Classes(text.iter().map(bit).fold(0, |bits, bit| bits | bit))
     }
 
-    /// Formats the letters as Redis does. When all that `A` stands for are set, `n`, `o` and `c` are not printed even if
-    /// they are set.
+    /// Formats the letters as Redis does. When all that `A` stands for are set, `n`, `o` and `c` are not printed even
+    /// if they are set.
     pub fn to_letters(self) -> Vec<u8> {
         let all = (1 << Self::ALL_COUNT) - 1;
         let (abbreviated, rest): (&[u8], _) = match self.0 & all == all {

@@ -1,8 +1,8 @@
 //! Numbers with the range and precision of C's `long double` on x86: 80 bits, 64 of them significand.
 //!
 //! INCRBYFLOAT is defined by `strtold`, one addition and `printf("%.17Lf")` on that type, so it is calculated in
-//! software: the result is the same on every machine, and the same as Redis'. Scores and geographic coordinates are plain doubles,
-//! see [`double`](crate::text::double).
+//! software: the result is the same on every machine, and the same as Redis'. Scores and geographic coordinates are
+//! plain doubles, see [`double`](crate::text::double).
 
 use num_bigint::BigUint;
 use rustc_apfloat::ieee::X87DoubleExtended;

@@ -1,5 +1,5 @@
-//! Positions on the earth as scores of a sorted set: 52 bits, in which those of longitude and latitude alternate, so that
-//! a cell of the grid of any size is one interval of scores.
+//! Positions on the earth as scores of a sorted set: 52 bits, in which those of longitude and latitude alternate, so
+//! that a cell of the grid of any size is one interval of scores.
 //!
 //! The grid covers all longitudes, and latitudes up to those of the square Mercator map. It has 26 levels: a cell of
 //! level `n` is one of `2^n` by `2^n`.
@@ -83,8 +83,8 @@ impl Position {
     }
 }
 
-/// Angles are converted by a product with pi / 180 and a quotient by it, so that the last digits of a distance are those
-/// of Redis.
+/// Angles are converted by a product with pi / 180 and a quotient by it, so that the last digits of a distance are
+/// those of Redis.
 trait Degrees {
     fn to_radians_as_c(self) -> f64;
     fn to_degrees_as_c(self) -> f64;
@@ -137,8 +137,8 @@ impl Region {
         }
     }
 
-    /// Returns the intervals of scores that cover the region, each from its first score up to and without its last. They
-    /// are those of the cell of the centre and of its neighbours, in the order in which Redis visits them.
+    /// Returns the intervals of scores that cover the region, each from its first score up to and without its last.
+    /// They are those of the cell of the centre and of its neighbours, in the order in which Redis visits them.
     pub(super) fn score_ranges(self) -> Vec<[f64; 2]> {
         let bounds = self.bounds();
         let mut level = self.level();
@@ -152,10 +152,10 @@ impl Region {
         for (north, east) in NEIGHBOURS {
             // A side on which the cell itself ends beyond the region has no neighbours to be visited.
             let is_useless = level >= 2
-                && (south_of(north) && area.south < bounds.south
-                    || north_of(north) && area.north > bounds.north
-                    || south_of(east) && area.west < bounds.west
-                    || north_of(east) && area.east > bounds.east);
+                && (north < 0 && area.south < bounds.south
+                    || north > 0 && area.north > bounds.north
+                    || east < 0 && area.west < bounds.west
+                    || east > 0 && area.east > bounds.east);
             let neighbour = cell.neighbour(north, east);
             // On the lowest level, neighbours on both sides are the same cell.
             if !is_useless && cells.last() != Some(&neighbour) {
@@ -212,14 +212,6 @@ impl Region {
 
 /// The neighbours of a cell, as steps to the north and to the east, in the order in which Redis visits them.
 const NEIGHBOURS: [(i32, i32); 8] = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)];
-
-fn north_of(steps: i32) -> bool {
-    steps > 0
-}
-
-fn south_of(steps: i32) -> bool {
-    steps < 0
-}
 
 /// Part of the earth between two meridians and two parallels, in degrees.
 #[derive(Clone, Copy, Debug)]
@@ -301,7 +293,7 @@ impl Cell {
         Cell { column: moved(self.column, east), row: moved(self.row, north), ..self }
     }
 
-    /// Returns whether the cell and its neighbours reach as far as an area.
+    /// Returns whether the cell and its neighbours cover an area.
     fn neighbours_cover(self, area: Area) -> bool {
         self.neighbour(1, 0).area().north >= area.north
             && self.neighbour(-1, 0).area().south <= area.south

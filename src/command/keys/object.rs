@@ -1,7 +1,7 @@
 //! OBJECT: the encoding, idle time and use frequency of values, as Redis would report them.
 //!
-//! keylatch has its own encodings of strings and of large collections. It records how a string was stored, which is all that Redis' encodings
-//! depend on besides the bytes.
+//! keylatch has its own encodings of strings and of large collections. It records how a string was stored, which is all
+//! that Redis' encodings depend on besides the bytes.
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};

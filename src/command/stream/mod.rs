@@ -71,8 +71,8 @@ struct GroupLog {
 }
 
 impl GroupLog {
-    /// Returns whether a claimed entry is now the one that was delivered first, so that clients that wait for entries to
-    /// be pending for long have to look again.
+    /// Returns whether a claimed entry is now the one that was delivered first, so that clients that wait for entries
+    /// to be pending for long have to look again.
     fn claims_oldest(&self, stream: &BigStream, group: &[u8]) -> bool {
         let oldest = stream.group(group).and_then(|group| group.pending_by_time().next());
         oldest.is_some_and(|(_, oldest)| self.claimed.iter().any(|(id, _)| *id == oldest))

@@ -10,8 +10,8 @@ use crate::store::table::Place;
 use crate::store::value::{Kind, WrongType};
 
 /// Borrows the value of a key, existing or not, to be read and changed. When dropped, it accounts for the change:
-/// memory, deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and a
-/// missing key stays missing.
+/// memory, deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and
+/// a missing key stays missing.
 pub struct Edit<'v, K: Kind> {
     shard: &'v mut Shard,
     key: Key<'v>,

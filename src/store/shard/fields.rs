@@ -1,7 +1,7 @@
 //! The deadlines of fields of hashes: an index of their own beside that of keys, and the removal of expired fields.
 //!
-//! The index is a second tournament tree over the buckets of the shard's table: a lower bound of the nearest deadline of
-//! any field of the hashes in a bucket. A hash knows its nearest deadline itself, packed or not. So the path of keys
+//! The index is a second tournament tree over the buckets of the shard's table: a lower bound of the nearest deadline
+//! of any field of the hashes in a bucket. A hash knows its nearest deadline itself, packed or not. So the path of keys
 //! does not know of fields, eviction by TTL neither, and a shard without such a hash pays for one pointer.
 //!
 //! Invariants: a bound may be too early, never too late; `hashes` is the number of hashes in the table one of whose
@@ -109,8 +109,8 @@ impl Shard {
         }
     }
 
-    /// The funnel: removes up to `most` expired fields of a hash; returns how many. Each of them is logged as HDEL, and a
-    /// hash that becomes empty is deleted, as it is in a replay of these.
+    /// The funnel: removes up to `most` expired fields of a hash; returns how many. Each of them is logged as HDEL, and
+    /// a hash that becomes empty is deleted, as it is in a replay of these.
     #[cold]
     fn expire_fields_of(&mut self, key: Key<'_>, most: usize, cx: &Cx) -> usize {
         let is_frozen = self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some();

@@ -4,8 +4,8 @@
 //! [`Shard::set_text`], which is the first two in one look-up, and by the guard [`Edit`], which is `edit` for handlers.
 //! Each of them updates the shard's counters (memory, deadlines) and ends in `Shard::changed`, the single choke point:
 //! it counts the change, raises the flags of the key's watchers, marks the key as ready for clients blocked on it, and
-//! emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go
-//! through the bulk twin, [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
+//! emits the event, which logs what no command has removed. `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys
+//! at once, go through the bulk twin, [`Shard::clear`] and [`Shard::swap`], which end in `Shard::all_changed`.
 //!
 //! The compiler ensures this: the table is private to this module, which only lends it out for reading
 //! ([`Shard::table`]). Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
@@ -43,9 +43,9 @@ pub struct Key<'a> {
 
 /// Holds part of the keys of a database.
 ///
-/// The order of the fields is that in which commands need them, because a pipeline of reads goes through all 64 shards: a GET
-/// touches the first cache line alone, and a shard is to take no power of two, so that not all first lines fall into the same
-/// few sets of the processor's cache.
+/// The order of the fields is that in which commands need them, because a pipeline of reads goes through all 64 shards:
+/// a GET touches the first cache line alone, and a shard is to take no power of two, so that not all first lines fall
+/// into the same few sets of the processor's cache.
 #[repr(C)]
 pub(crate) struct Shard {
     memory_account: Arc<MemoryAccount>,

@@ -1,7 +1,7 @@
 //! The values that a key can hold: one file per data type.
 //!
-//! A short string lives inside its key's [`Entry`], and so does a small collection: packed as a listpack or an intset in
-//! Redis' own formats, so that DUMP and RESTORE copy bytes. Everything else is a [`Value`] behind one pointer.
+//! A short string lives inside its key's [`Entry`], and so does a small collection: packed as a listpack or an intset
+//! in Redis' own formats, so that DUMP and RESTORE copy bytes. Everything else is a [`Value`] behind one pointer.
 //!
 //! A data type implements [`Kind`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:

@@ -163,8 +163,8 @@ impl Replies {
     }
 }
 
-/// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how. After the last
-/// one the data are compared.
+/// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how. After the
+/// last one the data are compared.
 fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     arena.flush();
     let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
