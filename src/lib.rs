@@ -24,8 +24,8 @@
 //!   (`edit`, `insert`, `replace`, `remove`), and every change passes `Shard::changed`.
 //! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the
 //!   log re-enter it: no command has a second implementation.
-//! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the monotonic
-//!   clock, absolute deadlines and those of fields of hashes the wall clock.
+//! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the
+//!   monotonic clock, absolute deadlines and those of fields of hashes the wall clock.
 //! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`.
 //! - **Architecture Invariant:** a log record is written while the changed shards are locked, so the log's order is a
 //!   valid sequential order of execution.

@@ -1,5 +1,7 @@
 //! What the commands of several collections share: elements in replies, random ones, and results that are stored.
 
+use std::ops::Range;
+
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -14,6 +16,22 @@ const REPEATED_MAX: u64 = 10_000_000;
 /// The maximum length of a reply with elements that may be repeated, in bytes: a few long elements could fill the
 /// memory otherwise.
 const REPEATED_BYTES_MAX: usize = 512 << 20;
+
+/// Resolves a first and a last index, negative ones counted from the end, to a range within `len` elements.
+pub(super) fn resolve_range(first: i64, last: i64, len: usize) -> Range<usize> {
+    let len = len as i64;
+    let resolve = |index: i64| if index < 0 { len + index } else { index };
+    let (first, last) = (resolve(first).max(0), resolve(last).min(len - 1));
+    if first > last { 0..0 } else { first as usize..last as usize + 1 }
+}
+
+/// Announces a number of elements, or of pairs: fields with values, members with scores.
+pub(super) fn announce(reply: &mut Reply<'_>, count: usize, are_pairs: bool) {
+    match are_pairs {
+        true => reply.pairs(count),
+        false => reply.array(count),
+    }
+}
 
 /// Replies with an element.
 #[inline]

@@ -51,7 +51,7 @@ pub(crate) use value::stream::{
     BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, Stream, StreamEntry, StreamId,
     StreamRef, Trim, Walk,
 };
-pub(crate) use value::{End, Item, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
+pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View};
 
 use evict::Evictor;

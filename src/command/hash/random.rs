@@ -1,6 +1,6 @@
 //! HRANDFIELD: random fields of a hash.
 
-use crate::command::elements::{Sample, reply_repeated};
+use crate::command::elements::{Sample, announce, reply_repeated};
 use crate::command::hash::{hash_key, reply_text};
 use crate::dispatch::Call;
 use crate::error::Result;
@@ -53,13 +53,6 @@ fn reply_sample(
         }
     }
     Ok(())
-}
-
-fn announce(reply: &mut Reply<'_>, count: usize, with_values: bool) {
-    match with_values {
-        true => reply.pairs(count),
-        false => reply.array(count),
-    }
 }
 
 fn reply_pair(reply: &mut Reply<'_>, field: HashText<'_>, value: HashText<'_>, with_values: bool) {

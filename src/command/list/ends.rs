@@ -7,7 +7,9 @@ use crate::command::list::{LPOP, LPUSH, RPOP, RPUSH, node_limit, pop_command, po
 use crate::command::multi_pop::MultiPop;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
-use crate::store::{Classes, End, Event, Item, Key, List, ListRef, Lookup};
+use crate::resp::Reply;
+use crate::store::shard::Edit;
+use crate::store::{Classes, End, Event, Key, List, ListRef, Lookup, NodeLimit};
 
 pub(super) fn lpush(call: &mut Call<'_>) -> Result<()> {
     push(call, End::Head, LPUSH, false)
@@ -75,23 +77,35 @@ fn pop_several(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()
         call.reply.null_array();
         return Ok(());
     }
-    let len = list.value().len();
-    let count = count.min(len);
-    call.reply.array(count);
-    for_each_at(list.value(), at, count, |item| reply_item(&mut call.reply, item));
-    if count > 0 {
-        list.change().remove(if at == End::Head { 0 } else { len - count }, count, limit);
-        list.count_more(count - 1);
-    }
+    reply_and_remove(&mut call.reply, &mut list, at, count, limit);
     Ok(())
 }
 
-/// Visits `count` elements from an end on.
-fn for_each_at(list: ListRef<'_>, at: End, count: usize, visit: impl FnMut(Item<'_>)) {
+/// Replies with up to `count` elements from an end on, and removes them; returns their number. A list that loses all of
+/// them is freed as a whole.
+fn reply_and_remove(
+    reply: &mut Reply<'_>,
+    list: &mut Edit<'_, List>,
+    at: End,
+    count: usize,
+    limit: NodeLimit,
+) -> usize {
+    let (value, len) = (list.value(), list.value().len());
+    let count = count.min(len);
+    reply.array(count);
     match at {
-        End::Head => list.iter().take(count).for_each(visit),
-        End::Tail => list.iter().rev().take(count).for_each(visit),
+        End::Head => value.iter().take(count).for_each(|item| reply_item(reply, item)),
+        End::Tail => value.iter().rev().take(count).for_each(|item| reply_item(reply, item)),
     }
+    match count {
+        0 => {}
+        all if all == len => list.empty(all),
+        some => {
+            list.change().remove(if at == End::Head { 0 } else { len - some }, some, limit);
+            list.count_more(some - 1);
+        }
+    }
+    count
 }
 
 pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
@@ -107,17 +121,12 @@ pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> 
     let (at, limit) = (request.end, node_limit(call));
     for key in &request.keys {
         let mut list = call.view.edit::<List>(*key, popped(at))?;
-        let len = list.value().len();
-        if len == 0 {
+        if !list.exists() {
             continue;
         }
-        let count = request.count.min(len);
         call.reply.array(2);
         call.reply.bulk(key.bytes);
-        call.reply.array(count);
-        for_each_at(list.value(), at, count, |item| reply_item(&mut call.reply, item));
-        list.change().remove(if at == End::Head { 0 } else { len - count }, count, limit);
-        list.count_more(count - 1);
+        let count = reply_and_remove(&mut call.reply, &mut list, at, request.count, limit);
         drop(list);
         call.log(&[pop_command(at), key.bytes, itoa::Buffer::new().format(count).as_bytes()]);
         return Ok(true);

@@ -1,7 +1,7 @@
 //! Reading and changing lists by index or by value.
 
-use crate::command::elements::reply_item;
-use crate::command::list::{node_limit, resolve_index, resolve_range};
+use crate::command::elements::{reply_item, resolve_range};
+use crate::command::list::{node_limit, resolve_index};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -106,15 +106,19 @@ pub(super) fn ltrim(call: &mut Call<'_>) -> Result<()> {
     if list.exists() {
         let len = list.value().len();
         let kept = resolve_range(start, end, len);
-        let behind = len - kept.end;
         list.touch();
-        if behind > 0 {
-            list.change_uncounted().remove(kept.end, behind, limit);
+        if kept.is_empty() {
+            list.empty(len);
+        } else {
+            let behind = len - kept.end;
+            if behind > 0 {
+                list.change_uncounted().remove(kept.end, behind, limit);
+            }
+            if kept.start > 0 {
+                list.change_uncounted().remove(0, kept.start, limit);
+            }
+            list.count_more(kept.start + behind);
         }
-        if kept.start > 0 {
-            list.change_uncounted().remove(0, kept.start, limit);
-        }
-        list.count_more(kept.start + behind);
     }
     call.reply.ok();
     Ok(())

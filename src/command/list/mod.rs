@@ -193,14 +193,6 @@ fn end_word(at: End) -> &'static [u8] {
     if at == End::Head { b"LEFT" } else { b"RIGHT" }
 }
 
-/// Resolves first and last index, negative ones counted from the end, to a range within `len` elements.
-fn resolve_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
-    let len = len as i64;
-    let resolve = |index: i64| if index < 0 { len + index } else { index };
-    let (start, end) = (resolve(start).max(0), resolve(end).min(len - 1));
-    if start > end { 0..0 } else { start as usize..end as usize + 1 }
-}
-
 /// Resolves an index, a negative one counted from the end.
 fn resolve_index(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { len as i64 + index } else { index };

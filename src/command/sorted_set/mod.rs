@@ -12,7 +12,7 @@ mod random;
 mod range;
 mod read;
 
-use crate::command::elements::reply_item;
+use crate::command::elements::{announce, reply_item};
 use crate::command::sorted_set::combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 use crate::command::sorted_set::pop::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
 use crate::command::sorted_set::range as ranges;
@@ -265,14 +265,6 @@ fn reply_elements<'e>(
 ) {
     announce(reply, count, with_scores);
     elements.for_each(|element| reply_element(reply, element, with_scores));
-}
-
-/// Announces a number of members, or of members with scores.
-fn announce(reply: &mut Reply<'_>, count: usize, with_scores: bool) {
-    match with_scores {
-        true => reply.pairs(count),
-        false => reply.array(count),
-    }
 }
 
 /// Replies with a member, or with a member and its score.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::command::elements::{Sample, reply_item, reply_repeated};
-use crate::command::sorted_set::{announce, reply_element, reply_elements};
+use crate::command::elements::{Sample, announce, reply_item, reply_repeated};
+use crate::command::sorted_set::{reply_element, reply_elements};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::command::elements::store_result;
+use crate::command::elements::{resolve_range, store_result};
 use crate::command::sorted_set::{
     ZRANGESTORE, ZREMRANGEBYLEX, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, growth, reply_elements,
 };
@@ -103,7 +103,7 @@ impl<'a> Query<'a> {
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         let range = match &self.ends {
             Ends::Ranks(first, last) => {
-                let (len, range) = (set.len(), resolve(set.len(), *first, *last));
+                let (len, range) = (set.len(), resolve_range(*first, *last, set.len()));
                 return if self.is_reversed { len - range.end..len - range.start } else { range };
             }
             Ends::Scores(range) => set.ranks_by_score(range),
@@ -135,19 +135,11 @@ impl<'a> Ends<'a> {
     /// Returns the ranks of the elements in the range.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         match self {
-            Ends::Ranks(first, last) => resolve(set.len(), *first, *last),
+            Ends::Ranks(first, last) => resolve_range(*first, *last, set.len()),
             Ends::Scores(range) => set.ranks_by_score(range),
             Ends::Members(range) => set.ranks_by_member(range, false),
         }
     }
-}
-
-/// Resolves the indexes of a first and a last element.
-fn resolve(len: usize, first: i64, last: i64) -> Range<usize> {
-    let len_signed = len as i64;
-    let resolve = |index: i64| if index < 0 { index + len_signed } else { index };
-    let (start, last) = (resolve(first).max(0), resolve(last).min(len_signed - 1));
-    if start > last { 0..0 } else { start as usize..last as usize + 1 }
 }
 
 pub(super) fn zrange(call: &mut Call<'_>) -> Result<()> {

@@ -129,7 +129,7 @@ impl SetMut<'_> {
         }
     }
 
-    /// Converts a packed set to which so many members will be added that they alone exceed the limit.
+    /// Converts a packed set if the `count` members that will be added exceed the limit alone.
     #[inline]
     pub(crate) fn expect(&mut self, count: usize, rules: Rules<'_>) {
         let most = match self.as_ref() {

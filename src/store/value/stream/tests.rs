@@ -278,6 +278,23 @@ proptest! {
 }
 
 #[test]
+fn a_copy_counts_the_memory_that_its_own_groups_have() {
+    let mut stream = BigStream::default();
+    stream.add_group(b"g", Group::default());
+    let mut group = stream.group_mut(b"g").expect("it was added");
+    (0..5).for_each(|number| _ = group.create_consumer(format!("{number}").as_bytes(), 1));
+    group.delete_consumer(b"3");
+    drop(group);
+    let mut copy = stream.copy();
+    assert_eq!(copy.group(b"g").map(Group::consumer_count), Some(4));
+    assert!(copy.memory() <= stream.memory());
+    for stream in [&mut stream, &mut copy] {
+        stream.remove_group(b"g");
+        assert_eq!(stream.memory(), BigStream::default().memory());
+    }
+}
+
+#[test]
 fn memory_per_entry_is_close_to_the_packed_bytes() {
     let mut stream = BigStream::default();
     let limit = StreamLimit { bytes: 4096, entries: 100 };
