@@ -3,10 +3,11 @@
 #
 #   tests/suite/run.sh CHECKOUT [--all] [--external] [unit...]
 #
-# CHECKOUT is a checkout of the repository of Redis at 7.0.15, of Redis or of Valkey at October 2024; the table for it is
-# results-7.0.txt, results-redis.txt or results-valkey.txt. Nothing of the checkout is built or changed: the suite is
-# copied to a folder of its own that is removed in the end. Needed besides: tclsh 8.5 or later, and redis-cli and
-# redis-benchmark, from CHECKOUT/src or from PATH. The units with "tls" in the table need the Tcl package tls, too.
+# CHECKOUT is a checkout of the repository of Redis at 7.0.15, of Redis or of Valkey at October 2024, or of Valkey 9.0; the
+# table for it is results-7.0.txt, results-redis.txt, results-valkey.txt or results-valkey-9.0.txt. Nothing of the checkout
+# is built or changed: the suite is copied to a folder of its own that is removed in the end. Needed besides: tclsh 8.5 or
+# later, and redis-cli and redis-benchmark, from CHECKOUT/src or from PATH. The units with "tls" in the table need the Tcl
+# package tls, too.
 #
 # Without units it runs those of the table, and leaves out the tests that the table names. --all runs these as well. A
 # reason with an exclamation mark is that of a test which runs and fails, because later tests build on what it does.
@@ -41,6 +42,7 @@ port=${PORT:-29000}
 
 if [ -e "$checkout/valkey.conf" ]; then
     name=valkey table=results-valkey.txt
+    grep -q '"9\.' "$checkout/src/version.h" && table=results-valkey-9.0.txt
 elif grep -q '"7\.0\.' "$checkout/src/version.h"; then
     name=redis table=results-7.0.txt
 else
@@ -89,6 +91,7 @@ for unit; do
     options=(--single "$unit" --clients 1 --durable)
     for word in $(row "$unit"); do
         case $word in
+        encoding) options+=(--ignore-encoding) ;;
         tls) options+=(--tls); [ -e tests/tls/ca.crt ] || utils/gen-test-certs.sh >"$logs/certificates.log" 2>&1 ;;
         -*) options+=(--tags "$word") ;;
         esac

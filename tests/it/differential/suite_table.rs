@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The suites: name on the page, name of the table, and the table.
-const SUITES: [(&str, &str, &str); 3] = [
+const SUITES: [(&str, &str, &str); 4] = [
     ("Redis 7.0.15", "results-7.0.txt", include_str!("../../suite/results-7.0.txt")),
     ("Redis, October 2024", "results-redis.txt", include_str!("../../suite/results-redis.txt")),
     ("Valkey, October 2024", "results-valkey.txt", include_str!("../../suite/results-valkey.txt")),
+    ("Valkey 9.0, hash fields", "results-valkey-9.0.txt", include_str!("../../suite/results-valkey-9.0.txt")),
 ];
 
 const REASONS: &str = include_str!("../../suite/reasons.txt");
@@ -41,7 +42,7 @@ fn reasons() -> Vec<(&'static str, &'static str)> {
     lines.map(|line| line.split_once(' ').expect("a reason has a word and a meaning")).collect()
 }
 
-fn suites() -> [Suite; 3] {
+fn suites() -> [Suite; 4] {
     SUITES.map(|(title, table, text)| Suite { title, table, units: read(text) })
 }
 
