@@ -145,11 +145,20 @@ impl<'n> BatchRun<'n> {
         if plan.hashes().len() >= PREFETCH_MIN {
             self.take_gate(|store| store.hold(plan.len()));
             self.guard.iter_mut().for_each(|guard| guard.prefetch(db, plan.hashes()));
+            if plan.has_elements() {
+                self.prefetch_elements(batch, first, db, plan);
+            }
         }
         self.timer.note_requests(plan.len());
         if plan.len() > 1 {
             self.timer.begin_now();
         }
+    }
+
+    /// Prefetches the fields and members that the requests of a plan look up in large collections.
+    #[inline(never)] // keeps the plans of strings short
+    fn prefetch_elements(&mut self, batch: &Batch, first: usize, db: usize, plan: &Plan) {
+        self.guard.iter_mut().for_each(|guard| guard.prefetch_elements(db, plan.elements(batch, first)));
     }
 
     /// Executes, queues or rejects request `index` of a plan. Returns what remains to be done before the next request.

@@ -2,7 +2,7 @@
 
 use crate::resp::{Batch, Request};
 use crate::spec::{CommandSpec, Names};
-use crate::store::Store;
+use crate::store::{Element, Store};
 
 /// The commands and the hashed keys of the requests of a batch.
 #[derive(Default)]
@@ -10,6 +10,8 @@ pub struct Plan {
     steps: Vec<Step>,
     /// The hashes of all keys, request after request.
     hashes: Vec<u64>,
+    /// Whether requests name elements of collections.
+    has_elements: bool,
 }
 
 struct Step {
@@ -43,11 +45,33 @@ impl Plan {
         &self.hashes[start..self.steps[index].hashes_end]
     }
 
+    /// Returns whether requests name elements of collections.
+    pub(super) fn has_elements(&self) -> bool {
+        self.has_elements
+    }
+
+    /// Returns the elements that the requests from request `first` of the batch on look up, with their keys.
+    pub(super) fn elements<'r>(
+        &self,
+        batch: &'r Batch,
+        first: usize,
+    ) -> impl Iterator<Item = Element<'r>> + use<'_, 'r> {
+        let requests = self.steps.iter().enumerate();
+        requests.flat_map(move |(index, step)| {
+            let named = step.command.filter(|command| command.has_elements());
+            let named = named.and_then(|command| Some((command, *self.hashes_of(index).first()?)));
+            named.into_iter().flat_map(move |(command, key)| {
+                command.elements_of(batch.get(first + index)).map(move |text| Element { key, text })
+            })
+        })
+    }
+
     /// Looks up the commands of a batch from request `first` on and hashes their keys.
     #[inline]
     pub(super) fn make(&mut self, batch: &Batch, first: usize, names: Names<'_>, store: &Store) {
         self.steps.clear();
         self.hashes.clear();
+        self.has_elements = false;
         // Pipelines mostly repeat a command in the same case.
         let mut before: (&[u8], Option<&'static CommandSpec>) = (b"", None);
         for request in batch.iter_from(first) {
@@ -62,6 +86,7 @@ impl Plan {
                 && command.accepts(request.len())
             {
                 command.hash_keys(request, store, &mut self.hashes);
+                self.has_elements |= command.has_elements();
             }
             self.steps.push(Step { command, hashes_end: self.hashes.len() });
         }

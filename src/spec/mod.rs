@@ -287,6 +287,8 @@ pub struct Arg {
     pub key_notes: Option<&'static str>,
     /// How the command uses the keys that the argument names, when neither names nor positions are known in advance.
     pub unplaced: Option<KeyFlags>,
+    /// Whether it is an element that the command looks up in the collection of its key.
+    pub is_element: bool,
 }
 
 impl Arg {
@@ -302,6 +304,7 @@ impl Arg {
             since: None,
             key_notes: None,
             unplaced: None,
+            is_element: false,
         }
     }
 
@@ -349,6 +352,11 @@ pub(crate) const fn key(name: &'static str, flags: KeyFlags) -> Arg {
 /// Declares an argument of any bytes.
 pub(crate) const fn string(name: &'static str) -> Arg {
     Arg::new(name, Kind::String)
+}
+
+/// Declares a field or a member that the command looks up in the collection of its key.
+pub(crate) const fn element(name: &'static str) -> Arg {
+    Arg { is_element: true, ..string(name) }
 }
 
 /// Declares an integer argument.

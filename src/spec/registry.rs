@@ -35,6 +35,8 @@ pub struct CommandSpec {
     category_bits: u32,
     /// The position of the key of a command that has exactly one, as most have.
     only_key: Option<usize>,
+    /// The positions of the elements that it looks up in the collection of its only key.
+    elements: Option<ElementSpec>,
     /// The subcommands, in the order of their declaration.
     pub subcommands: Vec<CommandSpec>,
 }
@@ -122,6 +124,15 @@ pub struct ChannelSpec {
     pub are_patterns: bool,
 }
 
+/// The positions of the elements that a command looks up, in a request without the options that may precede them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ElementSpec {
+    /// The first element's position, counting the command's name as 0.
+    first: usize,
+    /// The distance between elements; 0 if there is only one.
+    step: usize,
+}
+
 /// The hashes of a call's keys, in the order of the grammar.
 pub(crate) type Hashes = SmallVec<[u64; 4]>;
 
@@ -148,6 +159,7 @@ impl CommandSpec {
             channels: channel_specs(command.args, name_args),
             category_bits: category_bits(row),
             only_key,
+            elements: only_key.and_then(|_| element_spec(command.args, name_args)),
             subcommands: Vec::new(),
             command,
         }
@@ -169,6 +181,20 @@ impl CommandSpec {
             Some(position) => hashes.extend([store.hash(request.arg(position))]),
             None => self.hash_all_keys(request, store, hashes),
         }
+    }
+
+    /// Returns whether requests name elements of a collection.
+    #[inline]
+    pub(crate) fn has_elements(&self) -> bool {
+        self.elements.is_some()
+    }
+
+    /// Returns what are probably the elements that a request names; with options before them it is something else.
+    pub(crate) fn elements_of<'r>(&self, request: Request<'r>) -> impl Iterator<Item = &'r [u8]> + Clone + use<'r> {
+        let spec = self.elements.filter(|_| self.accepts(request.len()));
+        let (first, step) = spec.map_or((request.len(), 0), |spec| (spec.first.min(request.len()), spec.step));
+        let count = if step == 0 { 1 } else { usize::MAX };
+        request.skip(first).args().step_by(step.max(1)).take(count)
     }
 
     fn hash_all_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {
@@ -381,6 +407,23 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
     specs
 }
 
+/// Returns the positions of the elements among the arguments from `position` on, if no option precedes them.
+fn element_spec(args: &[Arg], mut position: usize) -> Option<ElementSpec> {
+    for arg in args.iter().filter(|arg| !arg.optional) {
+        let parts = match arg.kind {
+            _ if arg.is_element => return Some(ElementSpec { first: position, step: usize::from(arg.multiple) }),
+            Kind::Block(parts) => parts,
+            _ => &[],
+        };
+        if let Some(found) = element_spec(parts, position + usize::from(arg.token.is_some())) {
+            let step = if arg.multiple { parts.len() } else { found.step };
+            return Some(ElementSpec { step, ..found });
+        }
+        position += least_args(arg) as usize;
+    }
+    None
+}
+
 /// Describes the keys that may follow a keyword, up to the end of the request.
 fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     match arg {
@@ -437,7 +480,21 @@ fn channel_specs(args: &[Arg], name_args: usize) -> Vec<ChannelSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{block, channel, channel_pattern, string};
+    use crate::spec::{block, channel, channel_pattern, element, integer, string};
+
+    #[test]
+    fn positions_of_elements_follow_from_the_grammar_without_options() {
+        const PAIR: &[Arg] = &[integer("score"), element("member")];
+        const SOME: &[Arg] = &[integer("numfields"), element("field").multiple()];
+        let option = string("option").optional();
+        let positions = |args: &[Arg]| element_spec(args, 2).map(|spec| (spec.first, spec.step));
+        assert_eq!(positions(&[element("field"), string("value")]), Some((2, 0)));
+        assert_eq!(positions(&[option, element("field").multiple()]), Some((2, 1)));
+        assert_eq!(positions(&[integer("increment"), element("member")]), Some((3, 0)));
+        assert_eq!(positions(&[option, block("data", PAIR).multiple()]), Some((3, 2)));
+        assert_eq!(positions(&[integer("seconds"), block("fields", SOME).token("FIELDS")]), Some((5, 1)));
+        assert_eq!(positions(&[string("value")]), None);
+    }
 
     #[test]
     fn channel_positions_follow_from_the_grammar() {

@@ -27,6 +27,7 @@ mod gate;
 mod interest;
 pub(crate) mod limits;
 pub(crate) mod memory_account;
+mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod resident;
 pub(crate) mod shard;
@@ -45,6 +46,7 @@ pub(crate) use gate::BusyFlag;
 pub(crate) use interest::WatchFlag;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use memory_account::{MemoryAccount, Share};
+pub(crate) use prefetch::Element;
 pub(crate) use shard::{Key, Shard, Totals};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::stream::{
@@ -323,26 +325,6 @@ impl GateGuard<'_> {
             GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, cx),
             GateGuard::Exclusive(exclusive) => exclusive.view(db, cx),
             GateGuard::Refused => View::closed(cx),
-        }
-    }
-
-    /// Prefetches what the look-ups of many keys will access: first the buckets, then the entries. Each pass starts all
-    /// its loads before the next one needs them, so that the cache misses overlap. The shards themselves are few enough
-    /// to be cached.
-    pub fn prefetch(&mut self, db: usize, hashes: &[u64]) {
-        match self {
-            GateGuard::Shared(shared) => {
-                let shards = shared.0.value.0[db].shards();
-                let shard = |hash| &shards[view::shard_of(hash)];
-                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
-            }
-            GateGuard::Exclusive(exclusive) => {
-                let shards = exclusive.0.value.0[db].shards_mut();
-                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
-            }
-            GateGuard::Refused => {}
         }
     }
 }

@@ -51,6 +51,9 @@ const REACH: usize = 4 * SLOTS;
 /// pass over all, and an item that was drawn before is rare.
 const DRAWN_SHARE: usize = 3;
 
+/// How many buckets before they are visited the items of a bucket are prefetched.
+const BUCKETS_AHEAD: usize = 2;
+
 /// How far into an entry the second prefetch reaches, in bytes: past the header, the deadline and a common key.
 const PREFETCH_AHEAD: usize = 40;
 
@@ -173,6 +176,7 @@ impl<T: Item> Table<T> {
     }
 
     /// Returns the item at a located position mutably; the table must not have changed since.
+    #[inline]
     pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut T> {
         let mut bucket = self.bucket_mut(place.bucket);
         for _ in 0..place.depth {
@@ -248,6 +252,18 @@ impl<T: Item> Table<T> {
             prefetch(address);
             // Half of the short entries begin in one cache line and have the end of their key in the next.
             prefetch(address.wrapping_add(PREFETCH_AHEAD));
+        }
+    }
+
+    /// Returns an item that probably belongs to a hash, without comparing keys.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u64) -> Option<&T> {
+        let mut bucket = self.bucket(self.bucket_of(hash)?);
+        loop {
+            if let Some(slot) = bucket.candidates(tag(hash)).next() {
+                return bucket.slots.get(slot)?.as_ref();
+            }
+            bucket = bucket.overflow.as_deref()?;
         }
     }
 
@@ -409,7 +425,14 @@ impl<T: Item> Table<T> {
 
     /// Visits all items, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| &chunk[..]).flat_map(Bucket::items)
+        self.chunks.iter().flat_map(|chunk| {
+            chunk.iter().enumerate().flat_map(|(at, bucket)| {
+                // Items lie anywhere in memory.
+                let addresses = chunk.get(at + BUCKETS_AHEAD).into_iter().flat_map(|next| &next.slots).flatten();
+                addresses.filter_map(T::address).for_each(prefetch);
+                bucket.items()
+            })
+        })
     }
 
     /// Returns a random item, or `None` if there is none.

@@ -261,6 +261,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
+    #[inline(always)] // a guard is long, as a view is
     pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
         let View { access, cx, changes, .. } = self;
         access.shard(key).open(key, event, *cx, changes)

@@ -11,8 +11,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, integer,
-    key, one_of, pattern, string, token, unix_time,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, element,
+    integer, key, one_of, pattern, string, token, unix_time,
 };
 use crate::store::value::{Hash, HashGrowth, HashText};
 use crate::store::{Classes, Event, Key, Lookup};
@@ -32,7 +32,7 @@ const WHOLE_COST: &str = "O(N) where N is the size of the hash.";
 const READ_KEY: Arg = key("key", RO | ACCESS);
 const ASKED_KEY: Arg = key("key", RO);
 const COUNTED_KEY: Arg = key("key", RW | ACCESS | UPDATE);
-const FIELD: Arg = string("field");
+const FIELD: Arg = element("field");
 const PAIRS: Arg = block("field_value", &[FIELD, string("value")]).multiple();
 const CHANGED_KEY: Arg = key("key", RW | UPDATE);
 const FIELDS: Arg = block("fields", &[integer("numfields"), FIELD.multiple()]).token("FIELDS");

@@ -12,8 +12,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, integer,
-    key, pattern, string,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, element,
+    integer, key, pattern,
 };
 use crate::store::value::listpack::Item;
 use crate::store::value::{Set, SetRef, SetRules};
@@ -41,19 +41,19 @@ const RANDOM: &[&str] = &["nondeterministic_output"];
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SADD", sadd, WRITE | DENY_OOM | FAST, Group::Set)
-        .args(&[key("key", RW | INSERT), string("member").multiple()])
+        .args(&[key("key", RW | INSERT), element("member").multiple()])
         .docs("1.0.0", SADD_COST, "Adds members to a set, creating it if necessary."),
     Command::new("SREM", srem, WRITE | FAST, Group::Set)
-        .args(&[key("key", RW | DELETE), string("member").multiple()])
+        .args(&[key("key", RW | DELETE), element("member").multiple()])
         .docs("1.0.0", SREM_COST, "Removes members from a set."),
     Command::new("SCARD", scard, READ | FAST, Group::Set)
         .args(&[key("key", RO)])
         .docs("1.0.0", "O(1)", "Returns the number of members of a set."),
     Command::new("SISMEMBER", sismember, READ | FAST, Group::Set)
-        .args(&[key("key", RO), string("member")])
+        .args(&[key("key", RO), element("member")])
         .docs("1.0.0", "O(1)", "Tells whether a set has a member."),
     Command::new("SMISMEMBER", smismember, READ | FAST, Group::Set)
-        .args(&[READ_KEY, string("member").multiple()])
+        .args(&[READ_KEY, element("member").multiple()])
         .docs("6.2.0", SMISMEMBER_COST, "Tells which of several members a set has."),
     Command::new("SMEMBERS", smembers, READ, Group::Set)
         .args(&[READ_KEY])
@@ -69,7 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .tips(RANDOM)
         .docs("1.0.0", SRANDMEMBER_COST, "Returns random members of a set."),
     Command::new("SMOVE", smove, WRITE | FAST, Group::Set)
-        .args(&[key("source", RW | ACCESS | DELETE), key("destination", RW | INSERT), string("member")])
+        .args(&[key("source", RW | ACCESS | DELETE), key("destination", RW | INSERT), element("member")])
         .docs("1.0.0", "O(1)", "Moves a member from one set to another."),
     Command::new("SINTER", combine::sinter, READ, Group::Set)
         .args(&[READ_KEY.multiple()])

@@ -21,7 +21,7 @@ use crate::dispatch::{Call, Command};
 use crate::resp::Reply;
 use crate::spec::{
     ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block,
-    double, integer, key, one_of, pattern, string, token,
+    double, element, integer, key, one_of, pattern, string, token,
 };
 use crate::store::value::listpack::Item;
 use crate::store::value::sorted_set::Score;
@@ -66,7 +66,7 @@ const POP_KEY: Arg = key("key", RW | ACCESS | DELETE);
 const TARGET: Arg = key("destination", OW | UPDATE);
 const NUMKEYS: Arg = integer("numkeys");
 const READ_KEYS: Arg = READ_KEY.multiple();
-const MEMBER: Arg = string("member");
+const MEMBER: Arg = element("member");
 const SCORES: [Arg; 2] = [double("min"), double("max")];
 const MEMBERS: [Arg; 2] = [string("min"), string("max")];
 const RANKS: [Arg; 2] = [integer("start"), integer("stop")];

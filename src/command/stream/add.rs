@@ -233,16 +233,17 @@ fn append(
     stream.append(id, pairs, limit);
     let trimmed = trim.map(|trim| {
         let (deleted, rest) = stream.trim(&trim);
-        (deleted, words_of(&trim, stream.len(), rest))
+        (trim, deleted, stream.len(), rest)
     });
-    if trimmed.as_ref().is_some_and(|(deleted, _)| *deleted > 0) {
+    if trimmed.as_ref().is_some_and(|(_, deleted, ..)| *deleted > 0) {
         edit.set_event(XADD_XTRIM);
     }
     drop(edit);
     let text = id.text();
     call.reply.bulk(&text);
     if call.namespace.store.is_logged() {
-        let trim = trimmed.iter().flat_map(|(_, words)| words).map(Vec::as_slice);
+        let trim = trimmed.map_or_else(Vec::new, |(trim, _, len, rest)| words_of(&trim, len, rest));
+        let trim = trim.iter().map(Vec::as_slice);
         let words: Vec<&[u8]> =
             [b"XADD", key.bytes].into_iter().chain(trim).chain([&text[..]]).chain(pairs.iter().copied()).collect();
         call.log(&words);
@@ -284,10 +285,11 @@ fn xtrim(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     };
     let (deleted, rest) = stream.trim(&trim);
-    let words = words_of(&trim, stream.len(), rest);
+    let len = stream.len();
     edit.count_more(deleted);
     drop(edit);
-    if deleted > 0 {
+    if deleted > 0 && call.namespace.store.is_logged() {
+        let words = words_of(&trim, len, rest);
         let words: Vec<&[u8]> = [b"XTRIM", key.bytes].into_iter().chain(words.iter().map(Vec::as_slice)).collect();
         call.log(&words);
     }

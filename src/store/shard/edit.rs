@@ -42,6 +42,7 @@ pub struct Edit<'v, K: Kind> {
 
 impl Shard {
     /// Opens the value of a key to be changed; that is a use of the key.
+    #[inline(always)] // see View::edit
     pub(crate) fn open<'v, K: Kind>(
         &'v mut self,
         key: Key<'v>,
@@ -99,6 +100,7 @@ impl<K: Kind> Edit<'_, K> {
     }
 
     /// Borrows the value to be read; a missing key reads as the empty value.
+    #[inline]
     pub fn value(&self) -> K::Ref<'_> {
         match self.entry() {
             Some(entry) => K::read(entry),
@@ -139,12 +141,14 @@ impl<K: Kind> Edit<'_, K> {
     }
 
     /// Borrows the value to be changed; a missing key is created.
+    #[inline]
     pub fn change(&mut self) -> K::Mut<'_> {
         self.changes += 1;
         self.change_uncounted()
     }
 
     /// Does the same as [`Edit::change`] for a part of a change that is counted elsewhere.
+    #[inline]
     pub fn change_uncounted(&mut self) -> K::Mut<'_> {
         (self.is_changed, self.is_lent) = (true, true);
         if self.place.is_none() {
@@ -167,6 +171,7 @@ impl<K: Kind> Edit<'_, K> {
         self.entry_mut().map(K::write)
     }
 
+    #[cold]
     fn create(&mut self) {
         self.shard.displace(self.key, &self.cx);
         let entry = K::create(self.key.bytes);
@@ -176,18 +181,24 @@ impl<K: Kind> Edit<'_, K> {
         self.is_new = true;
     }
 
-    /// Accounts for what the value takes now, and for the deadlines of its elements.
-    fn settle(&mut self) {
-        let Some(entry) = self.entry() else { return };
-        let (memory, nearest) = (entry.memory(), K::nearest_deadline(K::read(entry)));
+    /// Accounts for what the value takes now, and for the deadlines of its elements. Returns whether it is empty.
+    #[inline]
+    fn settle(&mut self) -> bool {
+        let Some(entry) = self.entry() else { return false };
+        let value = K::read(entry);
+        let (memory, nearest) = (entry.memory(), K::nearest_deadline(value));
+        let is_empty = K::is_empty(K::read(entry));
         self.shard.resized(memory as isize - self.memory as isize);
         self.shard.note_fields(self.key, self.had_deadlines, nearest, &self.cx);
+        is_empty
     }
 
+    #[inline]
     fn entry(&self) -> Option<&Entry> {
         self.shard.table.at(self.place?)
     }
 
+    #[inline]
     fn entry_mut(&mut self) -> Option<&mut Entry> {
         self.shard.table.at_mut(self.place?)
     }
@@ -195,13 +206,11 @@ impl<K: Kind> Edit<'_, K> {
 
 impl<K: Kind> Drop for Edit<'_, K> {
     fn drop(&mut self) {
-        if self.is_lent {
-            self.settle();
-        }
+        // A value that was not lent is as before, and so not empty.
+        let is_empty = self.is_lent && self.settle() || self.is_emptied;
         if !self.is_changed && !self.is_touched {
             return;
         }
-        let is_empty = self.is_emptied || self.entry().is_some_and(|entry| K::is_empty(K::read(entry)));
         if is_empty && let Some(emptied) = self.shard.detach(self.key) {
             self.shard.reclaimer.free(emptied);
         }

@@ -180,8 +180,9 @@ impl<M: Member> RankTree<M> {
                 Node::Leaf(leaf) => return Some(rank + leaf.find(score, bytes).ok()?),
                 Node::Inner(inner) => {
                     let at = inner.child_of(score, bytes);
-                    rank += inner.count_before(at);
                     node = inner.child(at);
+                    node.prefetch_scores();
+                    rank += inner.count_before(at);
                 }
             }
         }
@@ -223,8 +224,9 @@ impl<M: Member> RankTree<M> {
                 Node::Leaf(leaf) => return rank + divide(leaf.scores(), leaf.members()),
                 Node::Inner(inner) => {
                     let at = divide(inner.keys().scores(), inner.keys().members()).saturating_sub(1);
-                    rank += inner.count_before(at);
                     node = inner.child(at);
+                    node.prefetch_scores();
+                    rank += inner.count_before(at);
                 }
             }
         }
@@ -292,6 +294,31 @@ impl<M: Member> Iter<'_, M> {
     #[inline]
     pub(crate) fn ahead(&self, count: usize) -> Option<M> {
         self.front.1.get(count).copied()
+    }
+
+    /// Folds all elements, a leaf at a time; `prepare` gets each handle `ahead` elements earlier where both are in the
+    /// same leaf.
+    pub(crate) fn fold_prepared<B>(
+        mut self,
+        init: B,
+        ahead: usize,
+        prepare: impl Fn(M),
+        mut visit: impl FnMut(B, (f64, M)) -> B,
+    ) -> B {
+        let mut result = init;
+        while let Some(first) = self.next() {
+            result = visit(result, first);
+            let count = self.front.0.len().min(self.ranks.len());
+            let (scores, members) = (&self.front.0[..count], &self.front.1[..count]);
+            members.iter().take(ahead).for_each(|member| prepare(*member));
+            for (at, (score, member)) in scores.iter().zip(members).enumerate() {
+                members.get(at + ahead).into_iter().for_each(|member| prepare(*member));
+                result = visit(result, (*score, *member));
+            }
+            self.ranks.start += count;
+            self.front = (&self.front.0[count..], &self.front.1[count..]);
+        }
+        result
     }
 }
 

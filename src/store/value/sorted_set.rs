@@ -100,6 +100,23 @@ impl<'e> Iterator for Elements<'e> {
             }
         }
     }
+
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut visit: F) -> B {
+        match (self.source, self.is_reversed) {
+            (Source::Big(set, elements), false) => {
+                elements.fold_prepared(init, PREFETCHED, Handle::prefetch, |result, (score, handle)| {
+                    visit(result, (Item::Text(set.member(handle)), Score::Number(score)))
+                })
+            }
+            (source, is_reversed) => {
+                let mut result = init;
+                for element in (Elements { source, is_reversed }) {
+                    result = visit(result, element);
+                }
+                result
+            }
+        }
+    }
 }
 
 impl<'e> SortedSetRef<'e> {

@@ -80,6 +80,20 @@ impl BigHash {
         self.fields.find(self.fields.hash(field), field)
     }
 
+    /// Prefetches the bucket of a field; returns the field's hash.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, field: &[u8]) -> u64 {
+        let hash = self.fields.hash(field);
+        self.fields.prefetch_bucket(hash);
+        hash
+    }
+
+    /// Prefetches the field with a hash.
+    #[inline]
+    pub(crate) fn prefetch_field(&self, hash: u64) {
+        self.fields.prefetch_entry(hash);
+    }
+
     /// Returns the entries, in no particular order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.fields.iter()

@@ -266,11 +266,8 @@ impl Chunk {
     }
 
     #[inline]
-    fn write(&mut self, mut at: usize, element: &Encoded<'_>) {
-        for part in element.parts() {
-            self.buffer[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
+    fn write(&mut self, at: usize, element: &Encoded<'_>) {
+        element.write_into(&mut self.buffer[at..at + element.len()]);
     }
 
     /// Replaces `old_len` bytes at an offset by an element or nothing; the shorter side moves.

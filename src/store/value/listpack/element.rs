@@ -162,9 +162,29 @@ impl<'a> Encoded<'a> {
         [&self.head[..usize::from(self.head_len)], self.text, &self.tail[..usize::from(self.tail_len)]]
     }
 
+    /// Writes the stored element to a place of its length.
+    #[inline]
+    pub(crate) fn write_into(&self, place: &mut [u8]) {
+        // One byte before and behind a short text: not worth the calls that copy slices.
+        if let ([first, text @ .., last], 1, 1) = (&mut *place, self.head_len, self.tail_len) {
+            *first = self.head[0];
+            text.copy_from_slice(self.text);
+            *last = self.tail[0];
+            return;
+        }
+        let mut rest = place;
+        for part in self.parts() {
+            let (own, behind) = rest.split_at_mut(part.len());
+            own.copy_from_slice(part);
+            rest = behind;
+        }
+    }
+
     /// Appends the stored element.
+    #[inline]
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend(self.parts().into_iter().flatten());
+        out.reserve(self.len());
+        self.parts().into_iter().for_each(|part| out.extend_from_slice(part));
     }
 }
 

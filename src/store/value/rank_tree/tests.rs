@@ -338,6 +338,18 @@ fn ranges_beyond_the_end_are_cut() {
     let mut tree = RankTree::from_ascending((0..100).map(element));
     assert_eq!(tree.range(98..usize::MAX).collect::<Vec<_>>(), [element(98), element(99)]);
     assert_eq!(tree.range(..=usize::MAX).len(), 100);
+    for ranks in [0..100, 3..3, 3..4, 60..70, 99..100] {
+        let folded = tree.range(ranks.clone()).fold_prepared(
+            Vec::new(),
+            2,
+            |_| {},
+            |mut all, next| {
+                all.push(next);
+                all
+            },
+        );
+        assert_eq!(folded, tree.range(ranks).collect::<Vec<_>>());
+    }
     assert_eq!(tree.range(usize::MAX..).next(), None);
     let (start, end) = (50, 40);
     assert_eq!(tree.range(start..end).next_back(), None);

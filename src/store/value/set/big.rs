@@ -26,6 +26,21 @@ impl BigSet {
         self.members.count()
     }
 
+    /// Prefetches the bucket of a member; returns the member's hash.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, member: &[u8]) -> u64 {
+        let mut buffer = itoa::Buffer::new();
+        let hash = self.members.hash(Name::of_item(Item::of(member), &mut buffer));
+        self.members.prefetch_bucket(hash);
+        hash
+    }
+
+    /// Prefetches the member with a hash.
+    #[inline]
+    pub(crate) fn prefetch_member(&self, hash: u64) {
+        self.members.prefetch_entry(hash);
+    }
+
     /// Returns whether a member is in the set.
     #[inline]
     pub(super) fn contains(&self, member: Item<'_>) -> bool {

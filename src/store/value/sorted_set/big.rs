@@ -136,6 +136,20 @@ impl BigSortedSet {
         table.find(table.hash(member), member).map(score_in)
     }
 
+    /// Prefetches the bucket of a member; returns the member's hash.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, member: &[u8]) -> u64 {
+        let hash = self.members.table.hash(member);
+        self.members.table.prefetch_bucket(hash);
+        hash
+    }
+
+    /// Prefetches the member with a hash.
+    #[inline]
+    pub(crate) fn prefetch_member(&self, hash: u64) {
+        self.members.table.prefetch_entry(hash);
+    }
+
     /// Returns the rank and the score of a member.
     pub(super) fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(member)?;

@@ -1,0 +1,98 @@
+//! Prefetching for the commands of a batch: every pass starts all its loads before the next pass needs them, so that
+//! the cache misses of many commands overlap.
+//!
+//! A key is looked up in two passes, bucket and entry. Where commands look elements up in large collections, two more do
+//! the same in the tables of these. The shards themselves are few enough to be cached.
+
+use smallvec::SmallVec;
+
+use crate::store::entry::Entry;
+use crate::store::table::Table;
+use crate::store::value::Value;
+use crate::store::{GateGuard, view};
+
+/// An element that a command looks up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element<'a> {
+    /// The hash of the collection's key.
+    pub(crate) key: u64,
+    /// The field or the member.
+    pub(crate) text: &'a [u8],
+}
+
+impl GateGuard<'_> {
+    /// Prefetches what the look-ups of keys with these hashes will access.
+    pub(crate) fn prefetch(&mut self, db: usize, hashes: &[u64]) {
+        match self {
+            GateGuard::Shared(shared) => {
+                let shards = shared.0.value.0[db].shards();
+                let shard = |hash| &shards[view::shard_of(hash)];
+                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
+            }
+            GateGuard::Exclusive(exclusive) => {
+                let shards = exclusive.0.value.0[db].shards_mut();
+                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
+                hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
+            }
+            GateGuard::Refused => {}
+        }
+    }
+
+    /// Prefetches what the look-ups of elements will access, if their collections are large; the keys should have been
+    /// prefetched.
+    pub(crate) fn prefetch_elements<'e>(&mut self, db: usize, elements: impl Iterator<Item = Element<'e>>) {
+        let mut found: SmallVec<[(u64, u64); 64]> = SmallVec::new();
+        elements.for_each(|Element { key, text }| {
+            let prefetch = |table: &Table| large(table, key)?.prefetch_bucket_of(text);
+            found.extend(self.with_table(db, key, prefetch).flatten().map(|hash| (key, hash)));
+        });
+        for (key, hash) in found {
+            self.with_table(db, key, |table| large(table, key).map(|value| value.prefetch_item(hash)));
+        }
+    }
+
+    /// Borrows the table of a key.
+    #[inline]
+    fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table) -> R) -> Option<R> {
+        let index = view::shard_of(key);
+        match self {
+            GateGuard::Shared(shared) => Some(read(shared.0.value.0[db].shards()[index].lock().table())),
+            GateGuard::Exclusive(exclusive) => {
+                Some(read(exclusive.0.value.0[db].shards_mut()[index].get_mut().table()))
+            }
+            GateGuard::Refused => None,
+        }
+    }
+}
+
+/// Returns the large value of the key with a hash, if there is one.
+#[inline]
+fn large(table: &Table, key: u64) -> Option<&Value> {
+    table.candidate(key).and_then(Entry::value)
+}
+
+impl Value {
+    /// Prefetches the bucket of an element, and returns the element's hash; `None` if elements are not looked up in a
+    /// table.
+    #[inline]
+    fn prefetch_bucket_of(&self, text: &[u8]) -> Option<u64> {
+        match self {
+            Value::Hash(hash) => Some(hash.prefetch_bucket(text)),
+            Value::Set(set) => Some(set.prefetch_bucket(text)),
+            Value::SortedSet(set) => Some(set.prefetch_bucket(text)),
+            Value::Text(_) | Value::Packed(_) | Value::List(_) | Value::Stream(_) => None,
+        }
+    }
+
+    /// Prefetches the element with a hash, whose bucket should be in the cache by now.
+    #[inline]
+    fn prefetch_item(&self, hash: u64) {
+        match self {
+            Value::Hash(fields) => fields.prefetch_field(hash),
+            Value::Set(set) => set.prefetch_member(hash),
+            Value::SortedSet(set) => set.prefetch_member(hash),
+            Value::Text(_) | Value::Packed(_) | Value::List(_) | Value::Stream(_) => {}
+        }
+    }
+}
