@@ -110,10 +110,93 @@ const GOALS: &[Goal] = &[
     single("release binary", &["footprint"], &["process"], "binary MB", AtMost(8.0)),
 ];
 
+/// Goals for collections: CPU beside Redis by the depth, bytes per element, stalls.
+const fn of_collection(what: &'static str, workloads: &'static [&'static str], limit: f64) -> Goal {
+    single(what, &["collections"], workloads, "CPU us", AtMost(limit)).beside_redis()
+}
+
+const fn element(what: &'static str, workloads: &'static [&'static str], limit: f64) -> Goal {
+    single(what, &["collections-memory"], workloads, "bytes", AtMost(limit))
+}
+
+const fn stall(what: &'static str, workloads: &'static [&'static str]) -> Goal {
+    single(what, &["collections-stalls"], workloads, "ms above unloaded", AtMost(2.0))
+}
+
+const LISTS: &[&str] = &["LPUSH P=64", "RPUSH P=64", "LPOP P=64", "RPOP P=64"];
+const SETS_AND_HASHES: &[&str] = &["SADD P=64", "SISMEMBER P=64", "HGET P=64", "HSET P=64", "HINCRBY P=64"];
+const SORTED: &[&str] = &["ZADD P=64", "ZRANK P=64", "ZINCRBY P=64"];
+const RANGES: &[&str] = &["LRANGE of 100 P=64", "ZRANGE of 100 P=64", "HGETALL of 50 P=64", "SMEMBERS of 50 P=64"];
+const SINGLE_COMMANDS: &[&str] = &[
+    "LPUSH P=1",
+    "RPUSH P=1",
+    "LPOP P=1",
+    "RPOP P=1",
+    "SADD P=1",
+    "SISMEMBER P=1",
+    "HGET P=1",
+    "HSET P=1",
+    "HINCRBY P=1",
+    "ZSCORE P=1",
+    "XADD P=1",
+    "ZADD P=1",
+    "ZRANK P=1",
+    "ZINCRBY P=1",
+    "LRANGE of 100 P=1",
+    "ZRANGE of 100 P=1",
+    "HGETALL of 50 P=1",
+    "SMEMBERS of 50 P=1",
+];
+
+const COLLECTION_GOALS: &[Goal] = &[
+    of_collection("CPU of LPUSH, RPUSH, LPOP, RPOP, depth 64", LISTS, 0.45),
+    of_collection("CPU of SADD, SISMEMBER, HGET, HSET, HINCRBY, depth 64", SETS_AND_HASHES, 0.45),
+    of_collection("CPU of ZSCORE, XADD, depth 64", &["ZSCORE P=64", "XADD P=64"], 0.45),
+    of_collection("CPU of ZADD, ZRANK, ZINCRBY, depth 64", SORTED, 0.35),
+    of_collection("CPU of LRANGE, ZRANGE of 100, HGETALL, SMEMBERS of 50, depth 64", RANGES, 0.5),
+    of_collection("CPU of all these, depth 1", SINGLE_COMMANDS, 1.0),
+    element("hash of 1 M fields, per field", &["hash 1M"], 30.0),
+    element("set of 1 M, per member", &["set 1M"], 24.0),
+    element("set of 1 M integers, per member", &["set of integers 1M"], 16.0),
+    element("sorted set of 1 M, per member", &["sorted set 1M"], 48.0),
+    element("list of 1 M, per element", &["list 1M"], 3.0),
+    element("stream of 1 M, per entry", &["stream 1M"], 12.0),
+    element("100 k hashes of 10, per field", &["hashes of 10 1M"], 9.0),
+    element("100 k sorted sets of 10, per member", &["sorted sets of 10 1M"], 8.0),
+    element("100 k lists of 10, per element", &["lists of 10 1M"], 6.0),
+    element("100 k sets of 10, per member", &["sets of 10 1M"], 7.0),
+    stall(
+        "removing a hash of 10 M: DEL, UNLINK, EXPIRE, SET",
+        &["DEL, hash of 10000000", "UNLINK, hash of 10000000", "EXPIRE, hash of 10000000", "SET, hash of 10000000"],
+    ),
+    stall(
+        "the same with a set",
+        &["DEL, set of 10000000", "UNLINK, set of 10000000", "EXPIRE, set of 10000000", "SET, set of 10000000"],
+    ),
+    stall(
+        "the same with a sorted set",
+        &["DEL, zset of 10000000", "UNLINK, zset of 10000000", "EXPIRE, zset of 10000000", "SET, zset of 10000000"],
+    ),
+    stall(
+        "the same with a list",
+        &["DEL, list of 10000000", "UNLINK, list of 10000000", "EXPIRE, list of 10000000", "SET, list of 10000000"],
+    ),
+    stall(
+        "the same with a stream",
+        &[
+            "DEL, stream of 10000000",
+            "UNLINK, stream of 10000000",
+            "EXPIRE, stream of 10000000",
+            "SET, stream of 10000000",
+        ],
+    ),
+    stall("growth of a hash to 10 M", &["hash grows to 10000000"]),
+];
+
 /// Returns the goals with their figures.
 pub fn judge(figures: &Figures) -> String {
     let mut table = Table::new(&["goal", "limit", "measured", "our generator", "verdict"]);
-    for goal in GOALS {
+    for goal in GOALS.iter().chain(COLLECTION_GOALS) {
         let mut areas = goal.areas.iter().map(|area| goal.values(figures, area));
         let (decisive, other) = (areas.next().unwrap_or_default(), areas.next().unwrap_or_default());
         let limit =

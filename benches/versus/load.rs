@@ -360,6 +360,33 @@ pub fn fill(server: &Server, workload: &Workload, keys: std::ops::Range<u64>, va
     Ok(())
 }
 
+/// Sends requests from one connection, as fast as it goes, and waits for all replies.
+///
+/// # Errors
+/// When the connection fails or the server answers with an error.
+pub fn send(server: &Server, requests: impl Iterator<Item = String>) -> Result<()> {
+    let mut stream = server.connect()?;
+    let (mut replies, mut buffer) = (Replies::new(server.kind.protocol()), vec![0; READ_LEN]);
+    let (mut requests, mut waiting) = (requests.peekable(), 0);
+    while requests.peek().is_some() || waiting > 0 {
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for request in requests.by_ref().take(FILL_BATCH) {
+            let words = request.split(' ');
+            bytes.extend_from_slice(format!("*{}\r\n", words.clone().count()).as_bytes());
+            words.for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+            count += 1;
+        }
+        stream.write_all(&bytes)?;
+        waiting += count;
+        // One batch stays under way, so that the server need not wait for us.
+        while waiting > count {
+            let len = stream.read(&mut buffer)?;
+            waiting -= self::count(&mut replies, &buffer[..len])?;
+        }
+    }
+    Ok(())
+}
+
 /// Tells whether a server has what a workload needs.
 pub fn is_able(server: &Server, workload: &Workload) -> bool {
     // A refusal by one that should have everything is an error, which the load itself reports.

@@ -16,12 +16,20 @@ pub const KEYS: u64 = 100_000;
 /// # Errors
 /// When redis-benchmark is not there or fails.
 pub fn load(server: &Server, workload: &Workload, depth: usize, requests: usize) -> Result<Sample> {
+    load_among(server, workload, depth, requests, KEYS)
+}
+
+/// Does the same as [`load`] with random numbers below `keys`.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_among(server: &Server, workload: &Workload, depth: usize, requests: usize, keys: u64) -> Result<Sample> {
     let step = workload.steps[0];
     let words =
         step.replace("{key}", "key:__rand_int__").replace("{counter}", "ctr:__rand_int__").replace("{value}", "xxx");
     let mut command = Command::new("redis-benchmark");
     command.args(["-h", "127.0.0.1", "-p", &server.addr.port().to_string(), "-n", &requests.to_string()]);
-    command.args(["-P", &depth.to_string(), "-c", &CLIENTS.to_string(), "-r", &KEYS.to_string(), "--csv"]);
+    command.args(["-P", &depth.to_string(), "-c", &CLIENTS.to_string(), "-r", &keys.to_string(), "--csv"]);
     let cpu = cpu_us(server.pid())?;
     let output = command.args(words.split(' ')).output().map_err(|error| format!("redis-benchmark: {error}"))?;
     let cpu_us = (cpu_us(server.pid())? - cpu) / requests as f64;

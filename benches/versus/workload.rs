@@ -24,7 +24,8 @@ pub struct Workload {
     pub keys: usize,
 }
 
-const fn single(name: &'static str, step: &'static [&'static str; 1]) -> Workload {
+/// Declares a workload of one step.
+pub const fn single(name: &'static str, step: &'static [&'static str; 1]) -> Workload {
     Workload { name, steps: step, depths: &[1, 64], memcached: None, keys: 1 }
 }
 

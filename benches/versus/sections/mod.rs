@@ -1,6 +1,7 @@
 //! The sections of this benchmark; each can be run alone and replaces only its own figures and plot.
 
 mod clients;
+mod collections;
 mod commands;
 mod curves;
 mod disturbed;
@@ -46,6 +47,18 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "disturbed", about: "one client beside others that misbehave", run: disturbed::run },
     Section { name: "clients", about: "ten thousand clients of which a tenth is active", run: clients::many },
     Section { name: "footprint", about: "start-up, idle memory, binary, idle connections", run: footprint::run },
+    Section { name: "collections", about: "commands on collections", run: collections::cost::run },
+    Section {
+        name: "collections-size",
+        about: "cost against the size of a collection",
+        run: collections::cost::by_size,
+    },
+    Section { name: "collections-memory", about: "bytes per element of collections", run: collections::memory::run },
+    Section {
+        name: "collections-stalls",
+        about: "others' wait beside large collections",
+        run: collections::stalls::run,
+    },
     Section { name: "growth", about: "the worst stall while keys are loaded", run: growth::run },
 ];
 
