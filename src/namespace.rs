@@ -4,12 +4,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::client::pause::Pause;
-use crate::client::registry::Clients;
+use crate::client::registry::{ClientInfo, Clients, LockName};
 use crate::config::Config;
 use crate::instance::Instance;
 use crate::observe::Observed;
@@ -23,7 +24,7 @@ use crate::push::tracking::Tracking;
 use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
-use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer};
+use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, View};
 use crate::time::clock::{Clock, Now};
 
 /// One namespace.
@@ -55,6 +56,10 @@ pub struct Namespace {
     pub observed: Observed,
     /// Wakes the sweeper when a key expires earlier than it expects.
     pub sweep_notify: Arc<Notify>,
+    /// The fencing token of the last lock.
+    last_fence: AtomicI64,
+    /// Clients whose connections have closed, each with the locks to be released for that.
+    departed: Mutex<Vec<(u64, Vec<LockName>)>>,
     /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
     /// Whether the settings ask for more replicas than there are.
@@ -117,7 +122,8 @@ impl Namespace {
             (Arc::new(Hub::new(&memory_account)), Observed::new(threads, commands.count(), &memory_account));
         let clients = Arc::new(Clients::new(memory_account.clone()));
         let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
-        let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), config.clone()));
+        let locks = observed.locks.clone();
+        let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), locks, config.clone()));
         let journal = Arc::<Journal>::default();
         let store = Store::new(
             config.databases as usize,
@@ -145,6 +151,8 @@ impl Namespace {
             stats: Stats::default(),
             observed,
             sweep_notify,
+            last_fence: AtomicI64::new(0),
+            departed: Mutex::default(),
             is_sweeping: AtomicBool::new(true),
             lacks_replicas: AtomicBool::new(false),
             resident: Resident::default(),
@@ -238,6 +246,49 @@ impl Namespace {
         if self.tracking.has_invalidations() {
             self.tracking.broadcast((&self.instance.settings.current(), now));
         }
+    }
+
+    /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below the
+    /// microseconds since 1970.
+    pub(crate) fn next_fence(&self) -> i64 {
+        let now_us = self.clock.wall_us();
+        let next = |last: i64| last.saturating_add(1).max(now_us);
+        // Never fails, because the closure always returns a value.
+        next(self.last_fence.fetch_update(Relaxed, Relaxed, |last| Some(next(last))).unwrap_or_default())
+    }
+
+    /// Has the locks released that are bound to a connection: at once, or by the sweeper while a script keeps keys locked.
+    /// Those in line for them must be served then. The view is one without declared keys.
+    pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>) {
+        if !client.has_bound_locks() {
+            return;
+        }
+        let names = client.bound_locks();
+        if view.is_closed() {
+            self.departed.lock().push((client.id, names));
+            return self.sweep_notify.notify_one();
+        }
+        self.release(client.id, &names, view);
+    }
+
+    /// Releases the locks that [`Namespace::end_session`] could not; returns whether none is left.
+    pub(crate) fn end_departed_sessions(&self, now: Now) -> bool {
+        let departed = std::mem::take(&mut *self.departed.lock());
+        if departed.is_empty() {
+            return true;
+        }
+        let mut guard = self.store.hold(1);
+        let mut view = guard.view(0, &[], Cx::new(now, Origin::HOST));
+        if view.is_closed() {
+            self.departed.lock().extend(departed);
+            return false;
+        }
+        departed.iter().for_each(|(client, names)| self.release(*client, names, &mut view));
+        true
+    }
+
+    fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
+        names.iter().for_each(|(db, key)| view.end_session_lock(*db, self.store.key(key), client));
     }
 
     /// Enables or disables the deletion of expired keys.

@@ -11,13 +11,13 @@ use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run};
 use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
-use crate::dispatch::serve::{Means, Postponed, serve, serve_leftover, serve_postponed};
+use crate::dispatch::serve::{Means, Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
 use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, post_call, unknown};
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, NO_QUEUE};
+use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
 use crate::time::clock::Now;
 
@@ -202,6 +202,9 @@ impl<'n> BatchRun<'n> {
                 client.caller.called = Some(command);
                 client.session.replies.begin_request();
                 answered = Some(command);
+                if command.flags & closed_for_lines(self.namespace) != 0 {
+                    self.hand_over_expired(client.caller.db, command, request, plan.hashes_of(index));
+                }
                 match client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
                     true => queue(client, command, request, out),
                     false => self.call(client, command, request, plan.hashes_of(index), out),
@@ -223,6 +226,25 @@ impl<'n> BatchRun<'n> {
             self.write_own_pushes(client, command, out);
         }
         next
+    }
+
+    /// Hands expired locks among the keys of a call over to the clients in line for them, before the call.
+    fn hand_over_expired(&mut self, db: usize, command: &CommandSpec, request: Request<'_>, hashes: &[u64]) {
+        if command.flags & EXCLUSIVE != 0 && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+            self.guard = None; // the gate is not reentrant
+            self.take_gate(Store::lock_exclusive);
+        }
+        self.take_gate(|store| store.hold(1));
+        let cx = self.cx();
+        let BatchRun { namespace, handlers, config, guard, timer, .. } = self;
+        let Some(guard) = guard else { return };
+        let mut view = guard.view(db, hashes, cx);
+        if view.is_closed() {
+            return;
+        }
+        let postponed = hand_over_expired(&mut view, command, request, Means { namespace, handlers, config, timer });
+        drop(view);
+        self.serve_postponed(postponed);
     }
 
     /// Writes frames that the client's own call has pushed to it, which belong directly after the reply.
@@ -427,6 +449,7 @@ impl<'n> BatchRun<'n> {
             run(&mut call);
             if namespace.store.has_tail_work() {
                 postponed = end_call(&mut call);
+                self.closed |= closed_for_lines(namespace);
             }
         }
         if let Some(postponed) = postponed {
@@ -477,7 +500,13 @@ impl<'n> BatchRun<'n> {
 #[inline]
 fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
     let is_open = !namespace.pause.may_be_on() && !namespace.lacks_replicas();
-    if is_open { client.closed(needs_attention) } else { EVERY }
+    if is_open { client.closed(needs_attention) | closed_for_lines(namespace) } else { EVERY }
+}
+
+/// Returns the commands before which an expired lock is handed over to those in line for it: all that may take it.
+#[inline]
+fn closed_for_lines(namespace: &Namespace) -> Flags {
+    if namespace.store.has_lines() { WRITE | EXCLUSIVE } else { 0 }
 }
 
 /// Does the work while the keys of a call are still locked: logs its changes, and serves clients blocked on these keys.

@@ -17,7 +17,7 @@ use crate::resp::{Output, OwnedRequest, Reply, Request};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, INSERT, KeyFlags, Names};
 use crate::store::value::{Kind, Type};
-use crate::store::{Cx, Key, Lookup, NEVER, View};
+use crate::store::{Cx, Key, LockWaiter, Lookup, NEVER, Str, View};
 use crate::time::clock::Now;
 
 /// The access of a handler to its call.
@@ -82,7 +82,7 @@ impl Call<'_> {
     /// Returns the present time, from which relative TTLs count. The time of the call is up to a tenth of a millisecond
     /// old, and does not advance inside EXEC and scripts.
     pub fn present(&self) -> Now {
-        match self.is_nested() {
+        match self.is_nested() || self.is_blocked {
             true => self.namespace.clock.now(),
             false => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
         }
@@ -151,20 +151,32 @@ impl Call<'_> {
 
     /// Blocks the client until a time, in monotonic milliseconds, and then replies; a nested call replies at once.
     pub fn wait_until(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, on_timeout, None);
+        self.block(until_ms, Box::new(on_timeout), None);
     }
 
     /// Blocks the client on the keys of its request, except those that it only adds to: when one of them has changed
     /// and holds a value of type `K`, the handler is called again, and replies if it can. At a time, in monotonic
     /// milliseconds, and at once in a nested call, `on_timeout` replies.
     pub fn block_on_keys<K: Kind>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        let repetition = Repetition { request: None, awaited: K::TYPE, heeds_absence: false, retry_at_ms: NEVER };
-        self.block(until_ms, on_timeout, Some(repetition));
+        self.block(until_ms, Box::new(on_timeout), Some(Repetition::new(K::TYPE)));
     }
 
     /// Blocks the client like [`Call::block_on_keys`], to be called again as `repetition` says.
     pub(crate) fn block_and_repeat(&mut self, repetition: Repetition, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, on_timeout, Some(repetition));
+        self.block(until_ms, Box::new(on_timeout), Some(repetition));
+    }
+
+    /// Blocks the client in line for a lock, its key: the handler is called again when the key is missing and nobody is
+    /// before the client, or when another one has acquired the lock with the same token.
+    pub(crate) fn block_in_line(
+        &mut self,
+        token: &[u8],
+        until_ms: u64,
+        on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static,
+    ) {
+        let token = Some(self.namespace.store.hash(token));
+        let repetition = Repetition { token, ..Repetition::new(Str::TYPE) };
+        self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
@@ -172,7 +184,7 @@ impl Call<'_> {
         self.is_blocked
     }
 
-    fn block(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>), repetition: Option<Repetition>) {
+    fn block(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) {
         let is_blocked = self.is_blocked;
         let retry_at_ms = repetition.as_ref().map_or(NEVER, |repetition| repetition.retry_at_ms);
         let Some(next) = &mut self.next else { return on_timeout(&mut self.reply) };
@@ -193,7 +205,12 @@ impl Call<'_> {
         };
         let store = &self.namespace.store;
         // Under the lock under which the keys were read: no change of them is missed.
-        keys.iter().for_each(|key| self.view.enqueue(store.key(key), self.caller.info.id));
+        let (client, since_ms) = (self.caller.info.id, self.view.now().mono_ms());
+        let token = repetition.as_ref().and_then(|repetition| repetition.token);
+        keys.iter().for_each(|key| match token {
+            Some(token) => self.view.line_up(store.key(key), LockWaiter { client, token, since_ms }),
+            None => self.view.enqueue(store.key(key), client),
+        });
         let blocking = match repetition {
             Some(Repetition { request: other, awaited, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
@@ -211,7 +228,7 @@ impl Call<'_> {
         let blocked = self.namespace.instance.clients.block(&self.caller.info, blocking, until_ms);
         self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
-        let (db, client) = (self.caller.db, self.caller.info.id);
+        let db = self.caller.db;
         let rest = Standstill { blocked, queues, db, client, on_timeout, shown, spent_ns };
         **next = Next::Continue(Box::new(rest));
     }
@@ -334,7 +351,19 @@ pub(crate) struct Repetition {
     pub(crate) heeds_absence: bool,
     /// Even if no key has changed, at this time in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
+    /// In line for a lock, with the hash of the token to acquire it with.
+    pub(crate) token: Option<u64>,
 }
+
+impl Repetition {
+    /// Returns that of a call which is made again when one of its keys has changed and has a value of a type.
+    pub(crate) fn new(awaited: Type) -> Self {
+        Repetition { request: None, awaited, heeds_absence: false, retry_at_ms: NEVER, token: None }
+    }
+}
+
+/// Replies on timeout.
+type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 
 /// A call that is blocked.
 struct Standstill {
@@ -343,8 +372,7 @@ struct Standstill {
     queues: Vec<(u64, Box<[u8]>)>,
     db: usize,
     client: u64,
-    /// Replies on timeout.
-    on_timeout: fn(&mut Reply<'_>),
+    on_timeout: OnTimeout,
     shown: Arc<OwnedRequest>,
     spent_ns: u64,
 }

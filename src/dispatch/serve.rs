@@ -5,6 +5,8 @@
 //! Where all keys of a blocked call are locked by the call that has made one of them ready, it is served before they
 //! are unlocked: no other client can intervene. Others are served before the next request of the same client.
 
+use std::collections::VecDeque;
+
 use crate::acl::Context;
 use crate::client::outbox::NUDGE;
 use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
@@ -15,11 +17,12 @@ use crate::dispatch::{Args, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
-use crate::resp::{Output, Reply};
+use crate::resp::{Output, Reply, Request};
 use crate::spec::registry::Hashes;
+use crate::spec::{CommandSpec, EXCLUSIVE};
 use crate::store::entry::Entry;
 use crate::store::value::Type;
-use crate::store::{Cx, GateGuard, Key, Lookup, Origin, Policy, View};
+use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View};
 use crate::time::clock::Now;
 
 /// What is needed to execute calls.
@@ -48,7 +51,8 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
             return postponed;
         }
         for (db, key) in ready {
-            if !serve_key(view, db, &key, means) {
+            let is_covered = view.covers(&[means.namespace.store.hash(&key)]);
+            if !is_covered || !serve_key(view, db, &key, means) {
                 postponed.push((db, key));
             }
         }
@@ -59,7 +63,7 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
 /// needs.
 #[cold]
 pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, means: Means<'_>) {
-    let mut left = std::collections::VecDeque::from(postponed);
+    let mut left = VecDeque::from(postponed);
     let cx = Cx { now: means.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
         let key = means.namespace.store.key(&bytes);
@@ -67,6 +71,7 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
         if view.is_closed() {
             return;
         }
+        serve_line(&mut view, db, key, means);
         let waiters = view.lend(db, cx).waiters(key);
         drop(view);
         for client in waiters {
@@ -95,8 +100,8 @@ pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, means: Means<'_>
     serve_postponed(guard, cx, ready, means);
 }
 
-/// Serves clients blocked on keys that the sweeper has changed.
-pub(crate) fn serve_after_sweep(namespace: &Namespace, handlers: &'static Handlers) {
+/// Serves clients blocked on keys that have changed outside of calls: by the sweeper, or because a connection has closed.
+pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Handlers) {
     if !namespace.store.has_ready_keys() {
         return;
     }
@@ -124,10 +129,67 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
     blocked.due_ms(&namespace.pause, cx.now) > cx.now.mono_ms()
 }
 
+/// Deletes the expired ones of the keys of a call that clients are in line for, and hands these locks over before the call
+/// begins: a client that did not wait must not come first. Returns what [`serve`] does.
+#[cold]
+pub(super) fn hand_over_expired(
+    view: &mut View<'_>,
+    command: &CommandSpec,
+    request: Request<'_>,
+    means: Means<'_>,
+) -> Vec<Postponed> {
+    if command.flags & EXCLUSIVE != 0 {
+        view.expire_locks_in_line();
+    }
+    for (position, _) in command.keys_of(request) {
+        view.exists(means.namespace.store.key(request.arg(position))); // a look-up deletes an expired key
+    }
+    serve(view, means)
+}
+
+/// Hands a lock over that is free: to the first client in line that still waits, and to others that wait with the same
+/// token. The keys of such a call are locked, for it has only this one.
+fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, means: Means<'_>) {
+    let cx = view.cx();
+    loop {
+        let mut view = view.lend(db, cx);
+        let Some(first) = view.line(key).and_then(|line| line.front().copied()) else { return };
+        if view.exists(key) {
+            return;
+        }
+        let is_served = serve_in_line(&mut view, first.client, means);
+        view.dequeue(db, key, first.client);
+        if is_served {
+            serve_same_token(&mut view, (db, key), first.token, means);
+        }
+    }
+}
+
+/// Serves those in line whose token is that of the lock's new holder.
+fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, means: Means<'_>) {
+    let same = |line: &VecDeque<LockWaiter>| {
+        line.iter().filter(|waiter| waiter.token == token).map(|waiter| waiter.client).collect::<Vec<_>>()
+    };
+    for client in view.line(key).map(same).unwrap_or_default() {
+        if serve_in_line(view, client, means) {
+            view.dequeue(db, key, client);
+        }
+    }
+}
+
+/// Executes the call of a client in line; returns whether it was answered.
+fn serve_in_line(view: &mut View<'_>, client: u64, means: Means<'_>) -> bool {
+    means.namespace.instance.clients.answer(client, |blocking| match blocking {
+        Blocking::Keys(call) => execute(view, call, means),
+        _ => None,
+    })
+}
+
 /// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs
 /// keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
+    serve_line(view, db, key, means);
     let waiters = view.lend(db, cx).waiters(key);
     for client in waiters {
         let of = type_of(view, db, key);

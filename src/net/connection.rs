@@ -25,7 +25,7 @@ use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, Replies, Transaction};
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::serve::serve_due;
+use crate::dispatch::serve::{serve_due, serve_leftover_keys};
 use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
@@ -109,6 +109,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tokio::time::sleep(BUSY_PAUSE).await;
         }
         self.unwatch();
+        self.end_session();
+        serve_leftover_keys(&self.namespace, self.pool.handlers);
         // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
         // otherwise every connection would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
@@ -637,10 +639,22 @@ impl<S> Connection<S> {
     }
 }
 
+impl<S> Connection<S> {
+    /// Releases the locks that are bound to the connection.
+    fn end_session(&mut self) {
+        if self.client.caller.info.has_bound_locks() {
+            let store = &self.namespace.store;
+            let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
+            self.namespace.end_session(&self.client.caller.info, &mut store.hold(1).view(0, &[], cx));
+        }
+    }
+}
+
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.unsubscribe();
         self.unwatch();
+        self.end_session();
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
         self.namespace.instance.clients.remove(self.client.caller.info.id);
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);

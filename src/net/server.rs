@@ -27,7 +27,7 @@ use crate::client::session::Client;
 use crate::command;
 use crate::config::{Config, LoadError, SetError, load};
 use crate::dispatch::Handlers;
-use crate::dispatch::serve::serve_after_sweep;
+use crate::dispatch::serve::serve_leftover_keys;
 use crate::error::Error;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
@@ -48,6 +48,9 @@ use crate::time::timer::Timer;
 
 /// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// When to try again what a busy script has prevented, in milliseconds.
+const BUSY_RETRY_MS: u64 = 20;
 
 /// How long to wait after a failed accept, usually because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -518,11 +521,13 @@ impl Shared {
         self.tasks.spawn(say_and_close(stream, error));
     }
 
-    /// Deletes some expired keys and serves clients blocked on them; returns when the next sweep is needed.
+    /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
+    /// when the next sweep is needed.
     fn sweep_once(&self, now: Now) -> u64 {
+        let is_done = self.namespace.end_departed_sessions(now);
         let due_ms = self.namespace.sweep(now);
-        serve_after_sweep(&self.namespace, self.handlers);
-        due_ms
+        serve_leftover_keys(&self.namespace, self.handlers);
+        if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
     }
 
     /// Deletes keys the moment they expire; a large number of them in several steps.

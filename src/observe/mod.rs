@@ -7,6 +7,7 @@ pub(crate) mod command_stats;
 pub(crate) mod errors;
 pub(crate) mod histogram;
 pub(crate) mod latency;
+pub(crate) mod locks;
 pub(crate) mod monitor;
 pub(crate) mod sampler;
 pub(crate) mod slow_log;
@@ -16,6 +17,7 @@ pub(crate) mod unknown;
 pub(crate) use command_stats::{AllCommandStats, CallTimer};
 pub(crate) use errors::ErrorCounts;
 pub(crate) use latency::LatencyEvents;
+pub(crate) use locks::LockStats;
 pub(crate) use monitor::Monitors;
 pub(crate) use sampler::Sampler;
 pub(crate) use slow_log::SlowLog;
@@ -42,6 +44,8 @@ pub struct Observed {
     pub sampler: Sampler,
     /// Unknown commands that clients have called.
     pub unknown: UnknownCommands,
+    /// Statistics of locks.
+    pub locks: Arc<LockStats>,
 }
 
 impl Observed {
@@ -56,6 +60,7 @@ impl Observed {
             monitors: Monitors::default(),
             sampler: Sampler::default(),
             unknown: UnknownCommands::default(),
+            locks: Arc::default(),
         }
     }
 
@@ -64,6 +69,7 @@ impl Observed {
         self.command_stats.clear();
         self.errors.clear();
         self.sampler.clear(now_ms);
+        self.locks.clear();
     }
 
     /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors.

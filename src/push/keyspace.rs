@@ -1,4 +1,4 @@
-//! Publishes keyspace notifications, and invalidates tracked keys that change.
+//! Publishes keyspace notifications, invalidates tracked keys that change, and announces lost locks.
 //!
 //! The store emits events while the key's shard is locked (see [`store::event`](crate::store::event)), and the
 //! notifications go into the outboxes of the subscribers at once, so those of a key are in the order of its changes.
@@ -6,14 +6,20 @@
 //!
 //! Lock order: a shard, then the settings kept here, then those of publishing and tracking.
 
+use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
 
+use crate::client::outbox::PushFrame;
+use crate::client::registry::ClientInfo;
 use crate::config::Config;
+use crate::observe::LockStats;
 use crate::push::hub::{Hub, Message};
 use crate::push::tracking::Tracking;
-use crate::store::{Classes, KeyspaceObserver, Origin};
+use crate::resp::{Protocol, Reply};
+use crate::store::{Classes, KeyspaceObserver, Loss, LostLock, Origin};
 use crate::time::clock::Clock;
 
 /// The observer of the store. It has its own copy of the settings, because CONFIG SET may hold its lock for long.
@@ -21,13 +27,44 @@ pub struct Notifier {
     hub: Arc<Hub>,
     tracking: Arc<Tracking>,
     clock: Clock,
+    locks: Arc<LockStats>,
     config: RwLock<Arc<Config>>,
 }
 
 impl Notifier {
     /// Creates the observer for the subscribers of a hub and for tracking clients.
-    pub fn new(hub: Arc<Hub>, tracking: Arc<Tracking>, clock: Clock, config: Arc<Config>) -> Self {
-        Notifier { hub, tracking, clock, config: RwLock::new(config) }
+    pub fn new(
+        hub: Arc<Hub>,
+        tracking: Arc<Tracking>,
+        clock: Clock,
+        locks: Arc<LockStats>,
+        config: Arc<Config>,
+    ) -> Self {
+        Notifier { hub, tracking, clock, locks, config: RwLock::new(config) }
+    }
+
+    /// Tells the holder of a lock that it is lost, if it can be sent pushes, and everybody on the lock's channel, which is
+    /// never sent the token.
+    fn announce(&self, lost: &LostLock<'_>) {
+        let (record, reason) = (lost.record, lost.loss.as_str());
+        let (config, now) = (self.config.read().clone(), self.clock.now());
+        let holder = record.hold.as_ref().and_then(|hold| (hold.holder() as &dyn Any).downcast_ref::<ClientInfo>());
+        if let Some(holder) = holder.filter(|holder| holder.protocol() == Protocol::Resp3) {
+            let write = |reply: &mut Reply<'_>| {
+                reply.push(5);
+                reply.bulk(b"lock-lost");
+                reply.bulk(lost.key);
+                reply.bulk(&record.token);
+                reply.int(record.fence);
+                reply.bulk(reason.as_bytes());
+            };
+            holder.push(&mut PushFrame::new(&write), &config, now);
+        }
+        if self.hub.has_channel_subscribers() {
+            let channel = [b"__lock__:", lost.key].concat();
+            let payload = format!("{reason} {}", record.fence);
+            self.hub.publish(Message { channel: &channel, payload: payload.as_bytes() }, &config, now);
+        }
     }
 
     /// Applies settings; returns the classes of events that are published.
@@ -66,5 +103,15 @@ impl KeyspaceObserver for Arc<Notifier> {
     fn on_flush(&self) {
         let config = self.config.read().clone();
         self.tracking.invalidate_all((&config, self.clock.now()));
+    }
+
+    fn on_lost_lock(&self, lost: &LostLock<'_>) {
+        self.locks.note_ended(lost.at_ms.saturating_sub(lost.record.since_ms));
+        if lost.loss == Loss::Expired {
+            self.locks.expired.fetch_add(1, Relaxed);
+        }
+        if lost.record.is_announced {
+            self.announce(lost);
+        }
     }
 }

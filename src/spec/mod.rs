@@ -131,6 +131,8 @@ pub enum Group {
     Scripting,
     /// The server as a whole.
     Server,
+    /// Locks.
+    Lock,
 }
 
 impl Group {
@@ -153,6 +155,7 @@ impl Group {
             Group::Cluster => "cluster",
             Group::Scripting => "scripting",
             Group::Server => "server",
+            Group::Lock => "lock",
         }
     }
 }

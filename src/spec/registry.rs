@@ -284,6 +284,7 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
                 "transaction" => group == Some(Group::Transactions),
                 "pubsub" => flags & PUBSUB != 0,
                 "scripting" => group == Some(Group::Scripting),
+                "lock" => group == Some(Group::Lock),
                 // Read-only scripts are not in the category.
                 "read" => flags & READ != 0 && group != Some(Group::Scripting),
                 "write" => flags & WRITE != 0,
@@ -297,7 +298,7 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
     CATEGORIES.iter().enumerate().filter(|(_, name)| is(name)).fold(0, |bits, (category, _)| bits | 1 << category)
 }
 
-/// The ACL categories in the order in which Redis lists them.
+/// The ACL categories in the order in which Redis lists them, and then our own.
 pub const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
@@ -320,6 +321,7 @@ pub const CATEGORIES: &[&str] = &[
     "connection",
     "transaction",
     "scripting",
+    "lock",
 ];
 
 /// Returns the minimum number of arguments; negative when there may be more.

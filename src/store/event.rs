@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::store::cx::{Cx, Origin};
+use crate::store::lock::{Loss, LostLock};
 
 /// A set of classes of events, and of the two kinds of channels they are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,6 +141,15 @@ impl Event {
         matches!(self.names[0].0, Classes::EXPIRED | Classes::EVICTED)
     }
 
+    /// Returns why a lock is lost whose key is missing after a change with this name.
+    pub(super) fn loss(&self) -> Loss {
+        match self.names[0].0 {
+            Classes::EXPIRED => Loss::Expired,
+            Classes::EVICTED => Loss::Evicted,
+            _ => Loss::Deleted,
+        }
+    }
+
     /// Returns the origin of a change with this name in a call of `caller`: expiry and eviction are their own origin.
     fn origin(&self, caller: Origin) -> Origin {
         match self.names[0].0 {
@@ -160,6 +170,9 @@ pub trait KeyspaceObserver: Send + Sync {
 
     /// Handles the deletion of all keys of a database, or of all.
     fn on_flush(&self);
+
+    /// Handles that a lock has ended other than by a release of its holder.
+    fn on_lost_lock(&self, lost: &LostLock<'_>);
 }
 
 /// Receives the deletions that no command causes, so that a replay of the log repeats them.
@@ -253,6 +266,11 @@ impl EventSink {
         if self.is_observed() {
             self.emit_names(db, key, event);
         }
+    }
+
+    /// Announces that a lock has ended other than by a release of its holder.
+    pub(super) fn emit_lost_lock(&self, lost: &LostLock<'_>) {
+        self.observer.on_lost_lock(lost);
     }
 
     /// Emits the deletion of all keys of a database, or of all.

@@ -1,12 +1,17 @@
-//! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, and clients that
-//! are blocked on it.
+//! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, clients that are
+//! blocked on it, and the holder of a lock and those in line for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::memory::heap::{allocation_len, hash_map_len, list_len, tree_map_len};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+
+use crate::memory::heap::{allocation_len, list_len, tree_map_len};
+use crate::store::lock::{Lock, LockRecord, LockWaiter};
 use crate::store::memory_account::{MemoryAccount, Share};
+use crate::store::shard::Key;
 
 /// A flag that is raised when a watched key changes. Shared by a session and the shards it watches keys in.
 #[derive(Clone, Default)]
@@ -28,9 +33,12 @@ impl WatchFlag {
 #[derive(Default)]
 pub(crate) struct TailWork(AtomicUsize);
 
-/// Set while changes are logged. The bits below count the changed keys on which clients are blocked, until those
-/// clients are served.
+/// Set while changes are logged. The bits below count two things.
 const LOGGED: usize = 1 << (usize::BITS - 1);
+/// One client in line for a lock.
+const IN_LINE: usize = 1 << 32;
+/// The bits that count the changed keys on which clients are blocked, until those clients are served.
+const READY: usize = IN_LINE - 1;
 
 impl TailWork {
     /// Returns whether there is any work.
@@ -42,7 +50,13 @@ impl TailWork {
     /// Returns whether keys with blocked clients have changed.
     #[inline]
     pub(crate) fn has_ready_keys(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !LOGGED != 0
+        self.0.load(Ordering::Relaxed) & READY != 0
+    }
+
+    /// Returns whether clients are in line for locks.
+    #[inline]
+    pub(crate) fn has_lines(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !(LOGGED | READY) != 0
     }
 
     /// Returns whether changes are logged.
@@ -60,27 +74,48 @@ impl TailWork {
     }
 }
 
-/// The watchers and blocked clients of one key.
+/// The interest in one key.
 #[derive(Default)]
 struct Interest {
     /// Raised when the key changes.
     flags: Vec<WatchFlag>,
-    /// The ids of the clients that are blocked on the key, in order of arrival.
+    /// The ids of the clients that are blocked on the key until it changes, in order of arrival.
     waiters: VecDeque<u64>,
+    /// The lock that the key is, or was when others began to wait for it.
+    lock: Option<Box<Lock>>,
 }
 
 impl Interest {
     fn is_none(&self) -> bool {
-        self.flags.is_empty() && self.waiters.is_empty()
+        self.flags.is_empty() && self.waiters.is_empty() && self.lock.is_none()
     }
+}
+
+/// A key in which there is interest.
+struct Subject {
+    hash: u64,
+    key: Box<[u8]>,
+    interest: Interest,
+}
+
+/// The numbers of keys in which there is interest of some kind.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InterestCounts {
+    /// Keys that are watched.
+    pub(super) watched: usize,
+    /// Keys with blocked clients.
+    pub(super) blocking: usize,
+    /// Locks with a record.
+    pub(super) locks: usize,
+    /// Clients in line for locks.
+    pub(super) in_line: usize,
 }
 
 /// The interests of all keys of a shard.
 pub(super) struct Interests {
-    by_key: HashMap<Box<[u8]>, Interest>,
-    /// How many of the keys are watched, and how many have blocked clients.
-    watched: usize,
-    blocking: usize,
+    /// By the hash of the key, which every change has at hand.
+    subjects: HashTable<Subject>,
+    counts: InterestCounts,
     /// Keys with blocked clients that have changed since [`Interests::take_ready`].
     ready: Vec<Box<[u8]>>,
     tail_work: Arc<TailWork>,
@@ -92,106 +127,178 @@ pub(super) struct Interests {
 impl Interests {
     /// Creates an empty set that reports its memory.
     pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
-        let share = Share::new(memory_account);
-        Interests { by_key: HashMap::new(), watched: 0, blocking: 0, ready: Vec::new(), tail_work, bytes: 0, share }
+        Interests {
+            subjects: HashTable::new(),
+            counts: InterestCounts::default(),
+            ready: Vec::new(),
+            tail_work,
+            bytes: 0,
+            share: Share::new(memory_account),
+        }
     }
 
     /// Takes out all interests, to be put back later: changes in between notify no client.
     pub(super) fn take_all(&mut self) -> Interests {
-        let empty = Interests {
-            by_key: HashMap::new(),
-            watched: 0,
-            blocking: 0,
-            ready: Vec::new(),
-            tail_work: self.tail_work.clone(),
-            bytes: 0,
-            share: Share::new(self.share.account()),
-        };
+        let empty = Interests::new(self.share.account(), self.tail_work.clone());
         std::mem::replace(self, empty)
     }
 
     /// Returns whether no key has any interest.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
+        self.subjects.is_empty()
     }
 
-    /// Returns how many keys are watched.
-    pub(super) fn watched(&self) -> usize {
-        self.watched
+    /// Returns how many keys have interests of each kind.
+    pub(super) fn counts(&self) -> InterestCounts {
+        self.counts
     }
 
-    /// Returns how many keys have blocked clients.
-    pub(super) fn blocking(&self) -> usize {
-        self.blocking
+    /// Returns whether any key is a lock with a record, or has clients in line for it.
+    pub(super) fn has_locks(&self) -> bool {
+        self.counts.locks + self.counts.in_line > 0
     }
 
     /// Iterates over the keys.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.by_key.keys().map(|key| &key[..])
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        self.subjects.iter().map(|subject| Key { bytes: &subject.key, hash: subject.hash })
+    }
+
+    /// Iterates over the keys that are locks, or have clients in line for them.
+    pub(super) fn locks(&self) -> impl Iterator<Item = (Key<'_>, Option<&LockRecord>, &VecDeque<LockWaiter>)> {
+        self.subjects.iter().filter_map(|subject| {
+            let lock = subject.interest.lock.as_ref()?;
+            Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref(), &lock.line))
+        })
     }
 
     /// Adds a flag that is raised when the key changes.
-    pub(super) fn watch(&mut self, key: &[u8], flag: &WatchFlag) {
-        let interest = self.interest(key);
+    pub(super) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        let interest = self.interest_mut(key);
         interest.flags.push(flag.clone());
         let is_first = interest.flags.len() == 1;
-        self.watched += usize::from(is_first);
-        self.bytes += watch_len(key);
+        self.counts.watched += usize::from(is_first);
+        self.bytes += watch_len(key.bytes);
         self.report();
     }
 
     /// Removes a flag from a key.
-    pub(super) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
-        let Some(interest) = self.by_key.get_mut(key) else { return };
+    pub(super) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        let Some(interest) = self.find_mut(key) else { return };
         let before = interest.flags.len();
         interest.flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
-        let removed = before - interest.flags.len();
-        self.watched -= usize::from(removed > 0 && interest.flags.is_empty());
-        self.bytes -= removed * watch_len(key);
+        let (removed, is_last) = (before - interest.flags.len(), interest.flags.is_empty());
+        self.counts.watched -= usize::from(removed > 0 && is_last);
+        self.bytes -= removed * watch_len(key.bytes);
         self.forget_unless_wanted(key);
     }
 
     /// Appends a client to the queue of a key.
-    pub(super) fn enqueue(&mut self, key: &[u8], client: u64) {
-        let interest = self.interest(key);
-        if interest.waiters.contains(&client) {
+    pub(super) fn enqueue(&mut self, key: Key<'_>, client: u64) {
+        let interest = self.interest_mut(key);
+        if interest.waiters.back() == Some(&client) {
             return; // a call may name a key twice
         }
         interest.waiters.push_back(client);
         let is_first = interest.waiters.len() == 1;
-        self.blocking += usize::from(is_first);
+        self.counts.blocking += usize::from(is_first);
         self.bytes += WAITER_LEN;
         self.report();
     }
 
-    /// Removes a client from the queue of a key.
-    pub(super) fn dequeue(&mut self, key: &[u8], client: u64) {
-        let Some(interest) = self.by_key.get_mut(key) else { return };
-        let Some(at) = interest.waiters.iter().position(|waiter| *waiter == client) else { return };
-        interest.waiters.remove(at);
-        self.blocking -= usize::from(interest.waiters.is_empty());
-        self.bytes -= WAITER_LEN;
+    /// Removes a client from the queue of a key, and from the line for it.
+    pub(super) fn dequeue(&mut self, key: Key<'_>, client: u64) {
+        let Some(interest) = self.find_mut(key) else { return };
+        if let Some(at) = interest.waiters.iter().position(|waiter| *waiter == client) {
+            interest.waiters.remove(at);
+            let is_last = interest.waiters.is_empty();
+            self.counts.blocking -= usize::from(is_last);
+            self.bytes -= WAITER_LEN;
+        }
+        self.leave_line(key, client);
         self.forget_unless_wanted(key);
     }
 
+    fn leave_line(&mut self, key: Key<'_>, client: u64) {
+        let place = |lock: &mut Lock| {
+            let at = lock.line.iter().position(|waiter| waiter.client == client)?;
+            lock.line.remove(at)
+        };
+        if self.change_lock(key, place).is_some() {
+            self.counts.in_line -= 1;
+            self.tail_work.0.fetch_sub(IN_LINE, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the clients that are blocked on a key, in order of arrival.
-    pub(super) fn waiters(&self, key: &[u8]) -> Vec<u64> {
-        self.by_key.get(key).map_or_else(Vec::new, |interest| interest.waiters.iter().copied().collect())
+    pub(super) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
+        self.find(key).map_or_else(Vec::new, |interest| interest.waiters.iter().copied().collect())
     }
 
-    /// Handles the change of a key: raises the flags of its watchers and marks it as ready for its blocked clients.
-    pub(super) fn key_changed(&mut self, key: &[u8]) {
-        let Some(interest) = self.by_key.get(key) else { return };
+    /// Returns what is known of the lock that a key is.
+    pub(super) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
+        self.find(key)?.lock.as_ref()?.record.as_ref()
+    }
+
+    /// Changes what is known of the lock that a key is, or removes or adds it.
+    pub(super) fn change_record<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.interest_mut(key);
+        let (mut was_there, mut is_there) = (false, false);
+        let result = self.change_lock(key, |lock| {
+            was_there = lock.record.is_some();
+            let result = change(&mut lock.record);
+            is_there = lock.record.is_some();
+            result
+        });
+        self.counts.locks = self.counts.locks + usize::from(is_there) - usize::from(was_there);
+        self.forget_unless_wanted(key);
+        result
+    }
+
+    /// Appends a client to the line for a lock.
+    pub(super) fn line_up(&mut self, key: Key<'_>, waiter: LockWaiter) {
+        self.interest_mut(key);
+        self.change_lock(key, |lock| lock.line.push_back(waiter));
+        self.counts.in_line += 1;
+        self.tail_work.0.fetch_add(IN_LINE, Ordering::Relaxed);
+        self.report();
+    }
+
+    /// Returns the line for a lock.
+    pub(super) fn line(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
+        self.find(key)?.lock.as_ref().map(|lock| &lock.line).filter(|line| !line.is_empty())
+    }
+
+    /// Changes a lock, which is created for that and dropped when nothing is left of it. The key is known.
+    fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Lock) -> T) -> T {
+        let slot = self.subjects.find_mut(key.hash, |subject| *subject.key == *key.bytes);
+        let mut none = None;
+        let lock = slot.map_or(&mut none, |subject| &mut subject.interest.lock);
+        let before = lock.as_ref().map_or(0, |lock| lock.memory());
+        let result = change(lock.get_or_insert_default());
+        if lock.as_ref().is_some_and(|lock| lock.is_none()) {
+            *lock = None;
+        }
+        self.bytes = self.bytes + lock.as_ref().map_or(0, |lock| lock.memory()) - before;
+        result
+    }
+
+    /// Handles the change of a key: raises the flags of its watchers and marks it as ready for the clients that are
+    /// blocked until it changes.
+    pub(super) fn key_changed(&mut self, key: Key<'_>) {
+        let Some(interest) = self.find(key) else { return };
         interest.flags.iter().for_each(WatchFlag::raise);
-        self.mark_ready(key);
+        if !interest.waiters.is_empty() {
+            self.mark_ready(key);
+        }
     }
 
-    /// Marks a key as ready for its blocked clients.
-    pub(super) fn mark_ready(&mut self, key: &[u8]) {
-        let has_waiters = self.by_key.get(key).is_some_and(|interest| !interest.waiters.is_empty());
-        if has_waiters && !self.ready.iter().any(|ready| **ready == *key) {
-            self.ready.push(key.into());
+    /// Marks a key as ready for its blocked clients, if it has any.
+    pub(super) fn mark_ready(&mut self, key: Key<'_>) {
+        let has_clients =
+            self.find(key).is_some_and(|interest| !interest.waiters.is_empty()) || self.line(key).is_some();
+        if has_clients && !self.ready.iter().any(|ready| **ready == *key.bytes) {
+            self.ready.push(key.bytes.into());
             self.tail_work.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -202,27 +309,45 @@ impl Interests {
         std::mem::take(&mut self.ready)
     }
 
-    fn interest(&mut self, key: &[u8]) -> &mut Interest {
-        if !self.by_key.contains_key(key) {
-            self.bytes += interest_len(key);
-        }
-        self.by_key.entry(key.into()).or_default()
+    #[inline]
+    fn find(&self, key: Key<'_>) -> Option<&Interest> {
+        let subject = self.subjects.find(key.hash, |subject| *subject.key == *key.bytes);
+        subject.map(|subject| &subject.interest)
     }
 
-    fn forget_unless_wanted(&mut self, key: &[u8]) {
-        if self.by_key.get(key).is_some_and(Interest::is_none) {
-            self.by_key.remove(key);
-            self.bytes -= interest_len(key);
+    fn find_mut(&mut self, key: Key<'_>) -> Option<&mut Interest> {
+        let subject = self.subjects.find_mut(key.hash, |subject| *subject.key == *key.bytes);
+        subject.map(|subject| &mut subject.interest)
+    }
+
+    /// Returns the interest in a key, which must be forgotten again if nothing is added to it.
+    fn interest_mut(&mut self, key: Key<'_>) -> &mut Interest {
+        let is_same = |subject: &Subject| *subject.key == *key.bytes;
+        match self.subjects.entry(key.hash, is_same, |subject| subject.hash) {
+            Slot::Occupied(slot) => &mut slot.into_mut().interest,
+            Slot::Vacant(slot) => {
+                self.bytes += interest_len(key.bytes);
+                let subject = Subject { hash: key.hash, key: key.bytes.into(), interest: Interest::default() };
+                &mut slot.insert(subject).into_mut().interest
+            }
         }
-        if self.by_key.is_empty() {
-            self.by_key = HashMap::new();
+    }
+
+    fn forget_unless_wanted(&mut self, key: Key<'_>) {
+        if let Ok(slot) = self.subjects.find_entry(key.hash, |subject| *subject.key == *key.bytes)
+            && slot.get().interest.is_none()
+        {
+            slot.remove();
+            self.bytes -= interest_len(key.bytes);
+        }
+        if self.subjects.is_empty() {
+            self.subjects = HashTable::new();
         }
         self.report();
     }
 
     fn report(&mut self) {
-        let map = hash_map_len::<Box<[u8]>, Interest>(self.by_key.capacity());
-        self.share.set(if self.by_key.is_empty() { 0 } else { self.bytes + map });
+        self.share.set(if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() });
     }
 }
 

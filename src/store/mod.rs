@@ -26,6 +26,7 @@ pub(crate) mod expire;
 mod gate;
 mod interest;
 pub(crate) mod limits;
+mod lock;
 pub(crate) mod memory_account;
 mod prefetch;
 pub(crate) mod reclaim;
@@ -45,6 +46,7 @@ pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
 pub(crate) use interest::WatchFlag;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
+pub(crate) use lock::{Hold, LockHolder, LockRecord, LockWaiter, Loss, LostLock};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use prefetch::Element;
 pub(crate) use shard::{Key, Shard, Totals};
@@ -54,7 +56,7 @@ pub(crate) use value::stream::{
     StreamRef, Trim, Walk,
 };
 pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
-pub(crate) use view::{Lookups, Ttl, View};
+pub(crate) use view::{Lookups, Ttl, View, shard_of};
 
 use evict::Evictor;
 use gate::Gate;
@@ -183,7 +185,13 @@ impl Store {
         self.services.tail_work.has_ready_keys()
     }
 
-    /// Returns whether a call has work at its end: [`Store::has_ready_keys`] or [`Store::is_logged`].
+    /// Returns whether clients are in line for locks.
+    #[inline]
+    pub fn has_lines(&self) -> bool {
+        self.services.tail_work.has_lines()
+    }
+
+    /// Returns whether a call has work at its end: [`Store::has_ready_keys`], [`Store::is_logged`] or [`Store::has_lines`].
     #[inline]
     pub fn has_tail_work(&self) -> bool {
         self.services.tail_work.is_any()

@@ -3,6 +3,8 @@
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
+mod interests;
+
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
@@ -11,6 +13,7 @@ use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::interest::WatchFlag;
+use crate::store::lock::Loss;
 use crate::store::shard::{Edit, Key, Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
 use crate::store::usage::Dice;
@@ -435,7 +438,7 @@ impl<'a> View<'a> {
     /// Moves a value, with its deadline, from one key to another, overwriting it; returns whether there was one. The
     /// events, of the old name and of the new, are emitted when both keys have changed.
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
-        let Some(entry) = self.take(from, Event::NONE) else { return false };
+        let Some(entry) = self.take_away(from, Loss::Renamed) else { return false };
         self.exists(to); // a look-up deletes an expired key, so that it counts as new
         let overwritten = self.put_untold(to, entry.with_key(to.bytes), Event::NONE);
         self.emit(from, events[0]);
@@ -455,55 +458,15 @@ impl<'a> View<'a> {
     pub fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
         let index = shard_of(key.hash);
         match &mut self.access {
-            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key.bytes, flag),
-            Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key.bytes, flag),
+            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key, flag),
+            Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key, flag),
             Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
 
-    /// Appends a client to the queue of a key, to be served when it has changed.
-    pub fn enqueue(&mut self, key: Key<'_>, client: u64) {
-        self.shard_mut(key, |shard, _| shard.enqueue(key, client));
-    }
-
-    /// Reverts [`View::enqueue`] of a key of any database; for calls that declare no keys.
-    pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
-        let index = shard_of(key.hash);
-        match &mut self.access {
-            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key.bytes, client),
-            Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key.bytes, client),
-            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => {
-                self.shard_mut(key, |shard, _| shard.dequeue(key.bytes, client));
-            }
-            Access::Closed => {}
-        }
-    }
-
-    /// Returns the clients that are blocked on a key, in order of arrival.
-    pub fn waiters(&mut self, key: Key<'_>) -> Vec<u64> {
-        self.shard_mut(key, |shard, _| shard.waiters(key))
-    }
-
-    /// Takes the changed keys with blocked clients of the locked shards, each with the number of its database; see also
-    /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
-    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        let mut ready = Vec::new();
-        match &mut self.access {
-            Access::One(shard) => shard.take_ready(&mut ready),
-            Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
-            Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
-            Access::Whole(databases, _) => {
-                let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
-                used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
-            }
-            Access::Gate(..) | Access::Closed => {}
-        }
-        ready
-    }
-
     /// Reverts [`View::watch`] of a key; for calls that declare no keys.
     pub fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
-        self.shard_at(shard_of(key.hash), |shard, _| shard.unwatch(key.bytes, flag));
+        self.shard_at(shard_of(key.hash), |shard, _| shard.unwatch(key, flag));
     }
 
     /// Deletes a key that has not changed since [`View::watch`], and logs that; for the end of a call, when its keys
@@ -693,6 +656,6 @@ fn lent<'v>(shards: &'v mut SmallVec<[(usize, &mut Shard); 8]>, key: Key<'_>) ->
 
 /// Returns the shard of a key, by hash bits that neither its bucket nor its tag uses.
 #[inline]
-pub(super) fn shard_of(hash: u64) -> usize {
+pub(crate) fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }

@@ -19,7 +19,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("namespace", &["client", "config", "instance", "observe", "persist", "push", "script", "spec", "store", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec", "time"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
-    ("push", &["client", "config", "glob", "memory", "resp", "store", "time"]),
+    ("push", &["client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
     ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "memory", "persist", "resp", "spec", "store", "time"]),
     ("config", &["acl", "glob", "spec", "store", "text"]),

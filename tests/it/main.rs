@@ -39,6 +39,7 @@ mod limits;
 mod linearizable;
 mod list;
 mod lock_pattern;
+mod locks;
 mod log;
 mod memory;
 mod migrate;

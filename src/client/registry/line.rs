@@ -1,4 +1,4 @@
-//! A client's line of CLIENT LIST: the fields of Redis 8.4, in its order.
+//! A client's line of CLIENT LIST: the fields of Redis 8.4, in its order, and then those about locks.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ impl ClientInfo {
             " name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
              argv-mem={} multi-mem={} rbs=0 rbp=0 obl={} oll={pieces} omem={list} tot-mem={} events={} \
              cmd={command} user={} redir={} resp={} lib-name={} lib-ver={} io-thread=0 tot-net-in={} tot-net-out={} \
-             tot-cmds={}",
+             tot-cmds={} locks={} lwait={}",
             names.name,
             self.age_ms(now) / 1000,
             self.idle_ms(now) / 1000,
@@ -53,6 +53,8 @@ impl ClientInfo {
             self.bytes_in.load(Relaxed),
             self.bytes_out.load(Relaxed),
             self.commands.load(Relaxed),
+            self.held_locks(),
+            u8::from(self.is_blocked() && command == "lock.acquire"),
         );
         line
     }

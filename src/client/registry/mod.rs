@@ -13,9 +13,12 @@ use tracing::{debug, info};
 
 mod blocked;
 mod line;
+mod locks;
 
 use blocked::BlockedTicket;
 pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
+use locks::ClientLocks;
+pub(crate) use locks::LockName;
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
@@ -87,6 +90,8 @@ pub struct ClientInfo {
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static CommandSpec>>,
     names: Mutex<Names>,
+    /// The locks that it holds.
+    locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
 }
@@ -484,6 +489,7 @@ impl Clients {
             over_soft_limit_ms: AtomicU64::new(NEVER),
             last_command: Mutex::new(None),
             names: Mutex::default(),
+            locks: ClientLocks::default(),
             user: Mutex::default(),
         })
     }

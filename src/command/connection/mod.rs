@@ -193,6 +193,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.select(0);
     call.namespace.tracking.leave(&call.caller.info, call.namespace.store.events());
     let namespace = call.namespace;
+    namespace.end_session(&call.caller.info, &mut call.view);
     let (caller, session) = call.connection()?;
     namespace.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();

@@ -126,7 +126,7 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Lets blocked clients notice quiet changes.
     pub fn wake_blocked(&mut self) {
-        self.shard.interests.mark_ready(self.key.bytes);
+        self.shard.interests.mark_ready(self.key);
     }
 
     /// Counts more changes of the value than the calls of [`Edit::change`], as where one call adds several elements.

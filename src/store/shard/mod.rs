@@ -12,6 +12,7 @@
 
 mod edit;
 mod fields;
+mod locks;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::store::entry::Entry;
 use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
 use crate::store::interest::{Interests, WatchFlag};
+use crate::store::lock::Loss;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::table::Table;
@@ -31,6 +33,7 @@ use crate::time::clock::{Deadline, Now};
 
 pub(crate) use edit::Edit;
 use fields::FieldDeadlines;
+pub(crate) use locks::LockVisitor;
 
 /// A borrowed key with its hash, which is computed once per call.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +112,10 @@ pub struct Totals {
     pub watched: usize,
     /// Keys with blocked clients, existing or not.
     pub blocking: usize,
+    /// Locks that are held through `LOCK.*`.
+    pub locks: usize,
+    /// Clients in line for locks.
+    pub in_line: usize,
 }
 
 impl std::ops::AddAssign for Totals {
@@ -125,6 +132,8 @@ impl std::ops::AddAssign for Totals {
         self.with_field_ttl += other.with_field_ttl;
         self.watched += other.watched;
         self.blocking += other.blocking;
+        self.locks += other.locks;
+        self.in_line += other.in_line;
     }
 }
 
@@ -184,8 +193,10 @@ impl Shard {
             expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
             swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
-            watched: self.interests.watched(),
-            blocking: self.interests.blocking(),
+            watched: self.interests.counts().watched,
+            blocking: self.interests.counts().blocking,
+            locks: self.interests.counts().locks,
+            in_line: self.interests.counts().in_line,
         }
     }
 
@@ -335,7 +346,7 @@ impl Shard {
         if let Some(old) = old {
             self.with_ttl -= 1;
             if cx.has_expired(old) {
-                self.note_revival(key);
+                self.note_revival(key, cx);
             }
         }
         if let Some(new) = new {
@@ -384,7 +395,7 @@ impl Shard {
         self.changes += old.count() as u64;
         (self.with_ttl, self.memory) = (0, 0);
         self.report();
-        self.all_changed(&old, cx);
+        self.all_changed(&old, Loss::Flushed, cx);
         old
     }
 
@@ -398,8 +409,8 @@ impl Shard {
         std::mem::swap(&mut self.memory, &mut other.memory);
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
-        self.all_changed(&other.table, cx);
-        other.all_changed(&self.table, cx);
+        self.all_changed(&other.table, Loss::Swapped, cx);
+        other.all_changed(&self.table, Loss::Swapped, cx);
         self.delete_expired_watched(cx);
         other.delete_expired_watched(cx);
     }
@@ -421,8 +432,11 @@ impl Shard {
     #[cold]
     #[inline(never)] // keeps the path of every change short
     fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
-        self.interests.key_changed(key.bytes);
+        self.interests.key_changed(key);
         self.events.emit_change(self.db, key.bytes, event, cx);
+        if self.interests.has_locks() {
+            self.follow_lock(key, event.loss(), cx);
+        }
     }
 
     /// Publishes that an existing key was set to a string.
@@ -456,22 +470,27 @@ impl Shard {
 
     /// Handles the change of all keys: those of `old`, and those that are here now. An expired key from elsewhere is no
     /// change for its watchers: for them it was missing before and is missing now.
-    fn all_changed(&mut self, old: &Table, cx: &Cx) {
-        let Shard { table, interests, .. } = self;
-        let has_changed = |key: &[u8]| {
-            let hash = table.hasher().hash_one(key);
-            let appears = || table.find(hash, key).is_some_and(|entry| !is_expired(entry, cx));
-            old.find(hash, key).is_some() || appears()
+    fn all_changed(&mut self, old: &Table, loss: Loss, cx: &Cx) {
+        let Shard { table, interests, .. } = &*self;
+        let has_changed = |key: &Key<'_>| {
+            let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
+            old.find(key.hash, key.bytes).is_some() || appears()
         };
-        let changed: Vec<Box<[u8]>> = interests.keys().filter(|key| has_changed(key)).map(Box::from).collect();
-        changed.iter().for_each(|key| interests.key_changed(key));
+        let changed = interests.keys().filter(has_changed).map(|key| (key.hash, Box::from(key.bytes)));
+        let changed: Vec<(u64, Box<[u8]>)> = changed.collect();
+        for (hash, bytes) in &changed {
+            let key = Key { bytes, hash: *hash };
+            self.interests.key_changed(key);
+            self.lose_lock(key, loss, cx);
+            self.follow_lock(key, loss, cx);
+        }
     }
 
     /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
         let interests = self.interests.take_all();
         for key in interests.keys() {
-            self.peek(self.key(key), cx);
+            self.peek(key, cx);
         }
         self.interests = interests;
     }
@@ -482,6 +501,7 @@ impl Shard {
         let Some(displaced) = self.detach(key) else { return };
         if is_expired(&displaced, cx) {
             self.log_removal(key);
+            self.lose_lock(key, Loss::Expired, cx);
         }
         self.reclaimer.free(displaced);
     }
@@ -493,8 +513,9 @@ impl Shard {
 
     /// Handles that an expired key is set again before it was deleted.
     #[cold]
-    fn note_revival(&mut self, key: Key<'_>) {
+    fn note_revival(&mut self, key: Key<'_>, cx: &Cx) {
         self.expired += 1;
+        self.lose_lock(key, Loss::Expired, cx);
         self.log_removal(key);
         self.emit(key, event::EXPIRED);
         self.emit(key, event::NEW);
@@ -509,27 +530,27 @@ impl Shard {
     /// Raises `flag` when the key changes from now on.
     pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
         self.peek(key, cx);
-        self.interests.watch(key.bytes, flag);
+        self.interests.watch(key, flag);
     }
 
     /// Reverts [`Shard::watch`].
-    pub(crate) fn unwatch(&mut self, key: &[u8], flag: &WatchFlag) {
+    pub(crate) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.interests.unwatch(key, flag);
     }
 
     /// Appends a client to the queue of a key, to be served from it.
     pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
-        self.interests.enqueue(key.bytes, client);
+        self.interests.enqueue(key, client);
     }
 
-    /// Reverts [`Shard::enqueue`].
-    pub(crate) fn dequeue(&mut self, key: &[u8], client: u64) {
+    /// Reverts [`Shard::enqueue`] and [`Shard::line_up`].
+    pub(crate) fn dequeue(&mut self, key: Key<'_>, client: u64) {
         self.interests.dequeue(key, client);
     }
 
     /// Returns the clients that are blocked on a key, in order of arrival.
     pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
-        self.interests.waiters(key.bytes)
+        self.interests.waiters(key)
     }
 
     /// Takes the changed keys with blocked clients, each with the number of its database.

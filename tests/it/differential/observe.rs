@@ -19,6 +19,15 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("memory", "allocator_muzzy", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
     ("threads", "io_thread_0", "from Redis 8.0"),
+    ("locks", "held", "of keylatch"),
+    ("locks", "waiting", "of keylatch"),
+    ("locks", "acquired_total", "of keylatch"),
+    ("locks", "contended_total", "of keylatch"),
+    ("locks", "timed_out_total", "of keylatch"),
+    ("locks", "expired_while_held_total", "of keylatch"),
+    ("locks", "longest_wait_ms", "of keylatch"),
+    ("locks", "lock_wait_usec", "of keylatch"),
+    ("locks", "lock_hold_usec", "of keylatch"),
     ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),
     ("stats", "acl_access_denied_auth", "from Redis 7.2"),
     ("stats", "acl_access_denied_cmd", "from Redis 7.2"),
@@ -71,8 +80,8 @@ fn info_shows_the_sections_that_are_asked_for() {
         "INFO default commandstats",
         "INFO latencystats commandstats all",
     ] {
-        // From Redis 8.0 on there are more.
-        let is_old = |line: &&str| !["# Threads", "# Keysizes"].contains(line);
+        // From Redis 8.0 on there are more, and one is our own.
+        let is_old = |line: &&str| !["# Threads", "# Keysizes", "# Locks"].contains(line);
         let titles = |peer: &mut Peer| -> Vec<String> {
             let text = info(peer, line);
             text.lines().filter(|line| line.starts_with('#')).filter(is_old).map(str::to_owned).collect()

@@ -6,7 +6,7 @@
 mod memory;
 mod statistics;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::client::registry::Class;
 use crate::config::{Config, Setting};
 use crate::dispatch::Call;
-use crate::store::Totals;
+use crate::store::{Key, LockRecord, LockWaiter, Totals};
 use crate::text::{Dialect, REDIS_VERSION};
 
 pub(crate) use memory::{MemoryReport, difference, ratio};
@@ -52,6 +52,7 @@ const SECTIONS: &[(&[&str], &str, Shown, Section)] = &[
     (&["keyspace"], "Keyspace", Unasked, keyspace),
     // Keys are not counted by size: the section exists and is empty.
     (&["keysizes"], "Keysizes", Unasked, |_, _| {}),
+    (&["locks"], "Locks", ForAll, locks),
     (&["debug"], "Debug", ByName, statistics::debug),
 ];
 
@@ -269,4 +270,36 @@ fn all_totals(call: &mut Call<'_>) -> Totals {
     let mut sum = Totals::default();
     (0..call.config.databases as usize).for_each(|db| sum += call.view.in_db(db, |view| view.totals()));
     sum
+}
+
+fn locks(text: &mut String, call: &mut Call<'_>) {
+    let totals = all_totals(call);
+    let (locks, now) = (call.namespace.observed.locks.clone(), call.now());
+    field(text, "held", totals.locks);
+    field(text, "waiting", totals.in_line);
+    field(text, "acquired_total", locks.acquired.load(Relaxed));
+    field(text, "contended_total", locks.contended.load(Relaxed));
+    field(text, "timed_out_total", locks.timed_out.load(Relaxed));
+    field(text, "expired_while_held_total", locks.expired.load(Relaxed));
+    let since_ms = if totals.in_line > 0 { longest_waiting_since_ms(call) } else { None };
+    field(text, "longest_wait_ms", since_ms.map_or(0, |since_ms| now.mono_ms().saturating_sub(since_ms)));
+    for (name, durations) in [("lock_wait_usec", locks.waits()), ("lock_hold_usec", locks.holds())] {
+        let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| durations.at_percentile(percent));
+        field(text, name, format_args!("p50={p50},p99={p99},p99.9={p999}"));
+    }
+}
+
+/// Returns since when the client has waited that has been in line for a lock for longest, in monotonic milliseconds.
+fn longest_waiting_since_ms(call: &mut Call<'_>) -> Option<u64> {
+    let mut longest = None;
+    for db in 0..call.config.databases as usize {
+        call.view.in_db(db, |view| {
+            let first = |_: Key<'_>, _, _: Option<&LockRecord>, line: &VecDeque<LockWaiter>| {
+                let firsts = longest.into_iter().chain(line.front().map(|waiter| waiter.since_ms));
+                longest = firsts.min();
+            };
+            view.for_each_lock(first);
+        });
+    }
+    longest
 }

@@ -72,7 +72,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Connection
     (Commands(&["hello"]), "several options, one of them wrong", "applies those before the error", "applies nothing; of repeated options the last counts", "as Redis 7.2"),
     (Commands(&["quit", "client|kill"]), "the caller itself, inside `EXEC` or with `CLIENT REPLY OFF`", "loses the rest of the reply, or does not close", "replies and closes", "no lost reply"),
-    (Commands(&["client|list", "client|info"]), "fields", "those of 7.0", "those of 8.4: also `watch`, `lib-name`, `lib-ver`, `io-thread` (always 0), `tot-net-in`, `tot-net-out`, `tot-cmds`", "reports version 8.4.0"),
+    (Commands(&["client|list", "client|info"]), "fields", "those of 7.0", "those of 8.4: also `watch`, `lib-name`, `lib-ver`, `io-thread` (always 0), `tot-net-in`, `tot-net-out`, `tot-cmds`; then `locks`, how many it holds through `LOCK.*`, and `lwait`, whether it is in line for one", "reports version 8.4.0; locks"),
     (Commands(&["client|list", "client|info"]), "`qbuf`, `qbuf-free` of idle clients", "a query buffer of 16 KiB for two seconds", "0 between requests", "idle clients hold no buffer"),
     (Commands(&["client|tracking"]), "keys that scripts read", "all keys given to a script once it reads any", "the keys that it reads", "as Redis 7.2"),
     (Commands(&["auth"]), "too many arguments", "shown by `MONITOR` and `SLOWLOG`", "redacted", "may contain a password"),
@@ -96,6 +96,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (General(Scripting), "numbers given to commands", "17 digits", "the fewest digits that identify the number", "as Redis 7.2"),
 
     // ACL
+    (Commands(&["acl|cat"]), "", "21 categories", "also `lock`, with the commands of that group", "users may be denied them"),
     (Commands(&["acl|log"]), "", "keys, channels and names of any length", "the first 64 KiB of each; also `entry-id`, `timestamp-created`, `timestamp-last-updated`", "bounded memory; fields of Redis 7.2"),
     (Commands(&["acl|list", "acl|getuser"]), "rules", "derived from the result; `sanitize-payload` only where it was given", "as given, in order; `sanitize-payload` always", "as Redis 7.2"),
     (Commands(&["acl|getuser", "acl|deluser"]), "names in the slow log", "shown", "redacted", "as Redis 7.2"),

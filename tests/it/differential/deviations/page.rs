@@ -36,6 +36,7 @@ pub(super) enum Area {
     Hash,
     Stream,
     Geo,
+    Lock,
     Generic,
     Transactions,
     PubSub,
@@ -55,7 +56,7 @@ pub(super) enum Area {
 }
 
 impl Area {
-    const ALL: [Area; 25] = [
+    const ALL: [Area; 26] = [
         Area::String,
         Area::Bitmap,
         Area::HyperLogLog,
@@ -65,6 +66,7 @@ impl Area {
         Area::Hash,
         Area::Stream,
         Area::Geo,
+        Area::Lock,
         Area::Generic,
         Area::Transactions,
         Area::PubSub,
@@ -94,6 +96,7 @@ impl Area {
             Area::Hash => "Hash",
             Area::Stream => "Stream",
             Area::Geo => "Geo",
+            Area::Lock => "Locks",
             Area::Generic => "Generic",
             Area::Transactions => "Transactions",
             Area::PubSub => "Pub/sub",
@@ -128,6 +131,7 @@ impl Area {
             "hash" => Area::Hash,
             "stream" => Area::Stream,
             "geo" => Area::Geo,
+            "lock" => Area::Lock,
             "generic" => Area::Generic,
             "transactions" => Area::Transactions,
             "pubsub" => Area::PubSub,

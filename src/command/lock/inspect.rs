@@ -1,0 +1,315 @@
+//! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use crate::client::registry::{Blocking, ClientInfo};
+use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::glob;
+use crate::resp::Reply;
+use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
+use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, SHARDS, Str, shard_of};
+use crate::time::clock::{Deadline, Now};
+
+const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
+
+/// The commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub(crate) const COMMANDS: &[Command] = &[
+    // A cycle of clients that wait for each other leads through any keys.
+    Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
+        .args(&[key("key", RO | ACCESS)])
+        .tips(&["nondeterministic_output"])
+        .docs("1.0.0", "O(N) where N is the number of clients in line.", "Describes a lock: its holder, and the clients in line for it."),
+    Command::new("LOCK.LIST", list, READ, Group::Lock)
+        .args(&[
+            integer("cursor"),
+            pattern("pattern").token("MATCH").optional(),
+            integer("count").token("COUNT").optional(),
+            token("waiting", "WAITING").optional(),
+        ])
+        .tips(&["nondeterministic_output"])
+        .docs("1.0.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
+];
+
+/// The client that holds a lock.
+fn client_of(hold: &Hold) -> Option<&ClientInfo> {
+    (hold.holder() as &dyn Any).downcast_ref()
+}
+
+/// What LOCK.INFO says of a lock.
+struct Description {
+    token: Vec<u8>,
+    pttl_ms: i64,
+    /// Fence, age, and whether the lock is released when its holder's connection closes.
+    record: Option<(i64, u64, bool)>,
+    holder: Option<Holder>,
+    meta: Option<Vec<u8>>,
+    line: Vec<LockWaiter>,
+}
+
+/// The holder of a lock.
+struct Holder {
+    id: u64,
+    addr: String,
+    name: String,
+    lib: String,
+    user: Vec<u8>,
+}
+
+impl Holder {
+    fn new(client: &ClientInfo) -> Self {
+        let names = client.names();
+        Holder {
+            id: client.id,
+            addr: client.addr.clone(),
+            name: names.name,
+            lib: names.lib_name,
+            user: client.user().map_or_else(Vec::new, |user| user.to_vec()),
+        }
+    }
+}
+
+impl Description {
+    fn of(call: &mut Call<'_>, key: Key<'_>) -> Result<Option<Self>> {
+        let Some(text) = call.view.get::<Str>(key, Lookup::READ)? else { return Ok(None) };
+        let (token, now) = (text.as_slice().to_vec(), call.now());
+        let deadline = call.view.deadline(key).flatten();
+        let line = call.view.line(key).map_or_else(Vec::new, |line| line.iter().copied().collect());
+        let record = call.view.lock(key);
+        Ok(Some(Description {
+            token,
+            pttl_ms: pttl_ms(deadline, now),
+            record: record.map(|record| (record.fence, age_ms(record, now), record.session.is_some())),
+            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(Holder::new),
+            meta: record.and_then(|record| Some(record.meta.as_ref()?.to_vec())),
+            line,
+        }))
+    }
+}
+
+fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
+    deadline.map_or(-1, |deadline| deadline.remaining_ms(now))
+}
+
+fn age_ms(record: &LockRecord, now: Now) -> u64 {
+    now.mono_ms().saturating_sub(record.since_ms)
+}
+
+fn info(call: &mut Call<'_>) -> Result<()> {
+    let key = call.args.key()?;
+    let Some(lock) = Description::of(call, key)? else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let deadlock = find_deadlock(call, key);
+    let reply = &mut call.reply;
+    reply.map(13);
+    reply.bulk(b"token");
+    reply.bulk(&lock.token);
+    reply.bulk(b"fence");
+    reply_some(reply, lock.record, |reply, (fence, ..)| reply.int(fence));
+    reply.bulk(b"pttl");
+    reply.int(lock.pttl_ms);
+    reply.bulk(b"age-ms");
+    reply_some(reply, lock.record, |reply, (_, age_ms, _)| reply.int(age_ms as i64));
+    let holder = lock.holder.as_ref();
+    reply.bulk(b"client-id");
+    reply_some(reply, holder, |reply, holder| reply.int(holder.id as i64));
+    reply.bulk(b"addr");
+    reply_some(reply, holder, |reply, holder| reply.bulk(holder.addr.as_bytes()));
+    reply.bulk(b"client-name");
+    reply_some(reply, holder, |reply, holder| reply.bulk(holder.name.as_bytes()));
+    reply.bulk(b"lib");
+    reply_some(reply, holder, |reply, holder| reply.bulk(holder.lib.as_bytes()));
+    reply.bulk(b"user");
+    reply_some(reply, holder, |reply, holder| reply.bulk(&holder.user));
+    reply.bulk(b"meta");
+    reply_some(reply, lock.meta, |reply, meta| reply.bulk(&meta));
+    reply.bulk(b"session");
+    reply_some(reply, lock.record, |reply, (_, _, is_session)| reply.bool(is_session));
+    reply.bulk(b"waiters");
+    reply_line(call, &lock.line);
+    call.reply.bulk(b"deadlock");
+    match deadlock {
+        None => call.reply.null_array(),
+        Some(cycle) => {
+            call.reply.array(cycle.len() * 2);
+            for (key, client) in cycle {
+                call.reply.bulk(&key);
+                call.reply.int(client as i64);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reply_some<T>(reply: &mut Reply<'_>, value: Option<T>, write: impl FnOnce(&mut Reply<'_>, T)) {
+    match value {
+        Some(value) => write(reply, value),
+        None => reply.null(),
+    }
+}
+
+/// Replies with the clients in line for a lock.
+fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
+    let now = call.now();
+    call.reply.array(line.len());
+    for waiter in line {
+        let client = call.namespace.instance.clients.find(waiter.client);
+        call.reply.map(4);
+        call.reply.bulk(b"client-id");
+        call.reply.int(waiter.client as i64);
+        call.reply.bulk(b"addr");
+        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.addr.as_bytes()));
+        call.reply.bulk(b"client-name");
+        reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.names().name.as_bytes()));
+        call.reply.bulk(b"waited-ms");
+        call.reply.int(now.mono_ms().saturating_sub(waiter.since_ms) as i64);
+    }
+}
+
+/// Follows the holders of locks that are in line for other locks, from this one on. Returns the cycle that this leads
+/// into: keys, each with the client that holds it and waits for the next one.
+fn find_deadlock(call: &mut Call<'_>, key: Key<'_>) -> Option<Vec<(Vec<u8>, u64)>> {
+    let mut path: Vec<(usize, Vec<u8>, u64)> = Vec::new();
+    let (mut db, mut bytes) = (call.caller.db, key.bytes.to_vec());
+    loop {
+        let key = call.namespace.store.key(&bytes);
+        let holder = call.view.in_db(db, |view| Some(view.lock(key)?.hold.as_ref()?.holder().id()))?;
+        path.push((db, bytes, holder));
+        (db, bytes) = awaited_lock(call, holder)?;
+        if let Some(start) = path.iter().position(|(other_db, other, _)| *other_db == db && *other == bytes) {
+            return Some(path.drain(start..).map(|(_, key, client)| (key, client)).collect());
+        }
+    }
+}
+
+/// Returns the lock that a client is in line for.
+fn awaited_lock(call: &Call<'_>, client: u64) -> Option<(usize, Vec<u8>)> {
+    let mut awaited = None;
+    call.namespace.instance.clients.answer(client, |blocking| {
+        if let Blocking::Keys(blocked) = blocking
+            && blocked.command.name == "lock.acquire"
+        {
+            awaited = Some((blocked.caller.db, blocked.request.as_request().arg(1).to_vec()));
+        }
+        None
+    });
+    awaited
+}
+
+/// A lock as LOCK.LIST shows it.
+struct Listed {
+    position: u64,
+    key: Vec<u8>,
+    fence: i64,
+    age_ms: u64,
+    pttl_ms: i64,
+    waiting: usize,
+    client_name: Option<String>,
+}
+
+/// Returns the position of a lock among all, in the order of its shard and then of its hash: this is a permutation of
+/// the bits of the hash.
+fn position_of(hash: u64) -> u64 {
+    const LOW: u32 = 40;
+    const SHARD: u32 = SHARDS.ilog2();
+    (shard_of(hash) as u64) << (u64::BITS - SHARD) | hash >> (LOW + SHARD) << LOW | hash & ((1 << LOW) - 1)
+}
+
+/// Options of LOCK.LIST.
+struct Listing<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    only_waiting: bool,
+}
+
+fn list(call: &mut Call<'_>) -> Result<()> {
+    let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
+    let mut listing = Listing { pattern: None, count: COUNT_DEFAULT, only_waiting: false };
+    while let Some(word) = call.args.next_arg() {
+        if is_word(word, "MATCH") {
+            listing.pattern = Some(call.args.bytes()?);
+        } else if is_word(word, "COUNT") {
+            listing.count = read_count(&mut call.args)?;
+        } else if is_word(word, "WAITING") {
+            listing.only_waiting = true;
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    let (next, locks) = collect(call, cursor, &listing);
+    call.reply.array(2);
+    call.reply.bulk(next.to_string().as_bytes());
+    call.reply.array(locks.len());
+    locks.iter().for_each(|lock| reply_listed(&mut call.reply, lock));
+    Ok(())
+}
+
+/// Returns the next cursor, and the matching ones of as many locks from a cursor on as asked for.
+fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Listed>) {
+    let (now, mut left, mut found) = (call.now(), listing.count, Vec::new());
+    let first_shard = (cursor >> (u64::BITS - SHARDS.ilog2())) as usize;
+    for shard in first_shard..SHARDS {
+        let mut locks = Vec::new();
+        call.view.for_each_lock_of(shard, |key, deadline, record, line| {
+            let position = position_of(key.hash);
+            if position >= cursor
+                && let Some(record) = record
+            {
+                locks.push(describe((position, key.bytes), deadline, record, line, now));
+            }
+        });
+        locks.sort_unstable_by_key(|lock| lock.position);
+        for lock in locks {
+            if left == 0 {
+                return (lock.position, found);
+            }
+            left -= 1;
+            let is_wanted = listing.pattern.is_none_or(|pattern| glob::matches(pattern, &lock.key, false))
+                && (lock.waiting > 0 || !listing.only_waiting);
+            if is_wanted {
+                found.push(lock);
+            }
+        }
+    }
+    (0, found)
+}
+
+fn describe(
+    (position, key): (u64, &[u8]),
+    deadline: Option<Deadline>,
+    record: &LockRecord,
+    line: &VecDeque<LockWaiter>,
+    now: Now,
+) -> Listed {
+    Listed {
+        position,
+        key: key.to_vec(),
+        fence: record.fence,
+        age_ms: age_ms(record, now),
+        pttl_ms: pttl_ms(deadline, now),
+        waiting: line.len(),
+        client_name: record.hold.as_ref().and_then(client_of).map(|client| client.names().name),
+    }
+}
+
+fn reply_listed(reply: &mut Reply<'_>, lock: &Listed) {
+    reply.map(6);
+    reply.bulk(b"key");
+    reply.bulk(&lock.key);
+    reply.bulk(b"fence");
+    reply.int(lock.fence);
+    reply.bulk(b"age-ms");
+    reply.int(lock.age_ms as i64);
+    reply.bulk(b"pttl");
+    reply.int(lock.pttl_ms);
+    reply.bulk(b"waiting");
+    reply.int(lock.waiting as i64);
+    reply.bulk(b"client-name");
+    reply_some(reply, lock.client_name.as_ref(), |reply, name| reply.bulk(name.as_bytes()));
+}

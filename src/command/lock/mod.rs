@@ -1,0 +1,256 @@
+//! `LOCK.*`: a lock in one command, and waiting for it in line.
+//!
+//! A lock is an ordinary string key whose value is its owner's token, so clients that use SET NX, scripts or these
+//! commands exclude each other. What these add lies beside the key, see [`LockRecord`]: a fencing token, the holder, and
+//! the clients in line. The first in line gets the lock in the critical section in which the key goes away, whatever
+//! removes it: the key's change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
+
+mod inspect;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::client::registry::ClientInfo;
+use crate::command::keys::expire::EXPIRE;
+use crate::command::keys::wait::read_timeout;
+use crate::command::string::lifetime::{Expiry, PX};
+use crate::command::string::{SET, SET_EX};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command};
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::spec::{
+    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, RO, RW, UPDATE, WRITE, integer, key, string, token,
+};
+use crate::store::{Hold, Key, LockHolder, LockRecord, Lookup, Loss, Str, Ttl};
+use crate::time::clock::Deadline;
+
+pub(crate) use inspect::COMMANDS as INSPECTION;
+
+const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the line, where N is the number of clients in it.";
+
+/// The commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING, Group::Lock)
+        .effect(Effect::Values)
+        .args(&[
+            key("key", RW | ACCESS | UPDATE),
+            string("token"),
+            integer("milliseconds").token("PX").optional(),
+            integer("timeout").token("BLOCK").optional(),
+            token("session", "SESSION").optional(),
+            token("notify", "NOTIFY").optional(),
+            string("text").token("META").optional(),
+        ])
+        .docs("1.0.0", ACQUIRE_COST, "Acquires a lock, or waits in line for it, and returns its fencing token."),
+    Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
+        .effect(Effect::Deadlines)
+        .args(&[key("key", RW | ACCESS | UPDATE), string("token"), integer("milliseconds").token("PX")])
+        .docs("1.0.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
+    Command::new("LOCK.RELEASE", release, WRITE | FAST, Group::Lock)
+        .effect(Effect::Values)
+        .args(&[key("key", RW | ACCESS | DELETE), string("token")])
+        .docs("1.0.0", "O(1)", "Releases a lock that is held with a token: the first client in line gets it."),
+    Command::new("LOCK.FENCE", fence, WRITE | FAST, Group::Lock)
+        .effect(Effect::Values)
+        .args(&[key("key", RO | ACCESS), string("token")])
+        .docs("1.0.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
+];
+
+/// The options of LOCK.ACQUIRE.
+#[derive(Default)]
+struct Options<'a> {
+    deadline: Option<Deadline>,
+    /// Until when to wait, in monotonic milliseconds.
+    until_ms: Option<u64>,
+    is_session: bool,
+    is_announced: bool,
+    meta: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn read(call: &mut Call<'a>) -> Result<Self> {
+        let mut options = Options::default();
+        while let Some(word) = call.args.next_arg() {
+            let is_repeated = if is_word(word, "PX") {
+                options.deadline.replace(read_deadline(call)?).is_some()
+            } else if is_word(word, "BLOCK") {
+                options.until_ms.replace(read_timeout(call)?).is_some()
+            } else if is_word(word, "SESSION") {
+                std::mem::replace(&mut options.is_session, true)
+            } else if is_word(word, "NOTIFY") {
+                std::mem::replace(&mut options.is_announced, true)
+            } else if is_word(word, "META") {
+                options.meta.replace(call.args.bytes()?).is_some()
+            } else {
+                return Err(Error::Syntax);
+            };
+            if is_repeated {
+                return Err(Error::Syntax);
+            }
+        }
+        match options.deadline.is_some() || options.is_session {
+            true => Ok(options),
+            false => Err(Error::other("LOCK.ACQUIRE needs PX or SESSION")),
+        }
+    }
+}
+
+/// Parses a TTL in milliseconds, which counts from now on.
+fn read_deadline(call: &mut Call<'_>) -> Result<Deadline> {
+    let amount = call.args.bytes()?;
+    Expiry { unit: &PX, amount }.deadline(call.name(), call.present())
+}
+
+/// Who has a key that may be a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Nobody,
+    /// The one with the token of the call.
+    Caller,
+    Another,
+}
+
+fn owner(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Owner> {
+    Ok(match call.view.get::<Str>(key, Lookup::WRITE)? {
+        None => Owner::Nobody,
+        Some(text) if *text.as_slice() == *token => Owner::Caller,
+        Some(_) => Owner::Another,
+    })
+}
+
+fn acquire(call: &mut Call<'_>) -> Result<()> {
+    let (key, token) = (call.args.key()?, call.args.bytes()?);
+    let options = Options::read(call)?;
+    let fence = match owner(call, key, token)? {
+        Owner::Nobody => take(call, key, token, &options),
+        Owner::Caller => keep(call, key, token, &options),
+        Owner::Another => return wait(call, token, &options),
+    };
+    call.reply.int(fence);
+    Ok(())
+}
+
+/// Takes a lock that is free; returns its fencing token.
+fn take(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> i64 {
+    let (ttl, event) = options.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));
+    call.view.set(key, token, ttl, event);
+    let (client, now_ms) = (call.caller.info.id, call.now().mono_ms());
+    let in_line = call.view.line(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
+    let waited_ms = in_line.map_or(0, |waiter| now_ms.saturating_sub(waiter.since_ms));
+    call.namespace.observed.locks.note_acquired(waited_ms);
+    record(call, key, token, |record, caller| hold(record, caller, key, options))
+}
+
+/// Acquires a lock again that is held with the same token; returns its fencing token.
+fn keep(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> i64 {
+    if options.deadline.is_some() {
+        call.view.set_deadline(key, options.deadline, EXPIRE);
+    }
+    record(call, key, token, |record, caller| hold(record, caller, key, options))
+}
+
+/// Makes the caller the holder of a lock.
+fn hold(record: &mut LockRecord, holder: &Caller<'_>, key: Key<'_>, options: &Options<'_>) {
+    if record.hold.as_ref().is_none_or(|hold| hold.holder().id() != holder.info.id) {
+        record.hold = Some(Hold::new(holder.info.as_lock_holder()));
+    }
+    record.is_announced |= options.is_announced;
+    if let Some(meta) = options.meta {
+        record.meta = Some(meta.into());
+    }
+    if options.is_session {
+        if let Some(session) = record.session.take() {
+            session.unbind_lock(holder.db, key.bytes);
+        }
+        holder.info.bind_lock(holder.db, key.bytes);
+        record.session = Some(holder.info.as_lock_holder());
+    }
+}
+
+/// The client that makes a call, for records of locks.
+struct Caller<'a> {
+    info: &'a Arc<ClientInfo>,
+    db: usize,
+}
+
+/// Changes what is known of a lock, beginning to know it if necessary; returns its fencing token.
+fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller<'_>)) -> i64 {
+    let (namespace, since_ms) = (call.namespace, call.now().mono_ms());
+    let caller = Caller { info: &call.caller.info, db: call.caller.db };
+    call.view.change_lock(key, |record| {
+        let record = record.get_or_insert_with(|| LockRecord {
+            token: token.into(),
+            fence: namespace.next_fence(),
+            since_ms,
+            hold: None,
+            session: None,
+            is_announced: false,
+            meta: None,
+        });
+        change(record, &caller);
+        record.fence
+    })
+}
+
+/// Waits in line for a lock that another one holds, or gives up.
+fn wait(call: &mut Call<'_>, token: &[u8], options: &Options<'_>) -> Result<()> {
+    let locks = call.namespace.observed.locks.clone();
+    if !call.is_retry() {
+        locks.contended.fetch_add(1, Relaxed);
+    }
+    match options.until_ms {
+        None => call.reply.null(),
+        Some(until_ms) => call.block_in_line(token, until_ms, move |reply: &mut Reply<'_>| {
+            locks.timed_out.fetch_add(1, Relaxed);
+            reply.null();
+        }),
+    }
+    Ok(())
+}
+
+fn renew(call: &mut Call<'_>) -> Result<()> {
+    let (key, token, word) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    if !is_word(word, "PX") {
+        return Err(Error::Syntax);
+    }
+    let deadline = read_deadline(call)?;
+    if owner(call, key, token)? != Owner::Caller {
+        call.reply.null();
+        return Ok(());
+    }
+    call.view.set_deadline(key, Some(deadline), EXPIRE);
+    let fence = record(call, key, token, |_, _| {});
+    call.reply.int(fence);
+    Ok(())
+}
+
+fn release(call: &mut Call<'_>) -> Result<()> {
+    let (key, token) = (call.args.key()?, call.args.bytes()?);
+    let is_held = owner(call, key, token)? == Owner::Caller;
+    if is_held {
+        let client = call.caller.info.id;
+        let holder = call.view.lock(key).and_then(|record| record.hold.as_ref()).map(|hold| hold.holder().id());
+        if holder.is_some_and(|holder| holder != client) {
+            call.view.lose_lock(key, Loss::Released);
+        } else if let Some(record) = call.view.end_lock(key) {
+            call.namespace.observed.locks.note_ended(call.now().mono_ms().saturating_sub(record.since_ms));
+        }
+        call.view.remove(key);
+    }
+    call.reply.int(i64::from(is_held));
+    Ok(())
+}
+
+fn fence(call: &mut Call<'_>) -> Result<()> {
+    let (key, token) = (call.args.key()?, call.args.bytes()?);
+    match owner(call, key, token)? {
+        Owner::Caller => {
+            let fence = record(call, key, token, |_, _| {});
+            call.reply.int(fence);
+        }
+        Owner::Nobody | Owner::Another => call.reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What INFO shows of locks: how many were acquired, waited for and lost, and for how long.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::observe::histogram::{Counts, Histogram};
+
+/// Counters of `LOCK.*`, and the durations of waits and holds.
+#[derive(Default)]
+pub struct LockStats {
+    /// Locks acquired by LOCK.ACQUIRE.
+    pub acquired: AtomicU64,
+    /// Calls of LOCK.ACQUIRE that found the lock held by another token.
+    pub contended: AtomicU64,
+    /// Waits that their timeout has ended.
+    pub timed_out: AtomicU64,
+    /// Locks that have expired before they were released.
+    pub expired: AtomicU64,
+    durations: Mutex<Durations>,
+}
+
+/// Histograms in units of microseconds, so that they reach up to 1000 seconds.
+#[derive(Default)]
+struct Durations {
+    waits: Histogram,
+    holds: Histogram,
+}
+
+impl LockStats {
+    /// Records that a lock was acquired after a wait, which is 0 for one that was free.
+    pub fn note_acquired(&self, waited_ms: u64) {
+        self.acquired.fetch_add(1, Relaxed);
+        self.durations.lock().waits.record(waited_ms.saturating_mul(1000));
+    }
+
+    /// Records that a lock has ended.
+    pub fn note_ended(&self, held_ms: u64) {
+        self.durations.lock().holds.record(held_ms.saturating_mul(1000));
+    }
+
+    /// Returns the waits of the locks that were acquired, in microseconds.
+    pub fn waits(&self) -> Counts {
+        counts(&self.durations.lock().waits)
+    }
+
+    /// Returns for how long locks were held, in microseconds.
+    pub fn holds(&self) -> Counts {
+        counts(&self.durations.lock().holds)
+    }
+
+    /// Resets everything.
+    pub fn clear(&self) {
+        let counters = [&self.acquired, &self.contended, &self.timed_out, &self.expired];
+        counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
+        *self.durations.lock() = Durations::default();
+    }
+}
+
+fn counts(histogram: &Histogram) -> Counts {
+    let mut counts = Counts::default();
+    histogram.add_to(&mut counts);
+    counts
+}

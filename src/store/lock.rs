@@ -1,0 +1,162 @@
+//! Locks: what is known of a lock besides its key and value, and the clients in line for it.
+//!
+//! A lock is an ordinary string key whose value is its owner's token. What `LOCK.*` adds lies beside the keys of a shard,
+//! with the key's other [interests](crate::store::interest), and only while the lock is held through `LOCK.*`, has been
+//! asked for its fence, or is waited for. The store knows of a holder only what this file says; it is a client.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::memory::heap::{allocation_len, list_len};
+
+/// A client that holds locks.
+pub trait LockHolder: Any + Send + Sync {
+    /// Returns the client's id.
+    fn id(&self) -> u64;
+
+    /// Counts a lock that it holds from now on, or holds no longer.
+    fn count_lock(&self, is_held: bool);
+
+    /// Remembers that a lock is to be released when its connection closes.
+    fn bind_lock(&self, db: usize, key: &[u8]);
+
+    /// Reverts [`LockHolder::bind_lock`].
+    fn unbind_lock(&self, db: usize, key: &[u8]);
+}
+
+/// The right of a client to a lock; counted as long as it exists.
+pub struct Hold(Arc<dyn LockHolder>);
+
+impl Hold {
+    /// Counts a lock for a client.
+    pub fn new(holder: Arc<dyn LockHolder>) -> Self {
+        holder.count_lock(true);
+        Hold(holder)
+    }
+
+    /// Returns the client.
+    pub fn holder(&self) -> &dyn LockHolder {
+        &*self.0
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.count_lock(false);
+    }
+}
+
+/// What is known of a lock that is held.
+pub struct LockRecord {
+    /// The value of the key: the holder's token.
+    pub token: Box<[u8]>,
+    /// The fencing token: larger than those of all locks before.
+    pub fence: i64,
+    /// Since when the lock has been held, in monotonic milliseconds; of a lock that was not taken by LOCK.ACQUIRE, since
+    /// when there has been a record.
+    pub since_ms: u64,
+    /// The client that has acquired it; `None` if it was taken by another command.
+    pub hold: Option<Hold>,
+    /// The client whose end releases it.
+    pub session: Option<Arc<dyn LockHolder>>,
+    /// Whether its loss is announced.
+    pub is_announced: bool,
+    /// A text of the holder's own.
+    pub meta: Option<Box<[u8]>>,
+}
+
+impl LockRecord {
+    /// Returns whether the lock is released when this client's connection closes.
+    pub fn is_bound_to(&self, client: u64) -> bool {
+        self.session.as_ref().is_some_and(|session| session.id() == client)
+    }
+
+    /// Returns the memory of what it points to.
+    pub(super) fn heap_len(&self) -> usize {
+        allocation_len(self.token.len()) + self.meta.as_ref().map_or(0, |meta| allocation_len(meta.len()))
+    }
+}
+
+/// Why a lock is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its TTL is over.
+    Expired,
+    /// Its key was deleted.
+    Deleted,
+    /// Its key has another value.
+    Overwritten,
+    /// Its key was renamed.
+    Renamed,
+    /// Its key was moved to another database.
+    Moved,
+    /// All keys were deleted.
+    Flushed,
+    /// Its database was swapped with another one.
+    Swapped,
+    /// Its key was evicted.
+    Evicted,
+    /// Another client has released it with its token, or the connection that it was bound to has closed.
+    Released,
+}
+
+impl Loss {
+    /// Returns the word that the holder is sent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Loss::Expired => "expired",
+            Loss::Deleted => "deleted",
+            Loss::Overwritten => "overwritten",
+            Loss::Renamed => "renamed",
+            Loss::Moved => "moved",
+            Loss::Flushed => "flushed",
+            Loss::Swapped => "swapped",
+            Loss::Evicted => "evicted",
+            Loss::Released => "released",
+        }
+    }
+}
+
+/// A lock that has ended other than by a release of its holder.
+pub struct LostLock<'a> {
+    /// The lock's key.
+    pub key: &'a [u8],
+    /// What was known of it.
+    pub record: &'a LockRecord,
+    /// Why it has ended.
+    pub loss: Loss,
+    /// When, in monotonic milliseconds.
+    pub at_ms: u64,
+}
+
+/// A client in line for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LockWaiter {
+    /// Its id.
+    pub(crate) client: u64,
+    /// The hash of its token.
+    pub(crate) token: u64,
+    /// Since when it has waited, in monotonic milliseconds.
+    pub(crate) since_ms: u64,
+}
+
+/// A lock: its record, if there is one, and its line.
+#[derive(Default)]
+pub(super) struct Lock {
+    pub(super) record: Option<LockRecord>,
+    pub(super) line: VecDeque<LockWaiter>,
+}
+
+impl Lock {
+    pub(super) fn is_none(&self) -> bool {
+        self.record.is_none() && self.line.is_empty()
+    }
+
+    /// Returns the memory that it takes.
+    pub(super) fn memory(&self) -> usize {
+        allocation_len(size_of::<Lock>())
+            + list_len::<LockWaiter>(self.line.capacity())
+            + self.record.as_ref().map_or(0, LockRecord::heap_len)
+    }
+}

@@ -1,0 +1,108 @@
+//! Locks among the keys of a shard: what becomes of a lock when its key changes, and the line for it.
+
+use std::collections::VecDeque;
+
+use crate::store::cx::Cx;
+use crate::store::entry::Entry;
+use crate::store::event::Event;
+use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::shard::{Key, Shard, is_expired};
+use crate::store::value::Str;
+use crate::time::clock::Deadline;
+
+impl Shard {
+    /// Returns what is known of the lock that a key is.
+    pub(crate) fn lock(&self, key: Key<'_>) -> Option<&LockRecord> {
+        self.interests.lock(key)
+    }
+
+    /// Changes what is known of the lock that a key is, or begins to know it.
+    pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.interests.change_record(key, change)
+    }
+
+    /// Ends a lock: forgets what was known of it, and returns that. The key is removed or overwritten by the caller.
+    pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
+        self.lock(key)?;
+        let record = self.interests.change_record(key, Option::take)?;
+        if let Some(session) = &record.session {
+            session.unbind_lock(self.db, key.bytes);
+        }
+        Some(record)
+    }
+
+    /// Ends a lock, if the key is one, other than by a release of its holder, and announces that.
+    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
+        if let Some(record) = self.end_lock(key) {
+            self.events.emit_lost_lock(&LostLock { key: key.bytes, record: &record, loss, at_ms: cx.now.mono_ms() });
+        }
+    }
+
+    /// Releases a lock whose holder's connection has closed, if it is still bound to that; logs the deletion.
+    pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &Cx) {
+        self.peek(key, cx);
+        if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
+            self.lose_lock(key, Loss::Released, cx);
+            self.delete(key, Event::DEL, cx);
+            self.log_removal(key);
+        }
+    }
+
+    /// Handles the change of a key, which may be a lock: the lock is lost unless the key still has its token, and one
+    /// that is free is marked as ready for the clients in line. `loss` tells why a missing key is missing.
+    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
+        let entry = self.leftover(key).filter(|entry| !is_expired(entry, cx));
+        let is_free = entry.is_none();
+        if let Some(record) = self.lock(key)
+            && !entry.is_some_and(|entry| is_token(entry, &record.token))
+        {
+            self.lose_lock(key, if is_free { loss } else { Loss::Overwritten }, cx);
+        }
+        if is_free && self.interests.line(key).is_some() {
+            self.interests.mark_ready(key);
+        }
+    }
+
+    /// Appends a client to the line for a lock.
+    pub(crate) fn line_up(&mut self, key: Key<'_>, waiter: LockWaiter) {
+        self.interests.line_up(key, waiter);
+    }
+
+    /// Returns the line for a lock, unless it is empty.
+    pub(crate) fn line(&self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
+        self.interests.line(key)
+    }
+
+    /// Deletes the expired ones of the keys that clients are in line for.
+    pub(crate) fn expire_locks_in_line(&mut self, cx: &Cx) {
+        let is_any_due = self.deadlines.earliest() <= cx.now.mono_ms();
+        if is_any_due && self.interests.counts().in_line > 0 {
+            let in_line = self.interests.locks().filter(|(_, _, line)| !line.is_empty());
+            let keys: Vec<(u64, Box<[u8]>)> = in_line.map(|(key, ..)| (key.hash, key.bytes.into())).collect();
+            for (hash, bytes) in &keys {
+                self.peek(Key { bytes, hash: *hash }, cx);
+            }
+        }
+    }
+
+    /// Visits the locks of this shard that have a record, or are waited for, in no order.
+    pub(crate) fn for_each_lock(&self, mut visit: impl LockVisitor) {
+        self.interests.locks().for_each(|(key, record, line)| {
+            let deadline = self.leftover(key).and_then(Entry::deadline);
+            visit(key, deadline, record, line);
+        });
+    }
+}
+
+/// Visits a lock: its key, its deadline, what is known of it, and its line.
+pub(crate) trait LockVisitor:
+    FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)
+{
+}
+
+impl<F: FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)> LockVisitor for F {}
+
+/// Returns whether an entry has a token for its value.
+fn is_token(entry: &Entry, token: &[u8]) -> bool {
+    entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *token)
+}

@@ -1,0 +1,126 @@
+//! Blocked clients and locks as a call sees them; see [`store::interest`](crate::store::interest) and
+//! [`store::lock`](crate::store::lock).
+
+use std::collections::VecDeque;
+
+use crate::store::SHARDS;
+use crate::store::entry::Entry;
+use crate::store::event::Event;
+use crate::store::lock::{LockRecord, LockWaiter, Loss};
+use crate::store::shard::{Key, LockVisitor};
+use crate::store::view::{Access, NO_KEYS, NOT_EXCLUSIVE, View, shard_of};
+
+impl View<'_> {
+    /// Appends a client to the queue of a key, to be served when it has changed.
+    pub fn enqueue(&mut self, key: Key<'_>, client: u64) {
+        self.shard_mut(key, |shard, _| shard.enqueue(key, client));
+    }
+
+    /// Reverts [`View::enqueue`] and [`View::line_up`] of a key of any database; for calls that declare no keys.
+    pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
+        let index = shard_of(key.hash);
+        match &mut self.access {
+            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key, client),
+            Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key, client),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => {
+                self.shard_mut(key, |shard, _| shard.dequeue(key, client));
+            }
+            Access::Closed => {}
+        }
+    }
+
+    /// Returns the clients that are blocked on a key, in order of arrival.
+    pub fn waiters(&mut self, key: Key<'_>) -> Vec<u64> {
+        self.shard_mut(key, |shard, _| shard.waiters(key))
+    }
+
+    /// Takes the changed keys with blocked clients of the locked shards, or of all if no keys were declared, each with the number of its database; see also
+    /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
+    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        let mut ready = Vec::new();
+        match &mut self.access {
+            Access::One(shard) => shard.take_ready(&mut ready),
+            Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
+            Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
+            Access::Whole(databases, _) => {
+                let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
+                used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
+            }
+            Access::Gate(databases, _) => {
+                let used = databases.0.iter().filter_map(|database| database.shards.get());
+                used.flat_map(|shards| shards.iter()).for_each(|shard| shard.lock().take_ready(&mut ready));
+            }
+            Access::Closed => {}
+        }
+        ready
+    }
+
+    /// Returns what is known of the lock that a key is.
+    pub(crate) fn lock(&mut self, key: Key<'_>) -> Option<&LockRecord> {
+        self.access.shard(key).lock(key)
+    }
+
+    /// Changes what is known of the lock that a key is, or begins to know it.
+    pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.shard_mut(key, |shard, _| shard.change_lock(key, change))
+    }
+
+    /// Ends a lock that its holder releases; the key is to be deleted then.
+    pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
+        self.shard_mut(key, |shard, _| shard.end_lock(key))
+    }
+
+    /// Ends a lock, if the key is one, other than by a release of its holder, and announces that.
+    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss) {
+        self.shard_mut(key, |shard, cx| shard.lose_lock(key, loss, cx));
+    }
+
+    /// Releases a lock of any database whose holder's connection has closed; for calls that declare no keys.
+    pub(crate) fn end_session_lock(&mut self, db: usize, key: Key<'_>, client: u64) {
+        let (index, cx) = (shard_of(key.hash), &self.cx);
+        match &mut self.access {
+            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().end_session_lock(key, client, cx),
+            Access::Whole(databases, _) => databases.0[db].shard_mut(index).end_session_lock(key, client, cx),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+        }
+    }
+
+    /// Appends a client to the line for a lock, to be served when the key is missing.
+    pub(crate) fn line_up(&mut self, key: Key<'_>, waiter: LockWaiter) {
+        self.shard_mut(key, |shard, _| shard.line_up(key, waiter));
+    }
+
+    /// Returns the line for a lock, unless it is empty.
+    pub(crate) fn line(&mut self, key: Key<'_>) -> Option<&VecDeque<LockWaiter>> {
+        self.access.shard(key).line(key)
+    }
+
+    /// Deletes the expired ones of the keys that clients are in line for, in all databases; for calls declared
+    /// EXCLUSIVE.
+    pub(crate) fn expire_locks_in_line(&mut self) {
+        let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
+        used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().expire_locks_in_line(&self.cx));
+    }
+
+    /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
+    /// keys.
+    pub(crate) fn for_each_lock(&mut self, mut visit: impl LockVisitor) {
+        (0..SHARDS).for_each(|shard| self.for_each_lock_of(shard, &mut visit));
+    }
+
+    /// Visits the locks of the shard with this number, in no order; for calls that declare no keys.
+    pub(crate) fn for_each_lock_of(&mut self, shard: usize, visit: impl LockVisitor) {
+        self.shard_at(shard, |shard, _| shard.for_each_lock(visit));
+    }
+
+    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. A lock that
+    /// the key is does not follow it, and is lost for this reason.
+    pub(crate) fn take_away(&mut self, key: Key<'_>, loss: Loss) -> Option<Entry> {
+        if !self.exists(key) {
+            return None;
+        }
+        self.lose_lock(key, loss);
+        self.take(key, Event::NONE)
+    }
+}
