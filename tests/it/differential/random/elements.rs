@@ -27,7 +27,7 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
         (3, "SORT", &[Key, In(SortOptions)]), (1, "SORT_RO", &[Key, In(SortOptions)]),
         (3, "SORT", &[Key, In(Alphabetic), In(GetOptions)]), (3, "SORT", &[Key, In(Alphabetic), In(Stored), In(LimitOptions)]),
         (2, "SORT", &[Key, In(Unsorted), In(GetOptions)]), (2, "SORT", &[Key, In(Unsorted), In(Stored), In(LimitOptions)]),
-        (6, "EVAL", &[In(Rebuild)]),
+        (if cfg!(feature = "lua") { 6 } else { 0 }, "EVAL", &[In(Rebuild)]),
     ]
 };
 
