@@ -542,3 +542,25 @@ fn the_log_has_a_lock_as_the_set_that_it_is() {
     let words: Vec<&str> = words.into_iter().filter(|word| word.parse::<i64>().is_err()).collect();
     assert_eq!(words.join(" ").trim(), "SELECT SET k t PXAT SET k t PXAT PEXPIREAT k DEL k SET s t DEL s");
 }
+
+#[test]
+fn what_a_client_remembers_of_its_session_locks_counts_as_its_memory() {
+    let server = TestServer::start();
+    let (mut holder, mut other) = (server.client(), server.client());
+    let shown = format!("CLIENT LIST ID {}", holder.int("CLIENT ID"));
+    let mut memory = || -> usize {
+        let line = other.call(&shown);
+        let figure = line.split(' ').find_map(|word| word.strip_prefix("tot-mem="));
+        figure.and_then(|figure| figure.parse().ok()).expect("a number")
+    };
+    let before = memory();
+    for n in 0..100 {
+        holder.int(&format!("LOCK.ACQUIRE key:{n} t SESSION"));
+        holder.int(&format!("LOCK.ACQUIRE key:{n} t SESSION"));
+    }
+    assert!((2_000..20_000).contains(&(memory() - before)));
+    for n in 0..100 {
+        assert_eq!(holder.call(&format!("LOCK.RELEASE key:{n} t")), ":1");
+    }
+    assert_eq!(memory(), before);
+}

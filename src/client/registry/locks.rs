@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::client::registry::ClientInfo;
+use crate::memory::heap::{allocation_len, tree_map_len};
 use crate::store::LockHolder;
 
 /// A lock's database and key.
@@ -22,6 +23,12 @@ pub(super) struct ClientLocks {
     bound: Mutex<Option<Box<BTreeSet<LockName>>>>,
 }
 
+/// Returns the memory of a name in [`ClientLocks`].
+fn bound_len(key: &[u8]) -> usize {
+    const MANY: usize = 1000;
+    allocation_len(key.len()) + tree_map_len::<LockName, ()>(MANY) / MANY
+}
+
 impl LockHolder for ClientInfo {
     fn id(&self) -> u64 {
         self.id
@@ -35,13 +42,17 @@ impl LockHolder for ClientInfo {
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {
-        self.locks.bound.lock().get_or_insert_default().insert((db, key.into()));
+        if self.locks.bound.lock().get_or_insert_default().insert((db, key.into())) {
+            self.add_names_len(bound_len(key) as isize);
+        }
     }
 
     fn unbind_lock(&self, db: usize, key: &[u8]) {
         let mut bound = self.locks.bound.lock();
         if let Some(names) = &mut *bound {
-            names.remove(&(db, Box::from(key)));
+            if names.remove(&(db, Box::from(key))) {
+                self.add_names_len(-(bound_len(key) as isize));
+            }
             if names.is_empty() {
                 *bound = None;
             }

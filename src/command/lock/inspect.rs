@@ -1,7 +1,7 @@
 //! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::client::registry::{Blocking, ClientInfo};
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
@@ -175,15 +175,16 @@ fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
 /// Follows the holders of locks that are in line for other locks, from this one on. Returns the cycle that this leads
 /// into: keys, each with the client that holds it and waits for the next one.
 fn find_deadlock(call: &mut Call<'_>, key: Key<'_>) -> Option<Vec<(Vec<u8>, u64)>> {
-    let mut path: Vec<(usize, Vec<u8>, u64)> = Vec::new();
+    let (mut path, mut places) = (Vec::new(), HashMap::new());
     let (mut db, mut bytes) = (call.caller.db, key.bytes.to_vec());
     loop {
         let key = call.namespace.store.key(&bytes);
         let holder = call.view.in_db(db, |view| Some(view.lock(key)?.hold.as_ref()?.holder().id()))?;
-        path.push((db, bytes, holder));
+        path.push((bytes.clone(), holder));
+        places.insert((db, bytes), path.len() - 1);
         (db, bytes) = awaited_lock(call, holder)?;
-        if let Some(start) = path.iter().position(|(other_db, other, _)| *other_db == db && *other == bytes) {
-            return Some(path.drain(start..).map(|(_, key, client)| (key, client)).collect());
+        if let Some(start) = places.get(&(db, bytes.clone())) {
+            return Some(path.split_off(*start));
         }
     }
 }

@@ -7,10 +7,9 @@
 
 mod inspect;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::client::registry::ClientInfo;
+use crate::client::caller::Caller;
 use crate::command::keys::expire::EXPIRE;
 use crate::command::keys::wait::read_timeout;
 use crate::command::string::lifetime::{Expiry, PX};
@@ -152,7 +151,7 @@ fn keep(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) 
 }
 
 /// Makes the caller the holder of a lock.
-fn hold(record: &mut LockRecord, holder: &Caller<'_>, key: Key<'_>, options: &Options<'_>) {
+fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, options: &Options<'_>) {
     if record.hold.as_ref().is_none_or(|hold| hold.holder().id() != holder.info.id) {
         record.hold = Some(Hold::new(holder.info.as_lock_holder()));
     }
@@ -169,16 +168,10 @@ fn hold(record: &mut LockRecord, holder: &Caller<'_>, key: Key<'_>, options: &Op
     }
 }
 
-/// The client that makes a call, for records of locks.
-struct Caller<'a> {
-    info: &'a Arc<ClientInfo>,
-    db: usize,
-}
-
 /// Changes what is known of a lock, beginning to know it if necessary; returns its fencing token.
-fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller<'_>)) -> i64 {
+fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller)) -> i64 {
     let (namespace, since_ms) = (call.namespace, call.now().mono_ms());
-    let caller = Caller { info: &call.caller.info, db: call.caller.db };
+    let caller = &*call.caller;
     call.view.change_lock(key, |record| {
         let record = record.get_or_insert_with(|| LockRecord {
             token: token.into(),
@@ -189,7 +182,7 @@ fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&
             is_announced: false,
             meta: None,
         });
-        change(record, &caller);
+        change(record, caller);
         record.fence
     })
 }
