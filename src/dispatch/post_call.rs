@@ -1,8 +1,7 @@
 //! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its
 //! keys.
 //!
-//! It is called only when the [`CallTimer`] asks for it; a fast call that is not observed
-//! costs one comparison.
+//! It is called only when the [`CallTimer`] asks for it; a fast call that is not observed costs one comparison.
 
 use crate::client::caller::Caller;
 use crate::client::registry::ClientInfo;
@@ -61,7 +60,7 @@ fn note_read(call: &Call<'_>) {
     }
 }
 
-/// Counts a call that was blocked, and has ended now: it was served, its time is over, or it was unblocked.
+/// Counts a blocked call when it finishes: it was served, has timed out, or was unblocked.
 pub(super) fn count_unblocked(
     (namespace, timer): (&Namespace, &CallTimer<'_>),
     call: (&CommandSpec, Request<'_>),

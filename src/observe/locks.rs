@@ -13,9 +13,9 @@ pub struct LockStats {
     pub acquired: AtomicU64,
     /// Calls of LOCK.ACQUIRE that found the lock held by another token.
     pub contended: AtomicU64,
-    /// Waits that their timeout has ended.
+    /// Waits that timed out.
     pub timed_out: AtomicU64,
-    /// Locks that have expired before they were released.
+    /// Locks that expired before they were released.
     pub expired: AtomicU64,
     durations: Mutex<Durations>,
 }
@@ -34,7 +34,7 @@ impl LockStats {
         self.durations.lock().waits.record(waited_ms.saturating_mul(1000));
     }
 
-    /// Records that a lock has ended.
+    /// Records that a lock was released or lost, and for how long it was held.
     pub fn note_ended(&self, held_ms: u64) {
         self.durations.lock().holds.record(held_ms.saturating_mul(1000));
     }

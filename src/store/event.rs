@@ -171,7 +171,7 @@ pub trait KeyspaceObserver: Send + Sync {
     /// Handles the deletion of all keys of a database, or of all.
     fn on_flush(&self);
 
-    /// Handles that a lock has ended other than by a release of its holder.
+    /// Handles the loss of a lock, which its holder has not released.
     fn on_lost_lock(&self, lost: &LostLock<'_>);
 }
 
@@ -268,7 +268,7 @@ impl EventSink {
         }
     }
 
-    /// Announces that a lock has ended other than by a release of its holder.
+    /// Announces the loss of a lock, which its holder has not released.
     pub(super) fn emit_lost_lock(&self, lost: &LostLock<'_>) {
         self.observer.on_lost_lock(lost);
     }

@@ -118,13 +118,13 @@ impl Loss {
     }
 }
 
-/// A lock that has ended other than by a release of its holder.
+/// A lock that is no longer held, although its holder has not released it.
 pub struct LostLock<'a> {
     /// The lock's key.
     pub key: &'a [u8],
     /// What was known of it.
     pub record: &'a LockRecord,
-    /// Why it has ended.
+    /// Why it is lost.
     pub loss: Loss,
     /// When, in monotonic milliseconds.
     pub at_ms: u64,

@@ -31,7 +31,7 @@ impl Shard {
         Some(record)
     }
 
-    /// Ends a lock, if the key is one, other than by a release of its holder, and announces that.
+    /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         if let Some(record) = self.end_lock(key) {
             self.events.emit_lost_lock(&LostLock { key: key.bytes, record: &record, loss, at_ms: cx.now.mono_ms() });

@@ -34,8 +34,8 @@ impl View<'_> {
         self.shard_mut(key, |shard, _| shard.waiters(key))
     }
 
-    /// Takes the changed keys with blocked clients of the locked shards, or of all if no keys were declared, each with the number of its database; see also
-    /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
+    /// Takes the changed keys with blocked clients of the locked shards, or of all if no keys were declared, each with the
+    /// number of its database; see also [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = Vec::new();
         match &mut self.access {
@@ -70,7 +70,7 @@ impl View<'_> {
         self.shard_mut(key, |shard, _| shard.end_lock(key))
     }
 
-    /// Ends a lock, if the key is one, other than by a release of its holder, and announces that.
+    /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss) {
         self.shard_mut(key, |shard, cx| shard.lose_lock(key, loss, cx));
     }
