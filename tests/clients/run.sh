@@ -22,6 +22,9 @@ install_others() {
 install_python() {
     [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+    # The package as users get it; its build writes beside the source.
+    rm -rf "$work/python-lock" && cp -r "$here/../../clients/python" "$work/python-lock"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$work/python-lock"
     install_python_5
 }
 # For programs that need an older redis-py. The setup of walrus imports it, so that cannot be isolated.
@@ -34,6 +37,7 @@ install_python_5() {
 install_node() {
     # Node looks for packages beside the program, so the programs go where they are.
     cp "$here"/{package.json,*.mjs} "$work/node/"
+    rm -rf "$work/node/lock" && cp -r "$here/../../clients/node" "$work/node/lock"
     npm install --prefix "$work/node" --silent --no-audit --no-fund --no-package-lock
 }
 install_rust() {
@@ -53,6 +57,19 @@ py() { beside "$1" "$work/venv/bin/python" "$here/$2" "${@:3}"; }
 py5() { beside "$1" "$work/venv5/bin/python" "$here/$2" "${@:3}"; }
 js() { beside "$1" node "$work/node/$2" "${@:3}"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
+
+# The helpers in clients/, by their own tests: over redis-py as it is and over an older one, node-redis and ioredis.
+helpers() {
+    local part running=()
+    for part in helper_of_python helper_of_python_5 helper_of_node; do
+        (set -e; "$part") & running+=($!)
+    done
+    for part in "${running[@]}"; do wait "$part"; done
+}
+lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$work/python-lock" "$work/python-lock/tests")
+helper_of_python() { beside 1 "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath=; } # the installed package
+helper_of_python_5() { beside 1 "$work/venv5/bin/python" "${lock_tests[@]}"; }
+helper_of_node() { beside 1 node --test --test-reporter=dot "$work/node/lock/test/"; }
 
 # Whole programs that keep lists, hashes, sets, sorted sets and streams: queues of jobs, sessions, rooms, limits, locks.
 # Not to be had here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
@@ -104,5 +121,6 @@ for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semapho
     js 5 locks.mjs "$library"
 done
 rs 5
+helpers
 applications
 echo 'clients: all well, and every server stopped with status 0'

@@ -1,0 +1,50 @@
+/** A client of node-redis (`sendCommand`) or ioredis (`call`), connected. */
+export type Client =
+  | { sendCommand(words: string[]): Promise<unknown>; duplicate(...options: any[]): unknown; isOpen: boolean }
+  | { call(command: string, ...words: string[]): Promise<unknown>; duplicate(...options: any[]): unknown };
+
+export interface Options {
+  /** Milliseconds that the lock outlives its holder's last renewal; it is renewed after a third of them. [30000] */
+  ttl?: number;
+  /** Milliseconds to wait in line; 0 for not at all. [Infinity] */
+  wait?: number;
+  /** The server releases the lock as soon as its connection closes, so a broken connection loses it. [false] */
+  session?: boolean;
+  /** A text for LOCK.INFO, which tells others what the lock is for. */
+  meta?: string;
+  /** Leaves the line when it is aborted; `acquire` then throws its reason. */
+  signal?: AbortSignal;
+  /** Is called with the lock when it is lost. */
+  onLost?: (lock: Lock) => void;
+}
+
+/** Waits in line for a lock. Throws NotAcquired if it was not obtained within `wait` milliseconds. */
+export function acquire(client: Client, key: string, options?: Options): Promise<Lock>;
+
+/** A lock that is held, until it is released or lost. */
+export class Lock implements AsyncDisposable {
+  private constructor();
+  static acquire: typeof acquire;
+  readonly key: string;
+  readonly token: string;
+  /** Increases from holder to holder. */
+  readonly fence: number;
+  /** How the lock was lost: a reason of NOTIFY, "expired" or "disconnected". */
+  readonly lost: string | null;
+  /** Is aborted with a LockLost when the lock is lost. */
+  readonly signal: AbortSignal;
+  /** Throws LockLost once the lock is known to be lost, or its time has passed without a renewal. */
+  check(): void;
+  /** Releases the lock; tells whether it was still held. */
+  release(): Promise<boolean>;
+  /** Releases the lock; throws LockLost if it was lost. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The lock was not obtained within `wait` milliseconds. */
+export class NotAcquired extends Error {}
+
+/** The lock went before it was released; `reason` says how. */
+export class LockLost extends Error {
+  readonly reason: string;
+}

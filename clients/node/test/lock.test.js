@@ -1,0 +1,184 @@
+// What a lock does, by node-redis and by ioredis: KEYLATCH_SERVERS=host:port names the server.
+
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { after, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { LockLost, NotAcquired, acquire } from '../index.js';
+
+const PATIENCE_MS = 60_000;
+const LONG = { ttl: 10 * PATIENCE_MS }; // no renewal happens
+const [host, port] = (process.env.KEYLATCH_SERVERS ?? 'localhost:6379').split(' ')[0].split(':');
+const url = `redis://${host}:${port}`;
+const connect = {
+  'node-redis, RESP2': () => createClient({ url, RESP: 2 }).on('error', () => {}).connect(),
+  'node-redis, RESP3': () => createClient({ url, RESP: 3 }).on('error', () => {}).connect(),
+  ioredis: async () => new Redis(url),
+};
+
+/** Waits until a condition holds, and returns what it gave. */
+async function until(condition) {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const got = await condition();
+    if (got) return got;
+    assert.ok(performance.now() < deadline, 'waited in vain');
+    await sleep(2);
+  }
+}
+
+if (process.argv[2] === 'work') await work(...process.argv.slice(3));
+else for (const name of Object.keys(connect)) describe(name, { timeout: 2 * PATIENCE_MS }, () => suite(name));
+
+/** Adds to a counter under the lock; a process of its own runs this. */
+async function work(name, sections) {
+  const client = await connect[name]();
+  for (let done = 0; done < Number(sections); done += 1) {
+    const lock = await acquire(client, 'lock', LONG);
+    const count = Number(await client.get('count'));
+    await (client.rPush ?? client.rpush).call(client, 'fences', String(lock.fence));
+    await client.set('count', String(count + 1));
+    await lock[Symbol.asyncDispose]();
+  }
+  process.exit(0);
+}
+
+function suite(name) {
+  const admin = new Redis(url);
+  let client;
+  beforeEach(async () => {
+    client ??= await connect[name]();
+    await admin.flushall();
+  });
+  after(() => {
+    admin.disconnect();
+    client.destroy?.() ?? client.disconnect();
+  });
+  const info = async (key = 'lock') => {
+    const flat = await admin.call('LOCK.INFO', key) ?? [];
+    return Object.fromEntries(flat.flatMap((word, at) => at % 2 ? [] : [[word, flat[at + 1]]]));
+  };
+  const waiting = (count) => until(async () => (await info()).waiters?.length === count);
+
+  test('processes exclude each other, and their fences increase', async () => {
+    await admin.set('count', 0);
+    const workers = [1, 2, 3].map(() => fork(fileURLToPath(import.meta.url), ['work', name, '20'], { execArgv: [] }));
+    for (const status of await Promise.all(workers.map((worker) => once(worker, 'exit')))) assert.equal(status[0], 0);
+    assert.equal(await admin.get('count'), '60');
+    const fences = (await admin.lrange('fences', 0, -1)).map(Number);
+    assert.ok(fences.length === 60 && fences.every((fence, at) => at === 0 || fence > fences[at - 1]));
+  });
+
+  test('waiters are served in the order of their arrival', async () => {
+    const first = await acquire(client, 'lock');
+    const served = [];
+    const waiters = [];
+    for (let number = 0; number < 5; number += 1) {
+      waiters.push(acquire(client, 'lock').then((lock) => {
+        served.push(number);
+        return lock.release();
+      }));
+      await waiting(number + 1);
+    }
+    assert.ok(await first.release());
+    assert.deepEqual(await Promise.all(waiters), [true, true, true, true, true]);
+    assert.deepEqual(served, [0, 1, 2, 3, 4]);
+  });
+
+  test('a lock that is held is refused without waiting or after waiting', async () => {
+    const lock = await acquire(client, 'lock', { meta: 'nightly' });
+    assert.equal((await info()).meta, 'nightly');
+    await assert.rejects(acquire(client, 'lock', { wait: 0 }), NotAcquired);
+    await assert.rejects(acquire(client, 'lock', { wait: 5 }), NotAcquired);
+    lock.check();
+    await lock[Symbol.asyncDispose]();
+    assert.equal(await admin.get('lock'), null);
+  });
+
+  test('renewal keeps a lock past its TTL', async () => {
+    const lock = await acquire(client, 'lock', { ttl: 3000 });
+    await until(async () => (await info())['age-ms'] > 3500);
+    assert.equal((await info()).fence, lock.fence);
+    lock.check();
+    assert.ok(await lock.release());
+  });
+
+  test('a loss is told at once, and the body can see it', async () => {
+    const told = [];
+    const lock = await acquire(client, 'lock', { ...LONG, onLost: (lost) => told.push(lost) });
+    await admin.del('lock');
+    if (!lock.signal.aborted) await once(lock.signal, 'abort');
+    assert.equal(lock.lost, 'deleted');
+    assert.deepEqual(told, [lock]);
+    assert.throws(() => lock.check(), LockLost);
+    await assert.rejects(lock[Symbol.asyncDispose](), { name: 'LockLost', reason: 'deleted' });
+  });
+
+  test('a lock that cannot be renewed is lost when its time is over', async () => {
+    const lock = await acquire(client, 'lock', { ttl: 300 });
+    await admin.call('CLIENT', 'PAUSE', PATIENCE_MS, 'WRITE');
+    await until(() => lock.lost === 'expired');
+    await admin.call('CLIENT', 'UNPAUSE');
+    assert.equal(await lock.release(), false);
+  });
+
+  test('disposal releases once, also after an explicit release', async () => {
+    const lock = await acquire(client, 'lock');
+    assert.equal(await lock.release(), true);
+    assert.equal(await lock.release(), false);
+    await lock[Symbol.asyncDispose]();
+  });
+
+  test('a waiter that is aborted leaves the line', async () => {
+    const lock = await acquire(client, 'lock');
+    const abort = new AbortController();
+    const waiter = acquire(client, 'lock', { signal: abort.signal });
+    await waiting(1);
+    abort.abort(new Error('changed my mind'));
+    await assert.rejects(waiter, /changed my mind/);
+    await waiting(0);
+    assert.ok(await lock.release());
+    assert.equal(await admin.get('lock'), null);
+  });
+
+  test('a waiter that is aborted as it is granted the lock leaves it free', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const lock = await acquire(client, 'lock', LONG);
+      const abort = new AbortController();
+      const waiter = acquire(client, 'lock', { ...LONG, signal: abort.signal });
+      await waiting(1);
+      const released = lock.release();
+      abort.abort();
+      await waiter.then((granted) => granted.release(), (error) => assert.equal(error.name, 'AbortError'));
+      assert.ok(await released);
+      await until(async () => await admin.get('lock') === null);
+    }
+  });
+
+  test('a lock outlives its connection, and is told of its loss over the next', async () => {
+    const lock = await acquire(client, 'lock', LONG);
+    const { 'client-id': id, fence } = await info();
+    assert.equal(await admin.call('CLIENT', 'KILL', 'ID', id), 1);
+    await until(async () => {
+      const subscribed = (await admin.call('CLIENT', 'LIST')).split('\n').filter((line) => / sub=1 /.test(line));
+      return subscribed.length === 1 && !subscribed[0].startsWith(`id=${id} `);
+    });
+    lock.check();
+    assert.equal((await info()).fence, fence);
+    await admin.del('lock');
+    await until(() => lock.lost); // "deleted", or "expired" if the first renewal over the new connection finds it
+  });
+
+  test('a session ends with its connection and frees the lock', async () => {
+    const lock = await acquire(client, 'lock', { ...LONG, session: true });
+    await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
+    await until(() => lock.lost === 'disconnected');
+    const next = await acquire(client, 'lock');
+    assert.equal(await lock.release(), false);
+    assert.ok(await next.release());
+  });
+}

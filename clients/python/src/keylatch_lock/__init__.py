@@ -1,0 +1,13 @@
+"""Locks of keylatch as context managers, over redis-py: renewed in the background, with a fence and a report of loss.
+
+    with Lock(redis.Redis(), "report", ttl=30) as lock:     # waits in line
+        write(lock.fence)
+        lock.check()                                        # raises LockLost once the lock is lost
+"""
+
+from ._asyncio import AsyncLock
+from ._sync import Lock
+from ._terms import LockError, LockLost, NotAcquired
+
+__all__ = ["AsyncLock", "Lock", "LockError", "LockLost", "NotAcquired"]
+__version__ = "0.1.0"

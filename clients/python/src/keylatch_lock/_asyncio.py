@@ -1,0 +1,141 @@
+"""The lock for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+
+from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, now
+
+
+class AsyncLock(Terms["redis.asyncio.Redis"]):
+    """A lock over `redis.asyncio.Redis`, renewed by a task of its own while it is held."""
+
+    on_lost: Callable[[AsyncLock], object] | None  # is called in that task
+
+    async def acquire(self) -> bool:
+        """Waits in line for the lock; returns whether it was obtained within `wait` seconds."""
+        pool = self.client.connection_pool
+        self._begin()
+        self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
+        began = now()
+        try:
+            await self._connection.connect()
+            try:
+                self.fence = await self._call(*self._acquire(0))
+            except redis.ConnectionError:  # its reply may be all that was lost
+                await self._connection.connect()
+                self.fence = await self._call(*self._acquire(now() - began))
+        except BaseException:
+            await self._leave()
+            raise
+        if self.fence is None:
+            await self._connection.disconnect()
+            return False
+        self._held(now())
+        self._notified = True
+        self._keeper = asyncio.create_task(self._keep(), name="lock")
+        return True
+
+    async def release(self) -> bool:
+        """Releases the lock; returns whether it was still held. A task that is cancelled meanwhile releases it too."""
+        if self.fence is None:
+            return False
+        self._keeper.cancel()
+        held, connection = self.lost is None, self._connection
+        try:
+            return held and bool(await asyncio.shield(self.client.execute_command(*self._release())))
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def __aenter__(self) -> AsyncLock:
+        if not await self.acquire():
+            raise NotAcquired(self.key)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if not await self.release() and error is None:
+            raise LockLost(self.lost or "expired")
+
+    async def _leave(self) -> None:
+        """Leaves the line; a lock that was granted meanwhile is released by what stands behind the wait."""
+        try:
+            if self._connection.is_connected:
+                await self._connection.send_command(*self._release(), check_health=False)
+        except UNREACHABLE:
+            pass
+        await self._connection.disconnect(nowait=True)
+
+    async def _call(self, *words: Any) -> Any:
+        await self._connection.send_command(*words, check_health=False)
+        while isinstance(reply := await self._read(None), list):
+            self._hear(reply)
+        return reply
+
+    async def _read(self, timeout: float | None) -> Any:
+        return await self._connection.read_response(timeout=timeout, disconnect_on_error=False, push_request=True)
+
+    async def _keep(self) -> None:
+        """Renews the lock and listens for its loss, until it is released or lost."""
+        connection = self._connection
+        try:
+            while self.lost is None:
+                try:
+                    await self._listen()
+                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + self._valid_until - now()):
+                        await self._prolong()
+                except UNREACHABLE:
+                    await self._connection.disconnect(nowait=True)
+                    self._notified = False
+                    if self.session:
+                        self._lose("disconnected")
+                    elif now() >= self._valid_until:
+                        self._lose("expired")
+                    else:
+                        await asyncio.sleep(min(0.1, self.ttl / 10))
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def _listen(self) -> None:
+        """Listens until it is time for a renewal."""
+        while self.lost is None and self._notified and (left := self._renew_at - now()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    self._hear(await self._read(None))
+            except asyncio.TimeoutError:
+                return
+
+    async def _prolong(self) -> None:
+        if self.lost is not None:
+            return
+        if not self._connection.is_connected:
+            await self._connection.connect()
+        since = now()
+        fence = await self._call(*self._renew())
+        if fence == self.fence and not self._notified:  # on a new connection, which the server has to know of
+            fence = await self._call(*self._notify())
+            if fence not in (None, self.fence):
+                await self._call(*self._release())  # it went in between, and this is another
+        if fence == self.fence:
+            self._held(since)
+            self._notified = True
+        else:
+            self._lose("expired")
+
+    def _hear(self, push: Any) -> None:
+        reason = self._is_loss(push) if isinstance(push, list) else None
+        if reason is not None:
+            self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        if self.lost is None:
+            self.lost = reason
+            if self.on_lost is not None:
+                self.on_lost(self)

@@ -1,0 +1,47 @@
+"""A server, empty at the begin of each test: KEYLATCH_SERVERS=host:port names it."""
+
+import os
+import time
+
+import pytest
+import redis
+
+PATIENCE_S = 60
+
+
+class Server:
+    """The server, and what it says of a lock."""
+
+    def __init__(self):
+        host, port = os.environ.get("KEYLATCH_SERVERS", "localhost:6379").split()[0].split(":")[:2]
+        self.url = f"redis://{host}:{port}"
+        self.client = redis.Redis.from_url(self.url, decode_responses=True, protocol=3)
+
+    def info(self, key):
+        return self.client.execute_command("LOCK.INFO", key) or {}
+
+    def waiting(self, key):
+        return len(self.info(key).get("waiters", []))
+
+    def kill_holder(self, key):
+        """Closes the connection that holds a lock, and returns its id."""
+        holder = self.info(key)["client-id"]
+        assert self.client.client_kill_filter(_id=holder) == 1
+        return holder
+
+
+def wait(condition):
+    """Waits until a condition holds, and returns what it gave."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (got := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.002)
+    return got
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    server.client.flushall()
+    yield server
+    server.client.client_unpause()

@@ -1,0 +1,194 @@
+"""What the lock for asyncio does."""
+
+import asyncio
+import contextlib
+
+import pytest
+import redis.asyncio
+from conftest import PATIENCE_S, wait
+
+from keylatch_lock import AsyncLock, LockLost, NotAcquired
+
+
+@contextlib.asynccontextmanager
+async def client_of(server):
+    client = redis.asyncio.Redis.from_url(server.url)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def with_client(body):
+    """Makes a coroutine over a server and a client into a test, which may take so long at most."""
+
+    def test(server):
+        async def run():
+            async with asyncio.timeout(PATIENCE_S), client_of(server) as client:
+                await body(server, client)
+
+        asyncio.run(run())
+
+    return test
+
+
+async def until(condition):
+    """Waits until a condition holds; the test's own time limit bounds it."""
+    while not condition():
+        await asyncio.sleep(0.002)
+
+
+@with_client
+async def test_tasks_exclude_each_other_and_their_fences_increase(server, client):
+    inside, fences = [], []
+
+    async def work():
+        for _ in range(10):
+            async with AsyncLock(client, "lock") as lock:
+                inside.append(lock)
+                await client.ping()
+                assert inside == [lock]
+                fences.append(lock.fence)
+                inside.remove(lock)
+
+    await asyncio.gather(*(work() for _ in range(5)))
+    assert fences == sorted(set(fences)) and len(fences) == 50
+
+
+@with_client
+async def test_waiters_are_served_in_the_order_of_their_arrival(server, client):
+    served, tasks = [], []
+
+    async def wait_in_line(number):
+        async with AsyncLock(client, "lock"):
+            served.append(number)
+
+    async with AsyncLock(client, "lock"):
+        for number in range(5):
+            tasks.append(asyncio.create_task(wait_in_line(number)))
+            await until(lambda: server.waiting("lock") == number + 1)
+    await asyncio.gather(*tasks)
+    assert served == [0, 1, 2, 3, 4]
+
+
+@with_client
+async def test_a_lock_that_is_held_is_refused_without_waiting_or_after_waiting(server, client):
+    async with AsyncLock(client, "lock"):
+        assert not await AsyncLock(client, "lock", wait=0).acquire()
+        assert not await AsyncLock(client, "lock", wait=0.01).acquire()
+        with pytest.raises(NotAcquired):
+            async with AsyncLock(client, "lock", wait=0):
+                pass
+
+
+@with_client
+async def test_renewal_keeps_a_lock_past_its_ttl(server, client):
+    async with AsyncLock(client, "lock", ttl=3) as lock:
+        await until(lambda: server.info("lock")["age-ms"] > 3500)
+        assert server.info("lock")["fence"] == lock.fence
+        lock.check()
+
+
+@with_client
+async def test_a_loss_is_told_at_once_and_can_cancel_the_body(server, client):
+    async def body():
+        task = asyncio.current_task()
+        async with AsyncLock(client, "lock", ttl=PATIENCE_S * 10, on_lost=lambda lock: task.cancel(lock.lost)):
+            server.client.delete("lock")
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(body())
+
+
+@with_client
+async def test_a_body_that_ends_without_the_lock_fails(server, client):
+    with pytest.raises(LockLost, match="deleted"):
+        async with AsyncLock(client, "lock", ttl=PATIENCE_S * 10) as lock:
+            server.client.delete("lock")
+            await until(lambda: lock.lost)
+            with pytest.raises(LockLost):
+                lock.check()
+
+
+@with_client
+async def test_a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over(server, client):
+    lock = AsyncLock(client, "lock", ttl=0.3)
+    assert await lock.acquire()
+    server.client.client_pause(PATIENCE_S * 1000, all=False)
+    await until(lambda: lock.lost == "expired")
+    assert not await lock.release()
+
+
+@with_client
+async def test_an_exception_in_the_body_releases(server, client):
+    with pytest.raises(ZeroDivisionError):
+        async with AsyncLock(client, "lock"):
+            1 / 0
+    assert server.client.get("lock") is None
+
+
+@with_client
+async def test_a_cancelled_holder_releases(server, client):
+    async def hold():
+        async with AsyncLock(client, "lock"):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await until(lambda: server.client.get("lock"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    wait(lambda: server.client.get("lock") is None)
+
+
+@with_client
+async def test_a_cancelled_waiter_leaves_the_line(server, client):
+    async def wait_in_line():
+        async with AsyncLock(client, "lock"):
+            raise AssertionError("a cancelled waiter has the lock")
+
+    async with AsyncLock(client, "lock"):
+        task = asyncio.create_task(wait_in_line())
+        await until(lambda: server.waiting("lock") == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: server.waiting("lock") == 0)
+    assert server.client.get("lock") is None
+
+
+@with_client
+async def test_a_waiter_that_is_cancelled_as_it_is_granted_the_lock_leaves_it_free(server, client):
+    for _ in range(20):
+        server.client.execute_command("LOCK.ACQUIRE", "lock", "first", "PX", PATIENCE_S * 1000)
+        task = asyncio.create_task(AsyncLock(client, "lock", ttl=PATIENCE_S * 10).acquire())
+        await until(lambda: server.waiting("lock") == 1)
+        server.client.execute_command("LOCK.RELEASE", "lock", "first")
+        assert server.client.get("lock") not in ("first", None)  # granted, and the task has not run since
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: not server.client.get("lock"))
+
+
+@with_client
+async def test_a_lock_outlives_its_connection_and_is_told_of_its_loss_over_the_next(server, client):
+    lock = AsyncLock(client, "lock", ttl=PATIENCE_S)
+    assert await lock.acquire()
+    killed = server.kill_holder("lock")
+    await until(lambda: server.info("lock")["client-id"] not in (killed, None))
+    assert server.info("lock")["fence"] == lock.fence
+    lock.check()
+    server.client.delete("lock")
+    await until(lambda: lock.lost == "deleted")
+
+
+@with_client
+async def test_a_session_ends_with_its_connection_and_frees_the_lock(server, client):
+    lock = AsyncLock(client, "lock", ttl=PATIENCE_S, session=True)
+    assert await lock.acquire()
+    server.kill_holder("lock")
+    await until(lambda: lock.lost == "disconnected")
+    async with AsyncLock(client, "lock"):
+        assert not await lock.release()

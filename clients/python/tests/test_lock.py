@@ -1,0 +1,138 @@
+"""What the lock for threads does."""
+
+import multiprocessing
+import threading
+
+import pytest
+import redis
+from conftest import PATIENCE_S, wait
+
+from keylatch_lock import Lock, LockLost, NotAcquired
+
+PROCESSES, SECTIONS = 4, 25
+
+
+def test_processes_exclude_each_other_and_their_fences_increase(server):
+    server.client.set("count", 0)
+    workers = [multiprocessing.Process(target=work, args=(server.url,), daemon=True) for _ in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(PATIENCE_S)
+    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    assert int(server.client.get("count")) == PROCESSES * SECTIONS
+    fences = [int(fence) for fence in server.client.lrange("fences", 0, -1)]
+    assert fences == sorted(set(fences)) and len(fences) == PROCESSES * SECTIONS
+
+
+def work(url):
+    client = redis.Redis.from_url(url)
+    for _ in range(SECTIONS):
+        with Lock(client, "lock", ttl=PATIENCE_S) as lock:
+            count = int(client.get("count"))
+            client.rpush("fences", lock.fence)
+            client.set("count", count + 1)
+
+
+def test_waiters_are_served_in_the_order_of_their_arrival(server):
+    served, threads = [], []
+
+    def wait_in_line(number):
+        with Lock(server.client, "lock"):
+            served.append(number)
+
+    with Lock(server.client, "lock"):
+        for number in range(5):
+            threads.append(threading.Thread(target=wait_in_line, args=(number,), daemon=True))
+            threads[-1].start()
+            wait(lambda: server.waiting("lock") == number + 1)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert served == [0, 1, 2, 3, 4]
+
+
+def test_a_lock_that_is_held_is_refused_without_waiting_or_after_waiting(server):
+    with Lock(server.client, "lock", meta="nightly") as held:
+        assert server.info("lock")["meta"] == "nightly"
+        assert not Lock(server.client, "lock", wait=0).acquire()
+        assert not Lock(server.client, "lock", wait=0.01).acquire()
+        with pytest.raises(NotAcquired), Lock(server.client, "lock", wait=0):
+            pass
+        held.check()
+    assert server.client.get("lock") is None
+
+
+def test_renewal_keeps_a_lock_past_its_ttl(server):
+    with Lock(server.client, "lock", ttl=3) as lock:
+        wait(lambda: server.info("lock")["age-ms"] > 3500)
+        assert server.info("lock")["fence"] == lock.fence
+        lock.check()
+
+
+def test_a_loss_is_told_at_once_and_the_body_can_see_it(server):
+    told = threading.Event()
+    with pytest.raises(LockLost, match="deleted"):
+        with Lock(server.client, "lock", ttl=PATIENCE_S * 10, on_lost=lambda lock: told.set()) as lock:
+            server.client.delete("lock")
+            assert told.wait(PATIENCE_S) and lock.lost == "deleted"
+            with pytest.raises(LockLost, match="deleted"):
+                lock.check()
+
+
+def test_a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over(server):
+    told = threading.Event()
+    lock = Lock(server.client, "lock", ttl=0.3, on_lost=lambda lock: told.set())
+    assert lock.acquire()
+    server.client.client_pause(PATIENCE_S * 1000, all=False)
+    assert told.wait(PATIENCE_S) and lock.lost == "expired"
+    assert not lock.release()
+
+
+def test_an_exception_in_the_body_releases_and_is_not_hidden(server):
+    with pytest.raises(ZeroDivisionError), Lock(server.client, "lock"):
+        1 / 0
+    assert server.client.get("lock") is None
+
+
+def test_a_lost_lock_does_not_hide_an_exception_of_the_body(server):
+    with pytest.raises(ZeroDivisionError), Lock(server.client, "lock", ttl=PATIENCE_S) as lock:
+        server.client.delete("lock")
+        wait(lambda: lock.lost)
+        1 / 0
+
+
+def test_a_lock_outlives_its_connection_and_is_told_of_its_loss_over_the_next(server):
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S)
+    assert lock.acquire()
+    killed = server.kill_holder("lock")
+    wait(lambda: server.info("lock")["client-id"] not in (killed, None))
+    assert server.info("lock")["fence"] == lock.fence
+    lock.check()
+    server.client.delete("lock")
+    wait(lambda: lock.lost == "deleted")
+
+
+def test_a_session_ends_with_its_connection_and_frees_the_lock(server):
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S, session=True)
+    assert lock.acquire() and server.info("lock")["session"]
+    server.kill_holder("lock")
+    wait(lambda: lock.lost == "disconnected")
+    assert Lock(server.client, "lock", wait=PATIENCE_S).acquire()
+    assert not lock.release()
+
+
+def test_a_lock_serves_again_and_a_second_release_is_refused(server):
+    lock = Lock(server.client, "lock")
+    assert not lock.release()
+    with lock:
+        first = lock.fence
+    with lock:
+        assert lock.fence > first
+    assert not lock.release()
+
+
+def test_a_client_that_decodes_nothing_and_speaks_resp2_will_do(server):
+    client = redis.Redis.from_url(server.url, protocol=2)
+    with pytest.raises(LockLost, match="overwritten"), Lock(client, b"lock\xff") as lock:
+        client.set(b"lock\xff", "another")
+        wait(lambda: lock.lost)
