@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::resp::output::{Mark, Output};
 use crate::text::double::write_double;
+use crate::text::{DIGITS_MAX, put_digits};
 
 /// The version of the protocol replies are written in; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -238,13 +239,19 @@ impl<'a> Reply<'a> {
                 let (tens, ones) = (b'0' + two / 10, b'0' + two % 10);
                 self.out.extend(&[kind, tens, ones, b'\r', b'\n']);
             }
-            _ => {
-                self.out.reserve(23);
-                self.out.extend(&[kind]);
-                self.out.extend(itoa::Buffer::new().format(number).as_bytes());
-                self.out.extend(b"\r\n");
-            }
+            _ => self.long_header(kind, number),
         }
+    }
+
+    /// Writes what [`Reply::header`] does for a number of any length, by one copy.
+    #[inline(never)] // keeps the path of short numbers short
+    fn long_header(&mut self, kind: u8, number: u64) {
+        let mut line = [b'\n'; 1 + DIGITS_MAX + 2];
+        let end = line.len() - 2;
+        line[end] = b'\r';
+        let start = put_digits(&mut line, end, number) - 1;
+        line[start] = kind;
+        self.out.extend(&line[start..]);
     }
 
     /// Writes a single line: `\r` and `\n` in the text become blanks.
@@ -299,6 +306,15 @@ mod tests {
         let mut out = Output::new();
         write(&mut Reply::new(&mut out, protocol));
         String::from_utf8(out.into_bytes().to_vec()).expect("the test writes text")
+    }
+
+    #[test]
+    fn headers_have_the_digits_of_their_number() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        let around = powers.flat_map(|power| [power - 1, power, power + 1, power.saturating_mul(7) / 3]);
+        for number in around.chain([12, 305, 4096, u64::MAX]) {
+            assert_eq!(written(Protocol::Resp2, |reply| reply.header(b':', number)), format!(":{number}\r\n"));
+        }
     }
 
     /// Recorded from C's printf.

@@ -267,7 +267,7 @@ impl<'a> View<'a> {
     #[inline(always)] // a guard is long, as a view is
     pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
         let View { access, cx, changes, .. } = self;
-        access.shard(key).open(key, event, *cx, changes)
+        access.shard(key).open(key, event, cx, changes)
     }
 
     /// Returns the entry of a key, even one that has expired and is not deleted yet.
@@ -614,7 +614,7 @@ impl<'a> View<'a> {
 }
 
 impl Access<'_> {
-    #[inline]
+    #[inline(always)] // see View::edit
     fn shard(&mut self, key: Key<'_>) -> &mut Shard {
         match self {
             Access::One(shard) => shard,

@@ -11,7 +11,9 @@ mod words;
 
 pub(crate) use dialect::Dialect;
 pub use dialect::REDIS_VERSION;
-pub(crate) use number::{is_c_blank, parse_c_integer, parse_c_unsigned, parse_integer, parse_memory};
+pub(crate) use number::{
+    DIGITS_MAX, is_c_blank, parse_c_integer, parse_c_unsigned, parse_integer, parse_memory, put_digits,
+};
 pub use words::{quote, split_words};
 
 /// Truncates at the first zero byte, as C strings do.

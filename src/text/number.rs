@@ -2,6 +2,38 @@
 
 use crate::text::until_nul;
 
+/// The length of the longest text of a [`u64`].
+pub(crate) const DIGITS_MAX: usize = 20;
+
+/// The digits of the numbers below 100.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
+
+/// Writes the decimal digits of a number before the offset `end` of `text`; returns the offset of the first one.
+#[inline]
+pub(crate) fn put_digits(text: &mut [u8], end: usize, mut number: u64) -> usize {
+    let mut at = end;
+    while number >= 100 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    let [tens, ones] = PAIRS[number as usize];
+    text[at - 1] = ones;
+    if number < 10 {
+        return at - 1;
+    }
+    text[at - 2] = tens;
+    at - 2
+}
+
 /// Reads an integer as Redis does: no blanks, no plus sign, no leading zeros.
 pub(crate) fn parse_integer(word: &[u8]) -> Option<i64> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
@@ -77,6 +109,19 @@ pub(crate) fn parse_memory(word: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_written_up_to_an_offset() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        for number in
+            powers.flat_map(|power| [power - 1, power, power + 1, power.saturating_mul(7) / 3]).chain([u64::MAX])
+        {
+            let mut text = [b'.'; DIGITS_MAX + 2];
+            let start = put_digits(&mut text, DIGITS_MAX + 1, number);
+            assert_eq!(text[start..=DIGITS_MAX], *number.to_string().as_bytes());
+            assert!(text[..start].iter().chain(&text[DIGITS_MAX + 1..]).all(|byte| *byte == b'.'));
+        }
+    }
 
     #[test]
     fn integers_are_read_strictly() {

@@ -27,11 +27,12 @@ fn blocking_pop(call: &mut Call<'_>, at: End) -> Result<()> {
     while call.args.left() > 1 {
         let key = call.args.key()?;
         let mut list = call.view.edit::<List>(key, popped(at))?;
-        let Some(item) = list.value().end(at) else { continue };
+        if !list.exists() {
+            continue;
+        }
         call.reply.array(2);
         call.reply.bulk(key.bytes);
-        reply_item(&mut call.reply, item);
-        list.change().pop(at, limit);
+        list.change().pop(at, limit, |item| reply_item(&mut call.reply, item));
         drop(list);
         call.log(&[pop_command(at), key.bytes]);
         return Ok(());

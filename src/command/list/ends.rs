@@ -31,12 +31,14 @@ pub(super) fn rpushx(call: &mut Call<'_>) -> Result<()> {
 fn push(call: &mut Call<'_>, at: End, event: &'static Event, must_exist: bool) -> Result<()> {
     let (key, limit) = (call.args.key()?, node_limit(call));
     let mut list = call.view.edit::<List>(key, event)?;
+    let mut len = 0;
     if !must_exist || list.exists() {
         let texts = call.args.rest();
         list.count_more(texts.len() - 1);
-        list.change().push(texts, at, limit);
+        len = list.change().push(texts, at, limit);
     }
-    call.reply.int(list.value().len() as i64);
+    drop(list);
+    call.reply.int(len as i64);
     Ok(())
 }
 
@@ -55,14 +57,10 @@ fn pop(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
     }
     let (key, limit) = (call.args.key()?, node_limit(call));
     let mut list = call.view.edit::<List>(key, event)?;
-    match list.value().end(at) {
-        Some(item) => reply_item(&mut call.reply, item),
-        None => {
-            call.reply.null();
-            return Ok(());
-        }
+    let is_popped = list.exists() && list.change().pop(at, limit, |item| reply_item(&mut call.reply, item));
+    if !is_popped {
+        call.reply.null();
     }
-    list.change().pop(at, limit);
     Ok(())
 }
 
@@ -167,7 +165,7 @@ pub(super) fn move_element(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), (from,
         let mut list = call.view.edit::<List>(target, pushed(to))?;
         list.change_uncounted().push(std::iter::once(&buffer[..]), to, limit);
         drop(list);
-        call.view.edit::<List>(source, popped(from))?.change().pop(from, limit);
+        call.view.edit::<List>(source, popped(from))?.change().pop(from, limit, |_| {});
     }
     call.reply.bulk(&buffer);
     Ok(true)
@@ -187,11 +185,11 @@ fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (End, End), text: &[u8]
     let text = std::iter::once(text);
     // In the order in which the list does not change its encoding on the way.
     if matches!(list.value(), ListRef::Packed(_)) {
-        list.change().pop(from, limit);
+        list.change().pop(from, limit, |_| {});
         list.change_uncounted().push(text, to, limit);
     } else {
         list.change().push(text, to, limit);
-        list.change_uncounted().pop(from, limit);
+        list.change_uncounted().pop(from, limit, |_| {});
     }
     Ok(())
 }

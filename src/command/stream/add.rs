@@ -196,10 +196,7 @@ fn xadd(call: &mut Call<'_>) -> Result<()> {
         }
     }
     let trim = options.trim(call, true)?;
-    let mut pairs: SmallVec<[&[u8]; 16]> = SmallVec::new();
-    while let Some(word) = call.args.next_arg() {
-        pairs.push(word);
-    }
+    let pairs: SmallVec<[&[u8]; 16]> = call.args.rest().collect();
     if pairs.is_empty() || pairs.len() % 2 == 1 {
         return Err(Error::WrongArity(call.name().into()));
     }

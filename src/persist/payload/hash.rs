@@ -14,7 +14,7 @@ const DEADLINE_END_MS: i64 = 1 << 48;
 
 /// Appends the number of the type and the value; returns the lowest version that includes the type.
 pub(super) fn write(out: &mut Vec<u8>, hash: HashRef<'_>, options: Options) -> u16 {
-    let nearest = Hash::nearest_deadline(hash);
+    let nearest = hash.nearest_deadline();
     match (hash, nearest) {
         (HashRef::Packed(packed), _) if packed.has_deadlines() => {
             out.push(kind::HASH_LISTPACK_EX);
@@ -175,6 +175,6 @@ impl<'a> Filling<'a> {
     /// Returns the entry; `None` without fields.
     fn finish(mut self) -> Option<Entry> {
         self.entry.set_deadline(self.target.deadline);
-        (!Hash::is_empty(Hash::read(&self.entry))).then_some(self.entry)
+        (!Hash::is_empty(&self.entry)).then_some(self.entry)
     }
 }

@@ -127,6 +127,6 @@ impl<'a> Filling<'a> {
         let Target { key, deadline, limits, .. } = self.target;
         let mut entry = SortedSet::entry_of(key, self.elements.finish(), limits.zset);
         entry.set_deadline(deadline);
-        (!SortedSet::is_empty(SortedSet::read(&entry))).then_some(entry)
+        (!SortedSet::is_empty(&entry)).then_some(entry)
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) 
     write_length(out, stream.chunks().len());
     for (id, chunk) in stream.chunks() {
         write_string(out, &id.to_bytes(), false);
-        write_string(out, chunk.bytes(), options.compresses);
+        write_string(out, &chunk.to_listpack(), options.compresses);
     }
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
@@ -106,7 +106,7 @@ fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: Options
         }
         top = Some(last);
         if live > 0 {
-            stream.push_chunk(id, bytes.into_owned(), live);
+            stream.push_chunk(id, &bytes, live);
         }
     }
     Some(top)

@@ -16,7 +16,7 @@ pub struct Edit<'v, K: Kind> {
     shard: &'v mut Shard,
     key: Key<'v>,
     event: &'static Event,
-    cx: Cx,
+    cx: &'v Cx,
     /// The position of the entry, if the key exists. The shard is borrowed, so it stays valid.
     place: Option<Place>,
     /// The memory of the entry that the shard has counted.
@@ -47,22 +47,22 @@ impl Shard {
         &'v mut self,
         key: Key<'v>,
         event: &'static Event,
-        cx: Cx,
+        cx: &'v Cx,
         view_changes: &'v mut u32,
     ) -> Result<Edit<'v, K>, WrongType> {
         let (place, memory, had_deadlines) = match self.table.locate(key.hash, key.bytes) {
-            Some((place, entry)) if !is_expired(entry, &cx) => {
+            Some((place, entry)) if !is_expired(entry, cx) => {
                 if Lookup::WRITE.is_use(cx.lookup) {
                     note_use(entry, &self.memory_account, &mut self.dice, cx.now);
                 }
                 if !entry.is_of(K::TYPE) {
                     return Err(WrongType);
                 }
-                (Some(place), entry.memory(), K::nearest_deadline(K::read(entry)).is_some())
+                (Some(place), K::memory(entry), K::nearest_deadline(entry).is_some())
             }
             // One that has expired and cannot be deleted yet counts as missing.
             Some(_) => {
-                self.delete_expired(key, &cx);
+                self.delete_expired(key, cx);
                 (None, 0, false)
             }
             None => (None, 0, false),
@@ -110,7 +110,7 @@ impl<K: Kind> Edit<'_, K> {
 
     /// Returns the context of the call.
     pub fn cx(&self) -> Cx {
-        self.cx
+        *self.cx
     }
 
     /// Sets the event of the change, where it depends on what is changed.
@@ -173,10 +173,10 @@ impl<K: Kind> Edit<'_, K> {
 
     #[cold]
     fn create(&mut self) {
-        self.shard.displace(self.key, &self.cx);
+        self.shard.displace(self.key, self.cx);
         let entry = K::create(self.key.bytes);
-        self.memory = entry.memory();
-        self.shard.attach(self.key, entry, &self.cx);
+        self.memory = K::memory(&entry);
+        self.shard.attach(self.key, entry, self.cx);
         self.place = self.shard.table.locate(self.key.hash, self.key.bytes).map(|(place, _)| place);
         self.is_new = true;
     }
@@ -185,11 +185,11 @@ impl<K: Kind> Edit<'_, K> {
     #[inline]
     fn settle(&mut self) -> bool {
         let Some(entry) = self.entry() else { return false };
-        let value = K::read(entry);
-        let (memory, nearest) = (entry.memory(), K::nearest_deadline(value));
-        let is_empty = K::is_empty(K::read(entry));
-        self.shard.resized(memory as isize - self.memory as isize);
-        self.shard.note_fields(self.key, self.had_deadlines, nearest, &self.cx);
+        let (memory, nearest, is_empty) = (K::memory(entry), K::nearest_deadline(entry), K::is_empty(entry));
+        if memory != self.memory {
+            self.shard.resized(memory as isize - self.memory as isize);
+        }
+        self.shard.note_fields(self.key, self.had_deadlines, nearest, self.cx);
         is_empty
     }
 
@@ -226,7 +226,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
         if self.is_new {
             self.shard.emit(self.key, event::NEW);
         }
-        self.shard.changed(self.key, self.event, &self.cx);
+        self.shard.changed(self.key, self.event, self.cx);
         // The funnel has counted one.
         self.shard.changes = self.shard.changes + self.changes - 1;
         if is_empty {

@@ -56,7 +56,7 @@ impl FieldDeadlines {
 /// Returns a lower bound of the deadlines of an entry's fields.
 #[inline]
 pub(super) fn nearest_deadline(entry: &Entry) -> Option<i64> {
-    if entry.is_of(Type::Hash) { Hash::nearest_deadline(Hash::read(entry)) } else { None }
+    if entry.is_of(Type::Hash) { Hash::nearest_deadline(entry) } else { None }
 }
 
 fn wall_ms(now: Now) -> u64 {
@@ -121,7 +121,7 @@ impl Shard {
         let before = entry.memory();
         let expired = Hash::write(entry).remove_expired(cx.now.wall_ms(), most);
         let growth = entry.memory() as isize - before as isize;
-        let (nearest, is_empty) = (nearest_deadline(entry), Hash::is_empty(Hash::read(entry)));
+        let (nearest, is_empty) = (nearest_deadline(entry), Hash::is_empty(entry));
         self.note_fields(key, true, nearest, cx);
         if expired.is_empty() {
             return 0;

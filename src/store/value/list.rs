@@ -15,13 +15,16 @@ use smallvec::SmallVec;
 use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
-use crate::store::value::{Kind, Packing, Type, Value};
+use crate::store::value::{Kind, Packing, Type, Value, boxes_len};
 use crate::time::clock::Deadline;
 
 use chunk::{Chunk, listpack_of};
 
 pub(crate) use big::{BigList, ListItems};
 pub(crate) use chunk::End;
+
+/// The memory of the boxes between an entry and its long list.
+const BOXES_LEN: usize = boxes_len::<BigList>();
 
 /// The data type of lists.
 pub(crate) enum List {}
@@ -153,20 +156,23 @@ fn node_of(chunk: &Chunk) -> Node<'_> {
 }
 
 impl ListMut<'_> {
-    /// Adds elements at an end, one after the other.
+    /// Adds elements at an end, one after the other. Returns the number of all elements then.
     #[inline]
     pub(crate) fn push<'t>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
         at: End,
         limit: NodeLimit,
-    ) {
+    ) -> usize {
         if let Some(Value::List(big)) = self.0.value_mut() {
-            return texts.for_each(|text| big.push(text, at, limit));
+            texts.for_each(|text| big.push(text, at, limit));
+            return big.len();
         }
         self.push_packed(texts, at, limit);
+        List::read(self.0).len()
     }
 
+    #[inline(never)] // keeps the path of long lists short
     fn push_packed<'t>(
         &mut self,
         mut texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
@@ -195,24 +201,28 @@ impl ListMut<'_> {
         }
     }
 
-    /// Removes the element at an end.
+    /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
     #[inline]
-    pub(crate) fn pop(&mut self, at: End, limit: NodeLimit) {
-        match self.form() {
-            Form::Packed(mut packed) => {
-                let position = match at {
-                    End::Head => packed.as_listpack().first(),
-                    End::Tail => packed.as_listpack().last(),
-                };
-                position.into_iter().for_each(|position| _ = packed.remove(position));
+    pub(crate) fn pop(&mut self, at: End, limit: NodeLimit, read: impl FnOnce(Item<'_>)) -> bool {
+        if let Some(Value::List(big)) = self.0.value_mut() {
+            let is_removed = big.pop(at, read);
+            if big.only_chunk().is_some() {
+                self.shrink(limit);
             }
-            Form::Big(big) => {
-                big.pop(at);
-                if big.only_chunk().is_some() {
-                    self.shrink(limit);
-                }
-            }
+            return is_removed;
         }
+        self.pop_packed(at, read)
+    }
+
+    #[inline(never)] // as ListMut::push_packed
+    fn pop_packed(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+        let Form::Packed(mut packed) = self.form() else { return false };
+        let listpack = packed.as_listpack();
+        let position = if at == End::Head { listpack.first() } else { listpack.last() };
+        let Some(position) = position else { return false };
+        read(listpack.get(position));
+        packed.remove(position);
+        true
     }
 
     /// Removes `count` elements from an index on; all of them exist.
@@ -398,11 +408,19 @@ impl Kind for List {
         Entry::packed(key, Type::List, Packing::Listpack, Listpack::EMPTY.bytes(), None)
     }
 
+    #[inline(always)] // every change asks twice
+    fn memory(entry: &Entry) -> usize {
+        match entry.value() {
+            Some(Value::List(big)) => entry.own_memory() + BOXES_LEN + big.memory(),
+            _ => entry.memory(),
+        }
+    }
+
     #[inline]
-    fn is_empty(value: ListRef<'_>) -> bool {
-        match value {
-            ListRef::Packed(listpack) => listpack.is_empty(),
-            ListRef::Big(big) => big.len() == 0,
+    fn is_empty(entry: &Entry) -> bool {
+        match entry.value() {
+            Some(Value::List(big)) => big.len() == 0,
+            _ => Self::read(entry).len() == 0,
         }
     }
 }

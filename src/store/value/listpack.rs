@@ -12,7 +12,9 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-pub(crate) use element::{Encoded, Item, Items, find, item_at, next, prev};
+pub(crate) use element::{
+    Encoded, Item, Items, find, first, is_short_text, item_at, next, prev, put_int, put_text, write_short_text,
+};
 
 /// The length of the header: the length of the listpack as a `u32`, and the number of elements as a `u16`, both in
 /// little endian.

@@ -99,14 +99,20 @@ pub trait Kind {
     /// Creates an entry with an empty value.
     fn create(key: &[u8]) -> Entry;
 
+    /// Returns the bytes that an entry of this type takes, as [`Entry::memory`] does.
+    #[inline]
+    fn memory(entry: &Entry) -> usize {
+        entry.memory()
+    }
+
     /// Returns a lower bound of the deadlines of the value's elements, in milliseconds since 1970; `None` without any.
     #[inline]
-    fn nearest_deadline(_: Self::Ref<'_>) -> Option<i64> {
+    fn nearest_deadline(_: &Entry) -> Option<i64> {
         None
     }
 
-    /// Returns whether a value is empty, so that its key is deleted. An empty string is not.
-    fn is_empty(value: Self::Ref<'_>) -> bool;
+    /// Returns whether the value of an entry is empty, so that its key is deleted. An empty string is not.
+    fn is_empty(entry: &Entry) -> bool;
 }
 
 /// A borrowed value of any type.
@@ -142,6 +148,11 @@ pub(crate) enum Value {
     Hash(Box<hash::BigHash>),
     /// A stream, which is never packed.
     Stream(Box<stream::BigStream>),
+}
+
+/// Returns the memory of the box of an entry's [`Value`], and of the `T` boxed in it.
+const fn boxes_len<T>() -> usize {
+    allocation_len(size_of::<Value>()) + allocation_len(size_of::<T>())
 }
 
 impl Value {

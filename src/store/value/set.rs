@@ -282,8 +282,8 @@ impl Kind for Set {
         Set::draft(key, Packing::Listpack, None)
     }
 
-    fn is_empty(value: SetRef<'_>) -> bool {
-        match value {
+    fn is_empty(entry: &Entry) -> bool {
+        match Self::read(entry) {
             SetRef::Packed(listpack) => listpack.is_empty(),
             other => other.len() == 0,
         }

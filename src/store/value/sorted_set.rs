@@ -361,8 +361,8 @@ impl Kind for SortedSet {
         Entry::packed(key, Type::SortedSet, Packing::Listpack, Listpack::EMPTY.bytes(), None)
     }
 
-    fn is_empty(value: SortedSetRef<'_>) -> bool {
-        match value {
+    fn is_empty(entry: &Entry) -> bool {
+        match Self::read(entry) {
             SortedSetRef::Packed(listpack) => listpack.is_empty(),
             SortedSetRef::Big(set) => set.len() == 0,
         }

@@ -164,7 +164,7 @@ impl Kind for Str<'_> {
         Entry::text(key, b"", None)
     }
 
-    fn is_empty(_: Str<'_>) -> bool {
+    fn is_empty(_: &Entry) -> bool {
         false
     }
 }

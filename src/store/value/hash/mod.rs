@@ -102,6 +102,15 @@ pub(crate) enum HashRef<'e> {
 }
 
 impl<'e> HashRef<'e> {
+    /// Returns a lower bound of the deadlines of the fields, in milliseconds since 1970; `None` without any.
+    #[inline]
+    pub(crate) fn nearest_deadline(self) -> Option<i64> {
+        match self {
+            HashRef::Packed(packed) => packed.nearest_deadline(),
+            HashRef::Big(big) => big.nearest_deadline(),
+        }
+    }
+
     /// Returns the number of fields.
     pub(crate) fn len(self) -> usize {
         match self {
@@ -344,17 +353,14 @@ impl Kind for Hash {
         Entry::packed(key, Type::Hash, Packing::Listpack, Listpack::EMPTY.bytes(), None)
     }
 
-    fn is_empty(value: HashRef<'_>) -> bool {
-        match value {
+    fn is_empty(entry: &Entry) -> bool {
+        match Self::read(entry) {
             HashRef::Packed(packed) => packed.is_empty(),
             HashRef::Big(big) => big.len() == 0,
         }
     }
 
-    fn nearest_deadline(value: HashRef<'_>) -> Option<i64> {
-        match value {
-            HashRef::Packed(packed) => packed.nearest_deadline(),
-            HashRef::Big(big) => big.nearest_deadline(),
-        }
+    fn nearest_deadline(entry: &Entry) -> Option<i64> {
+        Self::read(entry).nearest_deadline()
     }
 }

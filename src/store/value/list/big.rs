@@ -17,7 +17,13 @@ pub(crate) struct BigList {
     len: usize,
     /// The memory of the chunks' buffers.
     buffers: usize,
+    /// The memory of the deque.
+    deque: usize,
 }
+
+/// Which share of a list's memory a new chunk at one of its ends takes at once, so that it is not reallocated with every
+/// doubling.
+const SPARE_SHARE: usize = 8;
 
 /// The place of an element: the index of its chunk, and its offset there.
 pub(super) type Spot = (usize, usize);
@@ -32,7 +38,7 @@ impl BigList {
     /// Returns the bytes allocated, without this struct itself.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
-        self.buffers + list_len::<Chunk>(self.chunks.capacity())
+        self.buffers + self.deque
     }
 
     /// Returns the cost of freeing it, in units of one allocation.
@@ -44,7 +50,8 @@ impl BigList {
     pub(crate) fn copy(&self) -> Self {
         let chunks: VecDeque<Chunk> = self.chunks.iter().map(Chunk::copy).collect();
         let buffers = chunks.iter().map(Chunk::memory).sum();
-        BigList { chunks, len: self.len, buffers }
+        let deque = list_len::<Chunk>(chunks.capacity());
+        BigList { chunks, len: self.len, buffers, deque }
     }
 
     /// Returns the chunks in their order.
@@ -63,18 +70,19 @@ impl BigList {
     }
 
     /// Adds an element at an end.
-    #[inline]
+    #[inline(always)] // see Chunk::push
     pub(super) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
-        let index = match at {
-            End::Head => 0,
-            End::Tail => self.chunks.len().wrapping_sub(1),
+        let chunk = match at {
+            End::Head => self.chunks.front_mut(),
+            End::Tail => self.chunks.back_mut(),
         };
-        let has_room = self.chunks.get(index).is_some_and(|chunk| chunk.admits(text.len(), limit.node));
-        if has_room && !limit.is_large(text.len()) {
-            let element = Encoded::of(text);
-            return self.edit(index, |chunk| chunk.push(&element, at, limit.node));
+        match chunk {
+            Some(chunk) if chunk.admits(text.len(), limit.node) && !limit.is_large(text.len()) => {
+                self.buffers = self.buffers.wrapping_add_signed(chunk.push(text, at, limit.node));
+                self.len += 1;
+            }
+            _ => self.push_chunk(text, at, limit),
         }
-        self.push_chunk(text, at, limit);
     }
 
     /// Adds an element at an end, in a new chunk.
@@ -88,21 +96,27 @@ impl BigList {
         if self.chunks.len() > 1 {
             self.edit(neighbour, Chunk::seal);
         }
-        self.insert_chunk(index, new_chunk(text, at, limit));
+        self.insert_chunk(index, new_chunk(text, at, limit, self.buffers / SPARE_SHARE));
     }
 
-    /// Removes the element at an end, if there is one.
+    /// Removes the element at an end; returns whether there was one. It is passed to `read` before.
     #[inline]
-    pub(super) fn pop(&mut self, at: End) {
-        let index = match at {
-            End::Head => 0,
-            End::Tail => self.chunks.len().wrapping_sub(1),
+    pub(super) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+        let chunk = match at {
+            End::Head => self.chunks.front_mut(),
+            End::Tail => self.chunks.back_mut(),
         };
-        match self.chunks.get(index).map(Chunk::len) {
-            None => {}
-            Some(1) => self.remove_chunk(index),
-            Some(_) => self.edit(index, |chunk| chunk.pop(at)),
+        let Some(chunk) = chunk else { return false };
+        if chunk.len() > 1 {
+            chunk.pop(at, read);
+            self.len -= 1;
+            return true;
         }
+        if let Some(item) = chunk.items().next() {
+            read(item);
+        }
+        self.remove_chunk(if at == End::Head { 0 } else { self.chunks.len() - 1 });
+        true
     }
 
     /// Returns the chunk of an element, and its index there.
@@ -177,7 +191,7 @@ impl BigList {
         let is_large = limit.is_large(text.len());
         if chunk.len() == 1 {
             self.remove_chunk(number);
-            return self.insert_chunk(number, new_chunk(text, End::Tail, limit));
+            return self.insert_chunk(number, new_chunk(text, End::Tail, limit, 0));
         }
         let element = Encoded::of(text);
         let new_len = chunk.listpack_len() - chunk.element_len(offset) + element.len();
@@ -202,24 +216,24 @@ impl BigList {
 
     /// Inserts an element at a place: the offset of an element, or of none at the end of a chunk.
     fn insert(&mut self, (number, offset): Spot, text: &[u8], limit: NodeLimit) {
-        let (is_large, element) = (limit.is_large(text.len()), Encoded::of(text));
+        let is_large = limit.is_large(text.len());
         let admits =
             |chunk: Option<&Chunk>| !is_large && chunk.is_some_and(|chunk| chunk.admits(text.len(), limit.node));
         let chunk = self.chunks.get(number);
         if admits(chunk) {
-            return self.edit(number, |chunk| chunk.insert(offset, &element, limit.node));
+            return self.edit(number, |chunk| chunk.insert(offset, &Encoded::of(text), limit.node));
         }
         let end = chunk.map_or(0, |chunk| chunk.elements().len());
         let before = number.wrapping_sub(1);
         match () {
             () if offset == 0 && admits(self.chunks.get(before)) => {
-                self.edit(before, |chunk| chunk.push(&element, End::Tail, limit.node));
+                self.edit(before, |chunk| chunk.push(text, End::Tail, limit.node));
             }
-            () if offset == 0 => self.insert_chunk(number, new_chunk(text, End::Tail, limit)),
+            () if offset == 0 => self.insert_chunk(number, new_chunk(text, End::Tail, limit, 0)),
             () if offset == end && admits(self.chunks.get(number + 1)) => {
-                self.edit(number + 1, |chunk| chunk.push(&element, End::Head, limit.node));
+                self.edit(number + 1, |chunk| chunk.push(text, End::Head, limit.node));
             }
-            () if offset == end => self.insert_chunk(number + 1, new_chunk(text, End::Tail, limit)),
+            () if offset == end => self.insert_chunk(number + 1, new_chunk(text, End::Tail, limit, 0)),
             () => {
                 let behind = self.edit(number, |chunk| chunk.split_off(offset));
                 self.insert_chunk(number + 1, behind);
@@ -325,6 +339,7 @@ impl BigList {
         self.len += chunk.len();
         self.buffers += chunk.memory();
         self.chunks.insert(number, chunk);
+        self.deque = list_len::<Chunk>(self.chunks.capacity());
     }
 
     #[cold]
@@ -340,15 +355,16 @@ impl BigList {
     fn fit_capacity(&mut self) {
         if self.chunks.capacity() > 64 && self.chunks.len() < self.chunks.capacity() / 8 {
             self.chunks.shrink_to(self.chunks.capacity() / 4);
+            self.deque = list_len::<Chunk>(self.chunks.capacity());
         }
     }
 }
 
-/// Creates a chunk of one element.
-fn new_chunk(text: &[u8], at: End, limit: NodeLimit) -> Chunk {
+/// Creates a chunk of one element, with room for more at one end.
+fn new_chunk(text: &[u8], at: End, limit: NodeLimit, room: usize) -> Chunk {
     match limit.is_large(text.len()) {
         true => Chunk::plain(text),
-        false => Chunk::begin(&Encoded::of(text), at, limit.node),
+        false => Chunk::begin(text, at, limit.node, room),
     }
 }
 

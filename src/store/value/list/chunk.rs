@@ -2,7 +2,9 @@
 
 use crate::memory::heap::allocation_len;
 use crate::store::limits::ListLimit;
-use crate::store::value::listpack::{END, Encoded, HEADER_LEN, Item, Items, find, next, prev};
+use crate::store::value::listpack::{
+    END, Encoded, HEADER_LEN, Item, Items, find, first, is_short_text, item_at, next, prev, write_short_text,
+};
 
 /// The bytes that a listpack has besides its elements; limits count them too.
 pub(super) const FRAME_LEN: usize = HEADER_LEN + 1;
@@ -46,10 +48,13 @@ impl Chunk {
         Chunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
     }
 
-    /// Creates a chunk of one element with room for more at one end.
-    pub(super) fn begin(element: &Encoded<'_>, at: End, limit: ListLimit) -> Self {
-        let mut chunk = Chunk { buffer: Box::default(), start: 0, end: 0, count: 0, is_plain: false };
-        chunk.push(element, at, limit);
+    /// Creates a chunk of one element with room for more at one end, for `room` bytes from the beginning.
+    pub(super) fn begin(text: &[u8], at: End, limit: ListLimit, room: usize) -> Self {
+        let room = room.min(limit.bytes_max());
+        let len = if room < BUFFER_LEN_MIN { 0 } else { allocation_len(room) };
+        let start = if at == End::Head { len as u32 } else { 0 };
+        let mut chunk = Chunk { buffer: vec![0; len].into_boxed_slice(), start, end: start, count: 0, is_plain: false };
+        chunk.push(text, at, limit);
         chunk
     }
 
@@ -115,36 +120,64 @@ impl Chunk {
         *self = Chunk::of(&elements, self.len() + other.len());
     }
 
-    /// Adds an element at an end.
-    #[inline]
-    pub(super) fn push(&mut self, element: &Encoded<'_>, at: End, limit: ListLimit) {
-        let len = element.len();
-        match at {
-            End::Head => {
-                if (self.start as usize) < len {
-                    self.make_room(len, at, limit);
-                }
-                self.start -= len as u32;
-                self.write(self.start as usize, element);
-            }
-            End::Tail => {
-                if self.buffer.len() - (self.end as usize) < len {
-                    self.make_room(len, at, limit);
-                }
-                self.write(self.end as usize, element);
-                self.end += len as u32;
-            }
+    /// Adds an element at an end. Returns by how much the memory of the buffer has grown.
+    #[inline(always)] // the calls would be a third of the work
+    pub(super) fn push(&mut self, text: &[u8], at: End, limit: ListLimit) -> isize {
+        // Most texts are short, and written without being encoded before.
+        if !is_short_text(text) {
+            return self.push_encoded(text, at, limit);
         }
-        self.count += 1;
+        let (place, growth) = self.take_room(text.len() + 2, at, limit);
+        write_short_text(text, place);
+        growth
     }
 
-    /// Removes the element at an end.
+    #[inline(never)] // keeps the path of short texts short
+    fn push_encoded(&mut self, text: &[u8], at: End, limit: ListLimit) -> isize {
+        let element = Encoded::of(text);
+        let (place, growth) = self.take_room(element.len(), at, limit);
+        element.write_into(place);
+        growth
+    }
+
+    /// Returns the place of a new element at an end, and by how much the memory of the buffer has grown.
+    #[inline(always)] // see Chunk::push
+    fn take_room(&mut self, len: usize, at: End, limit: ListLimit) -> (&mut [u8], isize) {
+        let mut growth = 0;
+        let room = if at == End::Head { self.start as usize } else { self.buffer.len() - self.end as usize };
+        if room < len {
+            growth = self.make_room(len, at, limit);
+        }
+        self.count += 1;
+        let from = match at {
+            End::Head => {
+                self.start -= len as u32;
+                self.start as usize
+            }
+            End::Tail => {
+                self.end += len as u32;
+                self.end as usize - len
+            }
+        };
+        (&mut self.buffer[from..from + len], growth)
+    }
+
+    /// Removes the element at an end, one of several, which is passed to `read` before.
     #[inline]
-    pub(super) fn pop(&mut self, at: End) {
+    pub(super) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) {
         self.count -= 1;
+        let elements = self.elements();
         match at {
-            End::Head => self.start += next(self.elements(), 0) as u32,
-            End::Tail => self.end = self.start + prev(self.elements(), self.used()) as u32,
+            End::Head => {
+                let (item, len) = first(elements);
+                read(item);
+                self.start += len as u32;
+            }
+            End::Tail => {
+                let last = prev(elements, elements.len());
+                read(item_at(elements, last));
+                self.end = self.start + last as u32;
+            }
         }
     }
 
@@ -298,9 +331,10 @@ impl Chunk {
         element.iter().for_each(|element| self.write(at, element));
     }
 
-    /// Makes room for `len` bytes at an end: in the buffer, if an eighth of it is free, else in a larger one.
+    /// Makes room for `len` bytes at an end: in the buffer, if an eighth of it is free, else in a larger one. Returns
+    /// by how much its memory has grown.
     #[cold]
-    fn make_room(&mut self, len: usize, at: End, limit: ListLimit) {
+    fn make_room(&mut self, len: usize, at: End, limit: ListLimit) -> isize {
         let (used, old_len) = (self.used(), self.buffer.len());
         let free = old_len - used;
         if free >= len && free >= old_len / 8 {
@@ -310,7 +344,7 @@ impl Chunk {
             let start = if at == End::Head { free - spare } else { spare };
             self.buffer.copy_within(self.start as usize..self.end as usize, start);
             (self.start, self.end) = (start as u32, (start + used) as u32);
-            return;
+            return 0;
         }
         let needed = used + len;
         let grown = (needed * 2).max(BUFFER_LEN_MIN).min(limit.bytes_max()).max(needed);
@@ -318,7 +352,9 @@ impl Chunk {
         let start = if at == End::Head { new_len - used } else { 0 };
         let mut buffer = vec![0; new_len].into_boxed_slice();
         buffer[start..start + used].copy_from_slice(self.elements());
+        let growth = new_len as isize - self.memory() as isize;
         (self.buffer, self.start, self.end) = (buffer, start as u32, (start + used) as u32);
+        growth
     }
 }
 

@@ -27,7 +27,8 @@ impl Pair {
     }
 
     fn push(&mut self, texts: &[Vec<u8>], at: End) {
-        List::write(&mut self.entry).push(texts.iter().map(Vec::as_slice), at, self.limit);
+        let len = List::write(&mut self.entry).push(texts.iter().map(Vec::as_slice), at, self.limit);
+        assert_eq!(len, self.model.len() + texts.len());
         for text in texts.iter().cloned() {
             match at {
                 End::Head => self.model.push_front(text),
@@ -40,7 +41,10 @@ impl Pair {
         let read = self.list().end(at).map(|item| item.to_cow().into_owned());
         let expected = if at == End::Head { self.model.pop_front() } else { self.model.pop_back() };
         assert_eq!(read, expected);
-        List::write(&mut self.entry).pop(at, self.limit);
+        let mut popped = None;
+        let is_popped =
+            List::write(&mut self.entry).pop(at, self.limit, |item| popped = Some(item.to_cow().into_owned()));
+        assert_eq!((is_popped, popped), (expected.is_some(), expected));
     }
 
     fn remove(&mut self, index: usize, count: usize) {
@@ -76,7 +80,8 @@ impl Pair {
     fn check(&self) {
         let list = self.list();
         assert_eq!(list.len(), self.model.len());
-        assert_eq!(List::is_empty(list), self.model.is_empty());
+        assert_eq!(List::is_empty(&self.entry), self.model.is_empty());
+        assert_eq!(List::memory(&self.entry), self.entry.memory());
         assert!(list.iter().map(|item| item.to_cow().into_owned()).eq(self.model.iter().cloned()));
         assert!(list.iter().rev().map(|item| item.to_cow().into_owned()).eq(self.model.iter().rev().cloned()));
         if let ListRef::Big(big) = list {

@@ -223,6 +223,57 @@ pub(super) fn parse_int(text: &[u8]) -> Option<i64> {
     if is_negative { 0_i64.checked_sub_unsigned(size) } else { i64::try_from(size).ok() }
 }
 
+/// Returns whether a text certainly is stored between one byte before it and one behind: it is short, and no integer.
+#[inline]
+pub(crate) fn is_short_text(text: &[u8]) -> bool {
+    text.len() < SHORT_END && !matches!(text.first(), Some(b'-' | b'0'..=b'9'))
+}
+
+/// Writes a text for which [`is_short_text`] holds to a place that is two bytes longer.
+#[inline]
+pub(crate) fn write_short_text(text: &[u8], place: &mut [u8]) {
+    if let [first, middle @ .., last] = place {
+        *first = SHORT_TEXT | text.len() as u8;
+        middle.copy_from_slice(text);
+        *last = text.len() as u8 + 1;
+    }
+}
+
+/// Writes a string as an element at an offset, as [`Encoded::of`] would. Returns the offset behind it.
+#[inline]
+pub(crate) fn put_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
+    if !is_short_text(text) {
+        return put(bytes, at, &Encoded::of(text));
+    }
+    let end = at + text.len() + 2;
+    write_short_text(text, &mut bytes[at..end]);
+    end
+}
+
+/// Writes an integer as an element at an offset, as [`Encoded::of_int`] would. Returns the offset behind it.
+#[inline]
+pub(crate) fn put_int(bytes: &mut [u8], at: usize, int: i64) -> usize {
+    match int {
+        0..=0x7F => {
+            bytes[at..at + 2].copy_from_slice(&[int as u8, 1]);
+            at + 2
+        }
+        -0x1000..=0xFFF => {
+            let [high, low] = (int as i16).to_be_bytes();
+            bytes[at..at + 3].copy_from_slice(&[INT_13 | high & 0x1F, low, 2]);
+            at + 3
+        }
+        _ => put(bytes, at, &Encoded::of_int(int)),
+    }
+}
+
+#[inline(never)] // keeps the path of short elements short
+fn put(bytes: &mut [u8], at: usize, element: &Encoded<'_>) -> usize {
+    let end = at + element.len();
+    element.write_into(&mut bytes[at..end]);
+    end
+}
+
 /// Returns how many bytes store the length of an element that is `len` bytes long. The limits are one less than the
 /// bits allow, as in Redis.
 #[inline]
@@ -293,6 +344,13 @@ pub(super) fn split_checked(bytes: &[u8]) -> Option<&[u8]> {
 #[inline]
 pub(crate) fn item_at(bytes: &[u8], at: usize) -> Item<'_> {
     trusted(&bytes[at..]).0
+}
+
+/// Returns the element at the start of `bytes`, and its length with the trailing length.
+#[inline]
+pub(crate) fn first(bytes: &[u8]) -> (Item<'_>, usize) {
+    let (item, len) = trusted(bytes);
+    (item, len + trailing_length_size(len))
 }
 
 /// Returns the offset behind an element.
@@ -396,8 +454,8 @@ impl<'a> Iterator for Items<'a> {
         if self.range.is_empty() {
             return None;
         }
-        let (item, len) = trusted(&self.bytes[self.range.start..]);
-        self.range.start += len + trailing_length_size(len);
+        let (item, len) = first(&self.bytes[self.range.start..]);
+        self.range.start += len;
         Some(item)
     }
 

@@ -1,6 +1,6 @@
 //! Listpacks against a vector of strings, against bytes made by Redis, and against damaged bytes.
 
-use super::element::{Encoded, Item, Items, find, item_at, next, parse_int, prev};
+use super::element::{Encoded, Item, Items, find, item_at, next, parse_int, prev, put_int, put_text};
 use super::{Blob, HEADER_LEN, Listpack, ListpackMut, header};
 
 /// A small generator of numbers that repeats for every seed.
@@ -65,6 +65,27 @@ fn assert_same(listpack: Listpack<'_>, model: &[Vec<u8>]) {
     forward.reverse();
     assert_eq!(forward, backward);
     assert_eq!((listpack.seek(isize::MAX), listpack.seek(isize::MIN)), (None, None));
+}
+
+#[test]
+fn elements_written_in_place_are_those_that_are_encoded_first() {
+    let texts = ["", "a", "-", "-x", "0", "01", "-0", "-1", "127", "128", "4095", "4096", "9223372036854775808"];
+    let long = [62, 63, 64, 4095, 4096].map(|len| "x".repeat(len));
+    for text in texts.into_iter().chain(long.iter().map(String::as_str)) {
+        let mut expected = vec![7];
+        Encoded::of(text.as_bytes()).write_to(&mut expected);
+        let mut bytes = vec![7; expected.len()];
+        assert_eq!(put_text(&mut bytes, 1, text.as_bytes()), expected.len(), "{text}");
+        assert_eq!(bytes, expected, "{text}");
+    }
+    let bounds = [0, 1 << 7, 1 << 12, 1 << 15, 1 << 23, 1 << 31, i64::MAX];
+    for int in bounds.into_iter().flat_map(|bound| [bound - 1, bound, -bound, -bound - 1]) {
+        let mut expected = vec![7];
+        Encoded::of_int(int).write_to(&mut expected);
+        let mut bytes = vec![7; expected.len()];
+        assert_eq!(put_int(&mut bytes, 1, int), expected.len(), "{int}");
+        assert_eq!(bytes, expected, "{int}");
+    }
 }
 
 #[test]

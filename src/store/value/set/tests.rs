@@ -46,7 +46,7 @@ fn member(number: usize) -> Vec<u8> {
 fn check(entry: &Entry, model: &Model) {
     let set = Set::read(entry);
     assert_eq!(set.len(), model.len());
-    assert_eq!(Set::is_empty(set), model.is_empty());
+    assert_eq!(Set::is_empty(entry), model.is_empty());
     let members = texts(entry);
     assert_eq!(members.len(), model.len());
     assert_eq!(members.into_iter().collect::<Model>(), *model);

@@ -44,7 +44,7 @@ fn members(elements: Elements<'_>) -> Vec<(f64, Vec<u8>)> {
 fn check(entry: &Entry, model: &Model, dice: &mut Dice) {
     let set = SortedSet::read(entry);
     let len = model.0.len();
-    assert_eq!((set.len(), SortedSet::is_empty(set)), (len, len == 0));
+    assert_eq!((set.len(), SortedSet::is_empty(entry)), (len, len == 0));
     assert_eq!(members(set.iter()), model.0);
     let (start, end) = (dice.below(len + 1), dice.below(len + 1));
     let ranks = start.min(end)..start.max(end);
@@ -189,7 +189,7 @@ fn without_all_of_its_elements_a_set_is_empty() {
         let memory = entry.memory();
         SortedSet::write(&mut entry).remove_ranks(0..model.0.len());
         let set = SortedSet::read(&entry);
-        assert!(set.len() == 0 && SortedSet::is_empty(set));
+        assert!(set.len() == 0 && SortedSet::is_empty(&entry));
         assert!(entry.memory() <= memory);
     }
 }

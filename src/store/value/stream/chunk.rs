@@ -15,13 +15,15 @@
 //! The fields of the first entry come first, so that entries with the same fields store only values. Entries are
 //! deleted by a flag, so nothing moves. The deltas count from the first entry's ID, the key of the chunk.
 //!
+//! A chunk has the listpack's elements from the second one on. The header, the first element, which changes with every
+//! entry, and the terminator are made when the listpack is asked for. So a chunk whose listpack is a few bytes longer
+//! than the limit of 4096 still fits into an allocation of that size, and not into the next one of 5120.
+//!
 //! Bytes are appended to spare room: neither a move nor an allocation per entry.
-
-use smallvec::SmallVec;
 
 use crate::memory::heap::allocation_len;
 use crate::store::limits::StreamLimit;
-use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Item, Items, Listpack, put_int, put_text};
 use crate::store::value::stream::StreamId;
 
 /// The flag of a deleted entry.
@@ -31,23 +33,30 @@ const SAME_FIELDS: i64 = 2;
 
 /// The last byte of a listpack.
 const END: u8 = 0xFF;
-/// In a listpack's header: the elements must be counted.
-const COUNT_UNKNOWN: u16 = 0xFFFF;
+/// What a listpack of less than 128 entries that are not deleted has besides the elements that a chunk stores.
+const FRAME_LEN: usize = HEADER_LEN + 2 + 1;
+
+/// The most that an element takes besides its text.
+const ELEMENT_OVERHEAD_MAX: usize = 10;
 
 /// The room of the first chunk of a stream at its creation.
 const ROOM_MIN: usize = 128;
 
 /// Consecutive entries.
 #[derive(Debug)]
-pub(crate) struct Chunk(Vec<u8>);
+pub(crate) struct Chunk {
+    /// The elements from the number of deleted entries on lie in `..len`; the rest is room for more.
+    buffer: Box<[u8]>,
+    len: u32,
+    /// The number of entries that are not deleted.
+    live: u32,
+}
 
 /// What precedes the entries of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Master {
     /// The number of entries that are not deleted.
     pub(super) live: usize,
-    /// The number of deleted entries.
-    pub(super) dead: usize,
     /// The number of fields of the first entry.
     fields: usize,
     /// Where the fields begin.
@@ -116,142 +125,163 @@ impl Chunk {
     /// Creates a chunk without entries, for entries with the fields of `pairs`. `room` is the size that it will grow
     /// to.
     pub(super) fn new(pairs: &[&[u8]], room: usize) -> Self {
-        let mut bytes = Vec::with_capacity(room);
-        bytes.extend_from_slice(&listpack::header(0, 0));
-        Encoded::of_int(0).write_to(&mut bytes);
-        Encoded::of_int(0).write_to(&mut bytes);
-        Encoded::of_int(pairs.len() as i64 / 2).write_to(&mut bytes);
-        pairs.iter().step_by(2).for_each(|field| Encoded::of(field).write_to(&mut bytes));
-        Encoded::of_int(0).write_to(&mut bytes);
-        bytes.push(END);
-        let mut chunk = Chunk(bytes);
-        chunk.write_header(4 + pairs.len() / 2);
+        let fields = || pairs.iter().step_by(2);
+        let len = fields().map(|field| Encoded::of(field).len()).sum::<usize>() + 3 * ELEMENT_OVERHEAD_MAX;
+        let mut chunk = Chunk { buffer: Box::default(), len: 0, live: 0 };
+        chunk.make_room(len.max(room), room);
+        let mut at = put_int(&mut chunk.buffer, 0, 0);
+        at = put_int(&mut chunk.buffer, at, pairs.len() as i64 / 2);
+        at = fields().fold(at, |at, field| put_text(&mut chunk.buffer, at, field));
+        chunk.len = put_int(&mut chunk.buffer, at, 0) as u32;
         chunk
     }
 
-    /// Takes over bytes that were checked by [`Chunk::validate`].
-    pub(crate) fn from_checked(bytes: Vec<u8>) -> Self {
-        Chunk(bytes)
+    /// Creates a chunk of a listpack that was checked by [`Chunk::validate`], with its number of entries that are not
+    /// deleted.
+    pub(super) fn from_checked(listpack: &[u8], live: usize) -> Self {
+        let start = listpack::next(listpack, HEADER_LEN);
+        let buffer: Box<[u8]> = listpack[start..listpack.len() - 1].into();
+        // A listpack is shorter than 4 GB.
+        Chunk { len: buffer.len() as u32, buffer, live: live as u32 }
     }
 
     /// Returns the listpack.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+    pub(crate) fn to_listpack(&self) -> Vec<u8> {
+        let (live, elements) = (Encoded::of_int(i64::from(self.live)), self.elements());
+        let mut bytes = Vec::with_capacity(FRAME_LEN + ELEMENT_OVERHEAD_MAX + elements.len());
+        let count = 1 + Items::new(elements).count();
+        bytes.extend_from_slice(&listpack::header(live.len() + elements.len(), count));
+        live.write_to(&mut bytes);
+        bytes.extend_from_slice(elements);
+        bytes.push(END);
+        bytes
+    }
+
+    #[inline]
+    fn elements(&self) -> &[u8] {
+        &self.buffer[..self.len as usize]
+    }
+
+    /// Returns the length of the listpack.
+    #[inline]
+    fn listpack_len(&self) -> usize {
+        let live_len = if self.live < 128 { 2 } else { Encoded::of_int(i64::from(self.live)).len() };
+        FRAME_LEN - 2 + live_len + self.len as usize
     }
 
     /// Returns the bytes allocated.
+    #[inline]
     pub(super) fn memory(&self) -> usize {
-        allocation_len(self.0.capacity())
+        allocation_len(self.buffer.len())
     }
 
     /// Returns a copy without spare room.
     pub(super) fn copy(&self) -> Self {
-        Chunk(self.0.clone())
+        Chunk { buffer: self.elements().into(), ..*self }
     }
 
     /// Gives spare room back that another class of allocations saves; called when the next chunk begins.
     pub(super) fn seal(&mut self) {
-        if allocation_len(self.0.len()) < allocation_len(self.0.capacity()) {
-            self.0.shrink_to_fit();
+        if allocation_len(self.len as usize) < self.memory() {
+            *self = self.copy();
         }
     }
 
     /// Returns whether another entry, of `added_len` bytes of fields and values, goes into this chunk.
+    #[inline]
     pub(super) fn has_room(&self, limit: StreamLimit, added_len: usize) -> bool {
-        let dead_at = listpack::next(&self.0, HEADER_LEN);
-        let int = |at: usize| listpack::item_at(&self.0, at).to_int().unwrap_or(0).max(0) as usize;
-        limit.has_room(self.0.len() + added_len, int(HEADER_LEN) + int(dead_at))
+        limit.has_room(self.listpack_len() + added_len, self.live as usize + self.natural_at(0).0)
     }
 
-    /// Appends an entry; `pairs` are fields and values alternating, `room` the size that the chunk will grow to.
-    pub(super) fn append(&mut self, id: StreamId, master_id: StreamId, pairs: &[&[u8]], room: usize) {
-        let master = self.master();
-        let is_same = self.has_fields(&master, pairs);
-        let (ms, seq) = id.since(master_id);
-        let mut elements: SmallVec<[Encoded<'_>; 8]> =
-            [if is_same { SAME_FIELDS } else { 0 }, ms, seq].map(Encoded::of_int).into_iter().collect();
-        match is_same {
-            true => elements.extend(pairs.iter().skip(1).step_by(2).map(|value| Encoded::of(value))),
-            false => {
-                elements.push(Encoded::of_int(pairs.len() as i64 / 2));
-                elements.extend(pairs.iter().map(|part| Encoded::of(part)));
+    /// Returns a number that is not negative, and the offset behind it.
+    #[inline]
+    fn natural_at(&self, at: usize) -> (usize, usize) {
+        match self.buffer[at] {
+            small @ 0..128 => (usize::from(small), at + 2),
+            _ => {
+                let int = listpack::item_at(self.elements(), at).to_int().unwrap_or(0);
+                (int.max(0) as usize, listpack::next(self.elements(), at))
             }
         }
-        elements.push(Encoded::of_int(elements.len() as i64));
-        self.make_room(elements.iter().map(Encoded::len).sum(), room);
-        let Chunk(bytes) = self;
-        bytes.pop();
-        elements.iter().for_each(|element| element.write_to(bytes));
-        bytes.push(END);
-        self.write_header(elements.len());
-        self.set_counts(master.live + 1, master.dead);
     }
 
-    /// Makes room for `needed` more bytes: doubled up to `room`, beyond that exactly.
-    fn make_room(&mut self, needed: usize, room: usize) {
-        let (len, capacity) = (self.0.len(), self.0.capacity());
-        if capacity - len < needed {
-            let wanted = (len + needed).max(ROOM_MIN).max((capacity * 2).min(room));
-            // A class of allocations is used to its end.
-            self.0.reserve_exact(allocation_len(wanted) - len);
+    /// Appends an entry; `pairs` are fields and values alternating, `room` the size that the chunk will grow to. Returns
+    /// by how much its memory has grown.
+    pub(super) fn append(&mut self, id: StreamId, master_id: StreamId, pairs: &[&[u8]], room: usize) -> isize {
+        let is_same = self.has_fields(pairs);
+        let (ms, seq) = id.since(master_id);
+        let texts: usize = pairs.iter().map(|part| part.len()).sum();
+        let (mut growth, most) = (0, texts + (pairs.len() + 5) * ELEMENT_OVERHEAD_MAX);
+        if self.buffer.len() - (self.len as usize) < most {
+            growth = self.make_room(exact_len((ms, seq), pairs, is_same), room);
         }
+        let buffer = &mut self.buffer;
+        let mut at = put_int(buffer, self.len as usize, if is_same { SAME_FIELDS } else { 0 });
+        at = put_int(buffer, at, ms);
+        at = put_int(buffer, at, seq);
+        let elements = match is_same {
+            true => {
+                at = pairs.iter().skip(1).step_by(2).fold(at, |at, value| put_text(buffer, at, value));
+                3 + pairs.len() / 2
+            }
+            false => {
+                at = put_int(buffer, at, pairs.len() as i64 / 2);
+                at = pairs.iter().fold(at, |at, part| put_text(buffer, at, part));
+                4 + pairs.len()
+            }
+        };
+        self.len = put_int(buffer, at, elements as i64) as u32;
+        self.live += 1;
+        growth
     }
 
-    /// Updates the header after `added` elements were appended.
-    fn write_header(&mut self, added: usize) {
-        let [a, b, c, d] = u32::try_from(self.0.len()).expect("a chunk is shorter than 4 GB").to_le_bytes();
-        let count = u16::from_le_bytes([self.0[4], self.0[5]]);
-        let count = if count == COUNT_UNKNOWN { usize::MAX } else { usize::from(count) + added };
-        let count = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
-        let [e, f] = count.to_le_bytes();
-        self.0[..HEADER_LEN].copy_from_slice(&[a, b, c, d, e, f]);
+    /// Makes room for `needed` more bytes: doubled up to `room`, beyond that exactly. Returns by how much the memory
+    /// has grown.
+    fn make_room(&mut self, needed: usize, room: usize) -> isize {
+        let (len, capacity, before) = (self.len as usize, self.buffer.len(), self.memory());
+        if capacity - len >= needed {
+            return 0;
+        }
+        let wanted = (len + needed).max(ROOM_MIN).max((capacity * 2).min(room));
+        // A class of allocations is used to its end.
+        let mut buffer = vec![0; allocation_len(wanted)].into_boxed_slice();
+        buffer[..len].copy_from_slice(self.elements());
+        self.buffer = buffer;
+        self.memory() as isize - before as isize
     }
 
     /// Returns whether the entry to be added has the fields of the first one, in the same order.
-    fn has_fields(&self, master: &Master, pairs: &[&[u8]]) -> bool {
-        master.fields == pairs.len() / 2
-            && self.items(master.fields_at).zip(pairs.iter().step_by(2)).all(|(own, field)| own.is(field))
+    #[inline]
+    fn has_fields(&self, pairs: &[&[u8]]) -> bool {
+        let (fields, mut at) = self.natural_at(self.natural_at(0).1);
+        fields == pairs.len() / 2
+            && pairs.iter().step_by(2).all(|field| {
+                let (own, len) = listpack::first(&self.elements()[at..]);
+                at += len;
+                own.is(field)
+            })
     }
 
     fn items(&self, at: usize) -> Items<'_> {
-        Items::within(&self.0, at..self.0.len() - 1)
+        Items::within(self.elements(), at..self.end())
     }
 
     /// Reads the numbers before the entries.
     pub(super) fn master(&self) -> Master {
-        let bytes = &self.0;
-        let int = |at: usize| listpack::item_at(bytes, at).to_int().unwrap_or(0).max(0) as usize;
-        let dead_at = listpack::next(bytes, HEADER_LEN);
-        let fields_n_at = listpack::next(bytes, dead_at);
-        let fields_at = listpack::next(bytes, fields_n_at);
-        let fields = int(fields_n_at);
-        let end = (0..fields).fold(fields_at, |at, _| listpack::next(bytes, at));
-        Master { live: int(HEADER_LEN), dead: int(dead_at), fields, fields_at, entries_at: listpack::next(bytes, end) }
-    }
-
-    /// Sets the numbers of entries.
-    fn set_counts(&mut self, live: usize, dead: usize) {
-        let dead_at = listpack::next(&self.0, HEADER_LEN);
-        let are_bytes = self.0[HEADER_LEN] < 128 && self.0[dead_at] < 128;
-        if are_bytes && live < 128 && dead < 128 {
-            // Small numbers are one byte, and the length behind stays the same.
-            self.0[HEADER_LEN] = live as u8;
-            self.0[dead_at] = dead as u8;
-            return;
-        }
-        let mut listpack = ListpackMut::new(&mut self.0);
-        listpack.replace(dead_at, Encoded::of_int(dead as i64));
-        listpack.replace(HEADER_LEN, Encoded::of_int(live as i64));
+        let (fields, fields_at) = self.natural_at(self.natural_at(0).1);
+        let end = (0..fields).fold(fields_at, |at, _| listpack::next(self.elements(), at));
+        let entries_at = listpack::next(self.elements(), end);
+        Master { live: self.live as usize, fields, fields_at, entries_at }
     }
 
     /// Returns whether an offset lies behind the last entry.
     pub(super) fn is_end(&self, at: usize) -> bool {
-        at + 1 >= self.0.len()
+        at >= self.end()
     }
 
     /// Returns the offset behind the last entry.
     pub(super) fn end(&self) -> usize {
-        self.0.len() - 1
+        self.len as usize
     }
 
     /// Reads the entry at an offset.
@@ -265,14 +295,15 @@ impl Chunk {
 
     /// Returns the offset behind an entry.
     pub(super) fn after(&self, place: &Place) -> usize {
-        (0..=place.elements()).fold(place.content_at, |at, _| listpack::next(&self.0, at))
+        (0..=place.elements()).fold(place.content_at, |at, _| listpack::next(self.elements(), at))
     }
 
     /// Returns the offset of the entry that ends at an offset.
     pub(super) fn before(&self, end: usize) -> usize {
-        let count_at = listpack::prev(&self.0, end);
-        let count = listpack::item_at(&self.0, count_at).to_int().unwrap_or(0);
-        (0..count).fold(count_at, |at, _| listpack::prev(&self.0, at))
+        let elements = self.elements();
+        let count_at = listpack::prev(elements, end);
+        let count = listpack::item_at(elements, count_at).to_int().unwrap_or(0);
+        (0..count).fold(count_at, |at, _| listpack::prev(elements, at))
     }
 
     /// Iterates over fields and values of an entry.
@@ -287,13 +318,24 @@ impl Chunk {
     /// Marks an entry as deleted, without counting it.
     pub(super) fn mark_deleted(&mut self, place: &Place) {
         // Flags are less than 128, which is one byte.
-        self.0[place.at] = (place.flags | DELETED) as u8;
+        self.buffer[place.at] = (place.flags | DELETED) as u8;
     }
 
     /// Counts entries that were marked as deleted.
     pub(super) fn count_deleted(&mut self, deleted: usize) {
-        let master = self.master();
-        self.set_counts(master.live - deleted, master.dead + deleted);
+        self.live -= deleted as u32;
+        let (dead, behind) = self.natural_at(0);
+        let dead = dead + deleted;
+        if behind == 2 && dead < 128 {
+            // Small numbers are one byte, and the length behind stays the same.
+            self.buffer[0] = dead as u8;
+            return;
+        }
+        let dead = Encoded::of_int(dead as i64);
+        let mut elements = Vec::with_capacity(dead.len() + self.len as usize);
+        dead.write_to(&mut elements);
+        elements.extend_from_slice(&self.elements()[behind..]);
+        (self.len, self.buffer) = (elements.len() as u32, elements.into());
     }
 
     /// Checks bytes from elsewhere; returns the number of entries that are not deleted, and the first and the last
@@ -340,6 +382,17 @@ impl Chunk {
         }
         let is_right = seen == live.checked_add(dead)? && seen_live == live;
         is_right.then_some((live, first?, last?))
+    }
+}
+
+/// Returns the length of an entry with these differences to the first ID.
+#[cold]
+fn exact_len((ms, seq): (i64, i64), pairs: &[&[u8]], is_same: bool) -> usize {
+    let ints: usize = [0, ms, seq, pairs.len() as i64 + 4].map(|int| Encoded::of_int(int).len()).iter().sum();
+    let len = |part: &&[u8]| Encoded::of(part).len();
+    ints + match is_same {
+        true => pairs.iter().skip(1).step_by(2).map(len).sum::<usize>(),
+        false => Encoded::of_int(pairs.len() as i64 / 2).len() + pairs.iter().map(len).sum::<usize>(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The IDs of entries.
 
-use smallvec::SmallVec;
+use std::ops::Deref;
+
+use crate::text::{DIGITS_MAX, put_digits};
 
 /// The ID of an entry: a time and a number among the entries of that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,8 +13,22 @@ pub(crate) struct StreamId {
     pub(crate) seq: u64,
 }
 
-/// The text of an ID, long enough for the longest one.
-pub(crate) type IdText = SmallVec<[u8; 48]>;
+/// The text of an ID.
+#[derive(Clone, Debug)]
+pub(crate) struct IdText {
+    /// The text is the end of this.
+    bytes: [u8; 2 * DIGITS_MAX + 1],
+    start: usize,
+}
+
+impl Deref for IdText {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
 
 impl StreamId {
     /// The smallest ID, which no entry has.
@@ -43,12 +59,11 @@ impl StreamId {
 
     /// Returns the text `ms-seq`.
     pub(crate) fn text(self) -> IdText {
-        let mut text = IdText::new();
-        let mut number = itoa::Buffer::new();
-        text.extend_from_slice(number.format(self.ms).as_bytes());
-        text.push(b'-');
-        text.extend_from_slice(number.format(self.seq).as_bytes());
-        text
+        let mut bytes = [b'-'; 2 * DIGITS_MAX + 1];
+        let end = bytes.len();
+        let dash = put_digits(&mut bytes, end, self.seq) - 1;
+        let start = put_digits(&mut bytes, dash, self.ms);
+        IdText { bytes, start }
     }
 
     /// Returns the bytes that sort like the IDs, as dumps contain them.

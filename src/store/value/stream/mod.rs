@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use crate::memory::heap::tree_map_len;
 use crate::store::entry::Entry;
 use crate::store::limits::StreamLimit;
-use crate::store::value::{Kind, Type, Value};
+use crate::store::value::{Kind, Type, Value, boxes_len};
 use crate::time::clock::Deadline;
 
 pub(crate) use chunk::Chunk;
@@ -39,6 +39,9 @@ pub(crate) type StreamMut<'e> = &'e mut BigStream;
 
 /// The largest chunk, whatever the limit: 1 GB.
 const CHUNK_LEN_MAX: usize = 1 << 30;
+
+/// The memory of the boxes between an entry and its stream.
+const BOXES_LEN: usize = boxes_len::<BigStream>();
 
 /// The size that a chunk is expected to grow to if its limit is larger.
 const ROOM_MAX: usize = 4096;
@@ -169,14 +172,13 @@ impl BigStream {
         let most = if limit.bytes == 0 { CHUNK_LEN_MAX } else { limit.bytes.min(CHUNK_LEN_MAX) };
         let limit = StreamLimit { bytes: most, ..limit };
         let room = most.min(ROOM_MAX);
-        let added_len: usize = pairs.iter().map(|part| part.len()).sum();
+        let added_len = pairs.iter().map(|part| part.len()).sum();
         let is_first = self.chunks.is_empty();
         match self.chunks.last_entry() {
             Some(mut entry) if entry.get().has_room(limit, added_len) => {
                 let (master_id, chunk) = (*entry.key(), entry.get_mut());
-                let before = chunk.memory();
-                chunk.append(id, master_id, pairs, room);
-                self.chunks_len = self.chunks_len + chunk.memory() - before;
+                let growth = chunk.append(id, master_id, pairs, room);
+                self.chunks_len = self.chunks_len.wrapping_add_signed(growth);
             }
             last => {
                 if let Some(mut full) = last {
@@ -197,10 +199,10 @@ impl BigStream {
         }
     }
 
-    /// Adds a checked chunk behind all others, of `live` entries that are not deleted; for values that are read from a
-    /// dump.
-    pub(crate) fn push_chunk(&mut self, id: StreamId, bytes: Vec<u8>, live: usize) {
-        self.insert_chunk(id, Chunk::from_checked(bytes));
+    /// Adds a chunk behind all others, a checked listpack of `live` entries that are not deleted; for values that are
+    /// read from a dump.
+    pub(crate) fn push_chunk(&mut self, id: StreamId, listpack: &[u8], live: usize) {
+        self.insert_chunk(id, Chunk::from_checked(listpack, live));
         self.len += live;
     }
 
@@ -355,7 +357,15 @@ impl Kind for Stream {
     }
 
     /// A stream without entries stays: it has a last ID, and groups.
-    fn is_empty(_: StreamRef<'_>) -> bool {
+    fn is_empty(_: &Entry) -> bool {
         false
+    }
+
+    #[inline]
+    fn memory(entry: &Entry) -> usize {
+        match entry.value() {
+            Some(Value::Stream(stream)) => entry.own_memory() + BOXES_LEN + stream.memory(),
+            _ => entry.memory(),
+        }
     }
 }
