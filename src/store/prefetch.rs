@@ -23,6 +23,18 @@ pub(crate) struct Element<'a> {
 impl GateGuard<'_> {
     /// Prefetches what the look-ups of keys with these hashes will access.
     pub(crate) fn prefetch(&mut self, db: usize, hashes: &[u64]) {
+        match hashes {
+            // Commands on one collection: its key is prefetched once.
+            [first, second, ..] if first == second => {
+                let runs: SmallVec<[u64; 16]> = hashes.chunk_by(u64::eq).map(|run| run[0]).collect();
+                self.prefetch_all(db, &runs);
+            }
+            _ => self.prefetch_all(db, hashes),
+        }
+    }
+
+    #[inline]
+    fn prefetch_all(&mut self, db: usize, hashes: &[u64]) {
         match self {
             GateGuard::Shared(shared) => {
                 let shards = shared.0.value.0[db].shards();
