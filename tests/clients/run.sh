@@ -41,7 +41,8 @@ install_node() {
     npm install --prefix "$work/node" --silent --no-audit --no-fund --no-package-lock
 }
 install_rust() {
-    cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$work/rust"
+    cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$work/rust" \
+        --bin keylatch-client-checks
 }
 # At the same time: most of it waits for the network.
 running=()
@@ -112,6 +113,7 @@ beside 1 ruby "$here/walk.rb"
 beside 1 php "$here/walk.php"
 "$work/venv/bin/python" -m pytest -q -p no:cacheprovider --redis-exec="$binary" "$here/with_pytest_redis.py"
 py 1 run_seed_lock.py
+py 1 contenders.py
 py 1 locks.py 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' python-redis-lock 'ShedLock, replayed' \
     'redislock, replayed' 'Laravel lock, replayed' 'Laravel funnel, replayed'
 js 1 locks.mjs 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore Mutex'
@@ -121,6 +123,7 @@ for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semapho
     js 5 locks.mjs "$library"
 done
 rs 5
+py 1 readme.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 helpers
 applications
 echo 'clients: all well, and every server stopped with status 0'
