@@ -32,8 +32,8 @@
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in the store (`store/entry.rs`, `store/table.rs`,
-//!   `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the binary's allocator (`memory/global.rs`) and
-//!   nowhere else.
+//!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the binary's allocator
+//!   (`memory/global.rs`) and nowhere else.
 //!
 //! # Example
 //!

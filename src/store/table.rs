@@ -9,6 +9,7 @@
 //! ```
 //!
 //! A look-up touches one bucket, compares tags (eight bits of the hash) and then usually one item.
+//! Items beyond six lie in a list of exactly the length it needs (`table/overflow.rs`).
 //! The table grows by splitting one bucket at a time and shrinks by merging one at a time, so no
 //! insertion ever waits for a rehash, and a bucket's number is decided by the low bits of the hash.
 //! Buckets are allocated 64 at a time; a table that has fewer holds the power of two that it needs.
@@ -18,6 +19,7 @@
 //! It knows no time, no watchers and no statistics; those belong to the shard.
 
 mod bucket;
+mod overflow;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -37,13 +39,13 @@ pub(crate) const SCAN_POSITIONS: u64 = 1 << SCAN_BITS;
 const SCAN_BITS: u32 = 40;
 /// Buckets are allocated by the chunk, so that growing moves none but the first few.
 const CHUNK: usize = 64;
-/// Mean items per bucket above which one bucket is split, in thirds: 15/3. An eighth of the keys is then in overflow
-/// buckets; a lower limit would cost one more byte per key.
-const GROW_THIRDS: usize = 15;
+/// Mean items per bucket above which one bucket is split, in thirds: 16/3. A sixth of the keys is then in overflow
+/// lists; at 15/3 it would be a seventh, for half a byte more per key.
+const GROW_THIRDS: usize = 16;
 /// Mean items per bucket below which one bucket is merged, in thirds: 5/3.
 const SHRINK_THIRDS: usize = 5;
 
-/// Up to how many items in a bucket and its overflow buckets a random choice weighs them equally. At most one bucket in
+/// Up to how many items in a bucket and its overflow list a random choice weighs them equally. At most one bucket in
 /// ten thousand has more.
 const REACH: usize = 4 * SLOTS;
 
@@ -98,9 +100,8 @@ impl Item for Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     bucket: usize,
-    /// How many overflow buckets precede the item's.
-    depth: usize,
-    slot: usize,
+    /// The position in the bucket.
+    at: usize,
 }
 
 /// Finds items by their keys.
@@ -112,15 +113,15 @@ pub(crate) struct Table<T: Item = Entry> {
     /// Selects the hash bits that number the buckets not yet split in this round.
     mask: usize,
     len: usize,
-    /// Overflow buckets.
-    overflows: usize,
+    /// The bytes of overflow lists.
+    overflow: usize,
     hasher: Hasher,
 }
 
 impl<T: Item> Table<T> {
     /// Creates an empty table, which allocates nothing until it is used.
     pub(crate) fn new(hasher: Hasher) -> Self {
-        Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflows: 0, hasher }
+        Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflow: 0, hasher }
     }
 
     /// Returns what hashes the keys.
@@ -141,12 +142,10 @@ impl<T: Item> Table<T> {
             [only] if self.len == 0 && only.len() == 1 => return 0,
             [first, ..] => allocation_len(size_of_val(&**first)),
         };
-        self.chunks.len() * chunk
-            + list_len::<Box<[Bucket<T>]>>(self.chunks.capacity())
-            + self.overflows * size_of::<Bucket<T>>()
+        self.chunks.len() * chunk + list_len::<Box<[Bucket<T>]>>(self.chunks.capacity()) + self.overflow
     }
 
-    /// Returns the number of buckets in use, without overflow buckets.
+    /// Returns the number of buckets in use.
     pub(crate) fn buckets(&self) -> usize {
         self.buckets
     }
@@ -154,35 +153,21 @@ impl<T: Item> Table<T> {
     /// Finds the item of a key and its position.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, key: T::Key<'_>) -> Option<(Place, &T)> {
-        let index = self.bucket_of(hash)?;
-        let (mut bucket, mut depth) = (self.bucket(index), 0);
-        loop {
-            if let Some(slot) = bucket.position(tag(hash), key) {
-                return Some((Place { bucket: index, depth, slot }, bucket.slots[slot].as_ref()?));
-            }
-            bucket = bucket.overflow.as_deref()?;
-            depth += 1;
-        }
+        let bucket = self.bucket_of(hash)?;
+        let (at, item) = self.bucket(bucket).find(tag(hash), key)?;
+        Some((Place { bucket, at }, item))
     }
 
     /// Returns the item at a located position; the table must not have changed since.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> Option<&T> {
-        let mut bucket = self.bucket(place.bucket);
-        for _ in 0..place.depth {
-            bucket = bucket.overflow.as_deref()?;
-        }
-        bucket.slots[place.slot].as_ref()
+        self.bucket(place.bucket).at(place.at)
     }
 
     /// Returns the item at a located position mutably; the table must not have changed since.
     #[inline]
     pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut T> {
-        let mut bucket = self.bucket_mut(place.bucket);
-        for _ in 0..place.depth {
-            bucket = bucket.overflow.as_deref_mut()?;
-        }
-        bucket.slots[place.slot].as_mut()
+        self.bucket_mut(place.bucket).at_mut(place.at)
     }
 
     /// Finds the item of a key.
@@ -194,13 +179,9 @@ impl<T: Item> Table<T> {
     #[inline]
     pub(crate) fn find_mut(&mut self, hash: u64, key: T::Key<'_>) -> Option<&mut T> {
         let index = self.bucket_of(hash)?;
-        let mut bucket = self.bucket_mut(index);
-        loop {
-            if let Some(slot) = bucket.position(tag(hash), key) {
-                return bucket.slots[slot].as_mut();
-            }
-            bucket = bucket.overflow.as_deref_mut()?;
-        }
+        let bucket = self.bucket_mut(index);
+        let (at, _) = bucket.find(tag(hash), key)?;
+        bucket.at_mut(at)
     }
 
     /// Adds an item whose key is known to be absent. Returns the bucket that was split to make room and the new
@@ -218,9 +199,9 @@ impl<T: Item> Table<T> {
     /// was merged, if any.
     pub(crate) fn remove(&mut self, hash: u64, key: T::Key<'_>) -> Option<(T, Option<(usize, usize)>)> {
         let index = self.bucket_of(hash)?;
-        let (item, dropped) = self.bucket_mut(index).take(tag(hash), key)?;
+        let (item, freed) = self.bucket_mut(index).take(tag(hash), key)?;
         self.len -= 1;
-        self.overflows -= dropped;
+        self.overflow -= freed;
         let merged = (self.buckets > 1 && self.len * 3 < self.buckets * SHRINK_THIRDS).then(|| self.merge());
         Some((item, merged))
     }
@@ -246,9 +227,7 @@ impl<T: Item> Table<T> {
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) {
         let Some(index) = self.bucket_of(hash) else { return };
-        let bucket = self.bucket(index);
-        for item in bucket.candidates(tag(hash)).filter_map(|slot| bucket.slots.get(slot)?.as_ref()) {
-            let Some(address) = item.address() else { continue };
+        for address in self.bucket(index).near(tag(hash)).filter_map(T::address) {
             prefetch(address);
             // Half of the short entries begin in one cache line and have the end of their key in the next.
             prefetch(address.wrapping_add(PREFETCH_AHEAD));
@@ -258,13 +237,7 @@ impl<T: Item> Table<T> {
     /// Returns an item that probably belongs to a hash, without comparing keys.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<&T> {
-        let mut bucket = self.bucket(self.bucket_of(hash)?);
-        loop {
-            if let Some(slot) = bucket.candidates(tag(hash)).next() {
-                return bucket.slots.get(slot)?.as_ref();
-            }
-            bucket = bucket.overflow.as_deref()?;
-        }
+        self.bucket(self.bucket_of(hash)?).candidate(tag(hash))
     }
 
     /// Calls `visit` for every item of a bucket.
@@ -298,23 +271,10 @@ impl<T: Item> Table<T> {
         item.hash(&self.hasher).reverse_bits() >> (u64::BITS - SCAN_BITS)
     }
 
-    /// Puts an item into the first free slot of its bucket.
+    /// Puts an item into its bucket.
     fn place(&mut self, hash: u64, item: T) {
         let index = self.bucket_of(hash).expect("a table that is inserted into has a bucket");
-        let mut bucket = self.bucket_mut(index);
-        let mut added = 0;
-        loop {
-            if let Some(slot) = bucket.slots.iter().position(Option::is_none) {
-                bucket.tags[slot] = tag(hash);
-                bucket.slots[slot] = Some(item);
-                break;
-            }
-            bucket = bucket.overflow.get_or_insert_with(|| {
-                added = 1;
-                Box::default()
-            });
-        }
-        self.overflows += added;
+        self.overflow += self.bucket_mut(index).place(tag(hash), item);
     }
 
     /// Moves part of the items of the next bucket to split into a new one at the end.
@@ -345,19 +305,9 @@ impl<T: Item> Table<T> {
         self.replace_items(old);
     }
 
-    fn replace_items(&mut self, mut bucket: Bucket<T>) {
-        loop {
-            for item in bucket.slots.iter_mut().filter_map(Option::take) {
-                self.place(item.hash(&self.hasher), item);
-            }
-            match bucket.overflow.take() {
-                Some(next) => {
-                    self.overflows -= 1;
-                    bucket = *next;
-                }
-                None => return,
-            }
-        }
+    fn replace_items(&mut self, bucket: Bucket<T>) {
+        self.overflow -= bucket.outside();
+        bucket.into_each(|item| self.place(item.hash(&self.hasher), item));
     }
 
     fn add_bucket(&mut self) {
@@ -428,7 +378,7 @@ impl<T: Item> Table<T> {
         self.chunks.iter().flat_map(|chunk| {
             chunk.iter().enumerate().flat_map(|(at, bucket)| {
                 // Items lie anywhere in memory.
-                let addresses = chunk.get(at + BUCKETS_AHEAD).into_iter().flat_map(|next| &next.slots).flatten();
+                let addresses = chunk.get(at + BUCKETS_AHEAD).into_iter().flat_map(Bucket::in_slots);
                 addresses.filter_map(T::address).for_each(prefetch);
                 bucket.items()
             })
@@ -443,7 +393,7 @@ impl<T: Item> Table<T> {
         if self.len == 0 {
             return None;
         }
-        let reach = if self.overflows == 0 { SLOTS } else { REACH };
+        let reach = if self.overflow == 0 { SLOTS } else { REACH };
         loop {
             let bucket = self.bucket(dice.below(self.buckets));
             let count = bucket.items().count();
@@ -476,19 +426,14 @@ impl<T: Item> Table<T> {
 impl Table {
     /// Reallocates the entries of a bucket. Returns by how many bytes their memory has grown.
     pub(crate) fn move_entries(&mut self, bucket: usize, moved: &mut Moved) -> isize {
-        let (mut bucket, mut growth) = (self.bucket_mut(bucket), 0);
-        loop {
-            for entry in bucket.slots.iter_mut().flatten() {
-                let left = entry.relocate();
-                moved.bytes += left.own_memory();
-                growth += entry.own_memory() as isize - left.own_memory() as isize;
-                moved.left.push(left);
-            }
-            match &mut bucket.overflow {
-                Some(next) => bucket = next,
-                None => return growth,
-            }
+        let mut growth = 0;
+        for entry in self.bucket_mut(bucket).items_mut() {
+            let left = entry.relocate();
+            moved.bytes += left.own_memory();
+            growth += entry.own_memory() as isize - left.own_memory() as isize;
+            moved.left.push(left);
         }
+        growth
     }
 }
 

@@ -1,6 +1,7 @@
-//! A bucket of the hash table: slots, their tags and a chain of overflow buckets.
+//! A bucket of the hash table: slots, their tags, and the items for which there is no slot.
 
 use super::Item;
+use super::overflow::Overflow;
 
 pub(super) const SLOTS: usize = 6;
 
@@ -8,9 +9,10 @@ pub(super) const SLOTS: usize = 6;
 #[repr(align(64))]
 pub(super) struct Bucket<T> {
     /// Tag of each slot, 0 where the slot is empty; the last two bytes are always 0.
-    pub(super) tags: [u8; 8],
-    pub(super) slots: [Option<T>; SLOTS],
-    pub(super) overflow: Option<Box<Bucket<T>>>,
+    tags: [u8; 8],
+    slots: [Option<T>; SLOTS],
+    /// The items beyond six; if there are any, no slot is empty.
+    overflow: Option<Overflow<T>>,
 }
 
 impl<T> Default for Bucket<T> {
@@ -20,16 +22,51 @@ impl<T> Default for Bucket<T> {
 }
 
 impl<T: Item> Bucket<T> {
-    /// Finds the slot of a key: the few whose tags match are compared by key.
+    /// Finds the item of a key, and its position: the few whose tags match are compared by key.
     #[inline]
-    pub(super) fn position(&self, tag: u8, key: T::Key<'_>) -> Option<usize> {
-        self.candidates(tag)
-            .find(|slot| self.slots.get(*slot).is_some_and(|slot| slot.as_ref().is_some_and(|item| item.is(key))))
+    pub(super) fn find(&self, tag: u8, key: T::Key<'_>) -> Option<(usize, &T)> {
+        let slot = |slot: usize| self.slots.get(slot)?.as_ref().filter(|item| item.is(key)).map(|item| (slot, item));
+        if let Some(found) = self.candidates_in_slots(tag).find_map(slot) {
+            return Some(found);
+        }
+        let overflow = self.overflow.as_ref()?;
+        let at = overflow.position(tag, key)?;
+        Some((SLOTS + at, &overflow.items()[at]))
+    }
+
+    /// Returns the item at a position.
+    #[inline]
+    pub(super) fn at(&self, position: usize) -> Option<&T> {
+        match self.slots.get(position) {
+            Some(slot) => slot.as_ref(),
+            None => self.overflow.as_ref()?.items().get(position - SLOTS),
+        }
+    }
+
+    /// Returns the item at a position, to change it.
+    #[inline]
+    pub(super) fn at_mut(&mut self, position: usize) -> Option<&mut T> {
+        match self.slots.get_mut(position) {
+            Some(slot) => slot.as_mut(),
+            None => self.overflow.as_mut()?.items_mut().get_mut(position - SLOTS),
+        }
+    }
+
+    /// Returns the items that have slots and a tag, without comparing keys.
+    #[inline]
+    pub(super) fn near(&self, tag: u8) -> impl Iterator<Item = &T> {
+        self.candidates_in_slots(tag).filter_map(|slot| self.slots.get(slot)?.as_ref())
+    }
+
+    /// Returns an item with a tag, without comparing keys.
+    #[inline]
+    pub(super) fn candidate(&self, tag: u8) -> Option<&T> {
+        self.near(tag).next().or_else(|| self.overflow.as_ref()?.candidates(tag).next())
     }
 
     /// Finds the slots with a tag, by comparing all tags at once.
     #[inline]
-    pub(super) fn candidates(&self, tag: u8) -> impl Iterator<Item = usize> + use<T> {
+    fn candidates_in_slots(&self, tag: u8) -> impl Iterator<Item = usize> + use<T> {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let differing = u64::from_le_bytes(self.tags) ^ (LOW * u64::from(tag));
         // The highest bit of a byte is set where `differing` is zero; a false positive is settled by the key.
@@ -41,41 +78,65 @@ impl<T: Item> Bucket<T> {
         })
     }
 
-    /// Removes a key's item from the chain and drops overflow buckets that become empty; returns how many.
+    /// Adds an item. Returns by how many bytes the memory outside the bucket has grown.
+    #[inline]
+    pub(super) fn place(&mut self, tag: u8, item: T) -> usize {
+        match self.slots.iter().position(Option::is_none) {
+            Some(slot) => {
+                self.tags[slot] = tag;
+                self.slots[slot] = Some(item);
+                0
+            }
+            None => {
+                let before = self.outside();
+                Overflow::push(&mut self.overflow, tag, item);
+                self.outside() - before
+            }
+        }
+    }
+
+    /// Removes a key's item, and fills its slot with one that had none. Returns by how many bytes the memory outside the
+    /// bucket has shrunk.
     pub(super) fn take(&mut self, tag: u8, key: T::Key<'_>) -> Option<(T, usize)> {
-        if let Some(slot) = self.position(tag, key) {
-            let item = self.slots[slot].take()?;
-            self.tags[slot] = 0;
-            return Some((item, self.refill(slot)));
+        let (position, _) = self.find(tag, key)?;
+        let before = self.outside();
+        let item = if position < SLOTS {
+            let item = self.slots[position].take()?;
+            let (tag, last) = Overflow::pop(&mut self.overflow).map_or((0, None), |(tag, last)| (tag, Some(last)));
+            (self.tags[position], self.slots[position]) = (tag, last);
+            item
+        } else {
+            Overflow::swap_remove(&mut self.overflow, position - SLOTS)?
+        };
+        Some((item, before - self.outside()))
+    }
+
+    /// Takes the bucket apart.
+    pub(super) fn into_each(self, mut take: impl FnMut(T)) {
+        self.slots.into_iter().flatten().for_each(&mut take);
+        if let Some(overflow) = self.overflow {
+            overflow.into_each(take);
         }
-        let overflow = self.overflow.as_deref_mut()?;
-        let (item, dropped) = overflow.take(tag, key)?;
-        Some((item, dropped + self.drop_empty()))
     }
 
-    /// Fills an empty slot from the overflow bucket, so that churn leaves no chains of half-empty buckets; returns how
-    /// many buckets were dropped.
-    fn refill(&mut self, slot: usize) -> usize {
-        let Some(overflow) = self.overflow.as_deref_mut() else { return 0 };
-        let Some(last) = overflow.slots.iter().rposition(Option::is_some) else { return 0 };
-        self.slots[slot] = overflow.slots[last].take();
-        self.tags[slot] = std::mem::take(&mut overflow.tags[last]);
-        overflow.refill(last) + self.drop_empty()
+    /// Returns the bytes allocated outside the bucket, without what the items own.
+    pub(super) fn outside(&self) -> usize {
+        self.overflow.as_ref().map_or(0, Overflow::memory)
     }
 
-    fn drop_empty(&mut self) -> usize {
-        let next = self.overflow.take_if(|overflow| overflow.slots.iter().all(Option::is_none));
-        let was_empty = next.is_some();
-        if let Some(mut empty) = next {
-            self.overflow = empty.overflow.take();
-        }
-        usize::from(was_empty)
+    /// Visits the items that have slots.
+    pub(super) fn in_slots(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
     }
 
-    /// Visits the items of this bucket and of its overflow buckets.
+    /// Visits all items.
     pub(super) fn items(&self) -> impl Iterator<Item = &T> {
-        std::iter::successors(Some(self), |bucket| bucket.overflow.as_deref())
-            .flat_map(|bucket| bucket.slots.iter().flatten())
+        self.in_slots().chain(self.overflow.iter().flat_map(Overflow::items))
+    }
+
+    /// Visits all items, to change them.
+    pub(super) fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().chain(self.overflow.iter_mut().flat_map(Overflow::items_mut))
     }
 }
 
