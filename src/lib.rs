@@ -26,14 +26,15 @@
 //!   log re-enter it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the
 //!   monotonic clock, absolute deadlines and those of fields of hashes the wall clock.
-//! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`.
+//! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`, except for the
+//!   allocators.
 //! - **Architecture Invariant:** a log record is written while the changed shards are locked, so the log's order is a
 //!   valid sequential order of execution.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.
 //! - **Architecture Invariant:** a session is touched only by its own task.
 //! - **Architecture Invariant:** `unsafe` lives in the store (`store/entry.rs`, `store/table.rs`,
-//!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the binary's allocator
-//!   (`memory/global.rs`) and nowhere else.
+//!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the allocators
+//!   (`memory/global.rs`, `memory/slab.rs`) and nowhere else.
 //!
 //! # Example
 //!

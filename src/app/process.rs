@@ -362,7 +362,7 @@ fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
     let _ = epoch::advance();
     crate::memory::allocator::AllocatorStats {
         name: version::read().unwrap_or_default(),
-        allocated: stats::allocated::read().unwrap_or_default(),
+        allocated: stats::allocated::read().unwrap_or_default().saturating_sub(crate::memory::slab::free_bytes()),
         active: stats::active::read().unwrap_or_default(),
         resident: stats::resident::read().unwrap_or_default(),
         muzzy: muzzy_pages() * PAGE_LEN,

@@ -4,3 +4,4 @@ pub(crate) mod allocator;
 #[cfg(feature = "jemalloc")]
 pub(crate) mod global;
 pub(crate) mod heap;
+pub(crate) mod slab;

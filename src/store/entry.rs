@@ -27,7 +27,7 @@
 
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 
-use crate::memory::heap::allocation_len;
+use crate::memory::slab::{self, allocation_len};
 use crate::store::value::listpack::Blob;
 use crate::store::value::{LongText, Packing, SHARED_MIN, Str, StringHint, Type, Value};
 use crate::time::clock::Deadline;
@@ -143,7 +143,7 @@ impl Entry {
         let size = (used + spare.min(SLACK_MAX - ALIGN)).next_multiple_of(ALIGN);
         let layout = Self::layout(size);
         // SAFETY: `size` is at least HEADER, so the layout is not empty.
-        let Some(pointer) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let Some(pointer) = NonNull::new(unsafe { slab::alloc(layout) }) else { handle_alloc_error(layout) };
         let key_len = if key.len() > SHORT_KEY_MAX { 0 } else { key.len() as u32 };
         let header = Header { kind, slack: (size - used) as u8, value_len, key_len_and_usage: AtomicU32::new(key_len) };
         // SAFETY: the allocation is aligned to 8 and at least HEADER bytes long; the areas are written
@@ -364,7 +364,7 @@ impl Entry {
             let size = self.value_at() + new_len;
             match new_len {
                 SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(all.concat())), deadline),
-                _ => Self::build_of_parts(key, &all, deadline, kind, allocation_len(size) - size),
+                _ => Self::build_of_parts(key, &all, deadline, kind, slab::room_for_growth(size)),
             }
         };
         self.replace_moved(rebuilt);
@@ -422,6 +422,16 @@ impl Entry {
     #[inline]
     pub fn memory(&self) -> usize {
         allocation_len(self.size()) + self.value().map_or(0, Value::boxed_memory)
+    }
+
+    /// Gives back the room that a packed collection has for growth.
+    pub(crate) fn fit(&mut self) {
+        let Header { kind, slack, .. } = *self.header();
+        let fitted_size = (self.size() - usize::from(slack)).next_multiple_of(ALIGN);
+        if kind & BOXED == 0 && allocation_len(fitted_size) < allocation_len(self.size()) {
+            let fitted = self.copy_inline(self.key());
+            self.replace_moved(fitted);
+        }
     }
 
     /// Returns the cost of freeing the entry, in units of one allocation.
@@ -651,7 +661,7 @@ impl Drop for Entry {
         }
         let layout = Self::layout(self.size());
         // SAFETY: allocated in `build` with this very size and alignment (invariant 1).
-        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+        unsafe { slab::dealloc(self.0.cast(), layout) };
     }
 }
 

@@ -426,7 +426,7 @@ fn the_memory_it_counts_is_what_the_allocator_holds() {
     client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1")).collect::<Vec<_>>());
     let (held_before, counted_before) = (allocated(&mut client), dataset(&mut client));
     let mut names = Vec::new();
-    for (len, ttl) in [(1, ""), (32, ""), (32, " EX 1000"), (500, ""), (3000, " EX 1000")] {
+    for (len, ttl) in [(1, ""), (32, ""), (32, " EX 1000"), (180, ""), (500, ""), (3000, " EX 1000")] {
         let first = names.len();
         names.extend((first..first + 20_000).map(|n| format!("key:{n}")));
         let sets = names[first..].iter().map(|name| format!("SET {name} {}{ttl}", "v".repeat(len))).collect::<Vec<_>>();

@@ -140,6 +140,7 @@ fn every_file_says_what_it_is_for() {
 fn unsafe_code_lives_in_a_few_files_and_each_block_says_why_it_is_sound() {
     let may = [
         "src/memory/global.rs",
+        "src/memory/slab.rs",
         "src/store/entry.rs",
         "src/store/table.rs",
         "src/store/table/overflow.rs",

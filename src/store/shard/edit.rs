@@ -184,6 +184,11 @@ impl<K: Kind> Edit<'_, K> {
     /// Accounts for what the value takes now, and for the deadlines of its elements. Returns whether it is empty.
     #[inline]
     fn settle(&mut self) -> bool {
+        if self.is_new
+            && let Some(entry) = self.entry_mut()
+        {
+            entry.fit(); // most collections are not changed again
+        }
         let Some(entry) = self.entry() else { return false };
         let (memory, nearest, is_empty) = (K::memory(entry), K::nearest_deadline(entry), K::is_empty(entry));
         if memory != self.memory {

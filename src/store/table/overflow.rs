@@ -206,6 +206,9 @@ mod tests {
 
     use super::*;
 
+    /// Items that own memory and are counted.
+    type List = Overflow<Box<(u8, Rc<()>)>>;
+
     #[test]
     fn it_behaves_as_a_plain_list_and_drops_each_item_once() {
         let shared = Rc::new(());
@@ -216,7 +219,7 @@ mod tests {
                 Overflow::push(&mut list, number, Box::new((number, shared.clone())));
                 model.push(number);
             }
-            let items = |list: &Option<Overflow<Box<(u8, Rc<()>)>>>| {
+            let items = |list: &Option<List>| {
                 list.iter().flat_map(|list| list.items().iter().map(|item| item.0)).collect::<Vec<_>>()
             };
             assert_eq!(items(&list), model);
