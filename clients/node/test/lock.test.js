@@ -100,8 +100,8 @@ function suite(name) {
   });
 
   test('renewal keeps a lock past its TTL', async () => {
-    const lock = await acquire(client, 'lock', { ttl: 3000 });
-    await until(async () => (await info())['age-ms'] > 3500);
+    const lock = await acquire(client, 'lock', { ttl: 6000 });
+    await until(async () => (await info())['age-ms'] > 6500);
     assert.equal((await info()).fence, lock.fence);
     lock.check();
     assert.ok(await lock.release());

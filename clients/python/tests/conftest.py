@@ -1,6 +1,8 @@
 """A server, empty at the begin of each test: KEYLATCH_SERVERS=host:port names it."""
 
 import os
+import socket
+import threading
 import time
 
 import pytest
@@ -37,6 +39,36 @@ def wait(condition):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.002)
     return got
+
+
+class Lossy:
+    """A road to the server on which the reply to the first LOCK.ACQUIRE is lost, and the connection with it."""
+
+    def __init__(self, server):
+        self.listener, self.has_lost = socket.create_server(("127.0.0.1", 0)), False
+        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
+        place = server.client.connection_pool.connection_kwargs
+        self.server = place["host"], place["port"]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def serve(self, client):
+        with client, socket.create_connection(self.server) as server:
+            while request := client.recv(65536):
+                server.sendall(request)
+                reply = server.recv(65536)
+                if not self.has_lost and b"LOCK.ACQUIRE" in request:
+                    self.has_lost = True
+                    return
+                client.sendall(reply)
+
+
+@pytest.fixture
+def lossy(server):
+    return Lossy(server)
 
 
 @pytest.fixture

@@ -83,8 +83,8 @@ async def test_a_lock_that_is_held_is_refused_without_waiting_or_after_waiting(s
 
 @with_client
 async def test_renewal_keeps_a_lock_past_its_ttl(server, client):
-    async with AsyncLock(client, "lock", ttl=3) as lock:
-        await until(lambda: server.info("lock")["age-ms"] > 3500)
+    async with AsyncLock(client, "lock", ttl=6) as lock:
+        await until(lambda: server.info("lock")["age-ms"] > 6500)
         assert server.info("lock")["fence"] == lock.fence
         lock.check()
 
@@ -192,3 +192,14 @@ async def test_a_session_ends_with_its_connection_and_frees_the_lock(server, cli
     await until(lambda: lock.lost == "disconnected")
     async with AsyncLock(client, "lock"):
         assert not await lock.release()
+
+
+def test_an_acquisition_whose_reply_is_lost_is_found_out_by_asking_again(server, lossy):
+    async def run():
+        client = redis.asyncio.Redis.from_url(lossy.url)
+        lock = AsyncLock(client, "lock", ttl=PATIENCE_S * 10, wait=0)
+        assert await lock.acquire() and lossy.has_lost
+        assert server.info("lock")["fence"] == lock.fence and server.client.get("lock") == lock.token
+        await client.aclose()
+
+    asyncio.run(run())

@@ -63,8 +63,8 @@ def test_a_lock_that_is_held_is_refused_without_waiting_or_after_waiting(server)
 
 
 def test_renewal_keeps_a_lock_past_its_ttl(server):
-    with Lock(server.client, "lock", ttl=3) as lock:
-        wait(lambda: server.info("lock")["age-ms"] > 3500)
+    with Lock(server.client, "lock", ttl=6) as lock:
+        wait(lambda: server.info("lock")["age-ms"] > 6500)
         assert server.info("lock")["fence"] == lock.fence
         lock.check()
 
@@ -119,6 +119,12 @@ def test_a_session_ends_with_its_connection_and_frees_the_lock(server):
     wait(lambda: lock.lost == "disconnected")
     assert Lock(server.client, "lock", wait=PATIENCE_S).acquire()
     assert not lock.release()
+
+
+def test_an_acquisition_whose_reply_is_lost_is_found_out_by_asking_again(server, lossy):
+    lock = Lock(redis.Redis.from_url(lossy.url), "lock", ttl=PATIENCE_S * 10, wait=0)
+    assert lock.acquire() and lossy.has_lost
+    assert server.info("lock")["fence"] == lock.fence and server.client.get("lock") == lock.token
 
 
 def test_a_lock_serves_again_and_a_second_release_is_refused(server):

@@ -29,6 +29,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             try:
                 self.fence = await self._call(*self._acquire(0))
             except redis.ConnectionError:  # its reply may be all that was lost
+                await self._connection.disconnect(nowait=True)
                 await self._connection.connect()
                 self.fence = await self._call(*self._acquire(now() - began))
         except BaseException:
