@@ -34,6 +34,7 @@ pub(crate) mod transactions;
 /// Every family's table.
 pub const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
+    string::fence::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
     list::COMMANDS,
@@ -137,6 +138,6 @@ mod tests {
             .map(|command| command.name.as_str())
             .filter(|name| !known::is_known(name.as_bytes()) && !name.starts_with("lock."))
             .collect();
-        assert_eq!(newer, ["increx"]);
+        assert_eq!(newer, ["delifgreater", "increx", "setifgreater"]);
     }
 }

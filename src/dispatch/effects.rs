@@ -8,7 +8,7 @@ use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::namespace::Namespace;
 use crate::spec::Effect;
-use crate::store::{Lookup, Str};
+use crate::store::{Key, Lookup, Str};
 
 impl Call<'_> {
     /// Logs a command that repeats the changes of this call, instead of the request; for commands whose effect is
@@ -79,11 +79,24 @@ fn push_values(call: &mut Call<'_>) {
             Ok(Some(text)) => {
                 let set = [b"SET", key.bytes, text.as_slice(), b"PXAT", deadline.unwrap_or_default()];
                 call.caller.push_effect(set.into_iter().take(if deadline.is_some() { 5 } else { 3 }));
+                push_fence(call, key);
             }
             Ok(None) => call.caller.push_effect([b"DEL", key.bytes].into_iter()),
             // The key has another type: the command has rejected it, and changed other keys.
             Err(_) => {}
         }
+    }
+}
+
+/// Adds a command that sets the fence of a string that was set to its present value, if it has one.
+fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
+    let fence = call.view.fence(key);
+    if fence != 0
+        && let Ok(Some(text)) = call.view.get::<Str>(key, Lookup::PEEK)
+    {
+        let mut number = itoa::Buffer::new();
+        let set = [b"SETIFGREATER", key.bytes, text.as_slice(), number.format(fence).as_bytes()];
+        call.caller.push_effect(set.into_iter());
     }
 }
 

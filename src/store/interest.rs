@@ -1,5 +1,6 @@
 //! Who is interested in a key, whether it exists or not: transactions and migrations that watch it, clients that are
-//! blocked on it, and the holder of a lock and those in line for it.
+//! blocked on it, and the holder of a lock and those in line for it. The [fences](crate::store::fences) of keys are kept
+//! here, too, so that a change asks one question about all of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
 use crate::memory::heap::{allocation_len, list_len, tree_map_len};
+use crate::store::fences::Fences;
 use crate::store::lock::{Lock, LockRecord, LockWaiter};
 use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::shard::Key;
@@ -102,13 +104,13 @@ struct Subject {
 #[derive(Clone, Copy, Default)]
 pub(super) struct InterestCounts {
     /// Keys that are watched.
-    pub(super) watched: usize,
+    pub(super) watched: u32,
     /// Keys with blocked clients.
-    pub(super) blocking: usize,
+    pub(super) blocking: u32,
     /// Locks with a record.
-    pub(super) locks: usize,
+    pub(super) locks: u32,
     /// Clients in line for locks.
-    pub(super) in_line: usize,
+    pub(super) in_line: u32,
 }
 
 /// The interests of all keys of a shard.
@@ -116,6 +118,9 @@ pub(super) struct Interests {
     /// By the hash of the key, which every change has at hand.
     subjects: HashTable<Subject>,
     counts: InterestCounts,
+    fences: Fences,
+    /// Whether there are neither interests nor fences.
+    is_empty: bool,
     /// Keys with blocked clients that have changed since [`Interests::take_ready`].
     ready: Vec<Box<[u8]>>,
     tail_work: Arc<TailWork>,
@@ -130,6 +135,8 @@ impl Interests {
         Interests {
             subjects: HashTable::new(),
             counts: InterestCounts::default(),
+            fences: Fences::default(),
+            is_empty: true,
             ready: Vec::new(),
             tail_work,
             bytes: 0,
@@ -137,16 +144,60 @@ impl Interests {
         }
     }
 
-    /// Takes out all interests, to be put back later: changes in between notify no client.
+    /// Takes out all interests, to be put back later: changes in between notify no client. The fences stay.
     pub(super) fn take_all(&mut self) -> Interests {
         let empty = Interests::new(self.share.account(), self.tail_work.clone());
-        std::mem::replace(self, empty)
+        let mut taken = std::mem::replace(self, empty);
+        self.swap_fences(&mut taken);
+        taken
     }
 
-    /// Returns whether no key has any interest.
+    /// Reverts [`Interests::take_all`].
+    pub(super) fn put_back(&mut self, mut taken: Interests) {
+        self.swap_fences(&mut taken);
+        *self = taken;
+    }
+
+    /// Returns whether no key has any interest, nor a fence.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.subjects.is_empty()
+        self.is_empty
+    }
+
+    /// Returns whether any key has a fence.
+    pub(super) fn has_fences(&self) -> bool {
+        !self.fences.is_empty()
+    }
+
+    /// Returns the fence of a key; 0 without one.
+    pub(super) fn fence(&self, key: Key<'_>) -> i64 {
+        self.fences.get(key)
+    }
+
+    /// Sets the fence of a key; 0 is none.
+    pub(super) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
+        self.fences.set(key, fence);
+        self.report();
+    }
+
+    /// Forgets the fence of a key.
+    pub(super) fn forget_fence(&mut self, key: Key<'_>) {
+        if self.has_fences() {
+            self.set_fence(key, 0);
+        }
+    }
+
+    /// Forgets all fences.
+    pub(super) fn clear_fences(&mut self) {
+        self.fences = Fences::default();
+        self.report();
+    }
+
+    /// Swaps the fences with those of another shard.
+    pub(super) fn swap_fences(&mut self, other: &mut Interests) {
+        std::mem::swap(&mut self.fences, &mut other.fences);
+        self.report();
+        other.report();
     }
 
     /// Returns how many keys have interests of each kind.
@@ -177,7 +228,7 @@ impl Interests {
         let interest = self.interest_mut(key);
         interest.flags.push(flag.clone());
         let is_first = interest.flags.len() == 1;
-        self.counts.watched += usize::from(is_first);
+        self.counts.watched += u32::from(is_first);
         self.bytes += watch_len(key.bytes);
         self.report();
     }
@@ -188,7 +239,7 @@ impl Interests {
         let before = interest.flags.len();
         interest.flags.retain(|other| !Arc::ptr_eq(&other.0, &flag.0));
         let (removed, is_last) = (before - interest.flags.len(), interest.flags.is_empty());
-        self.counts.watched -= usize::from(removed > 0 && is_last);
+        self.counts.watched -= u32::from(removed > 0 && is_last);
         self.bytes -= removed * watch_len(key.bytes);
         self.forget_unless_wanted(key);
     }
@@ -201,7 +252,7 @@ impl Interests {
         }
         interest.waiters.push_back(client);
         let is_first = interest.waiters.len() == 1;
-        self.counts.blocking += usize::from(is_first);
+        self.counts.blocking += u32::from(is_first);
         self.bytes += WAITER_LEN;
         self.report();
     }
@@ -212,7 +263,7 @@ impl Interests {
         if let Some(at) = interest.waiters.iter().position(|waiter| *waiter == client) {
             interest.waiters.remove(at);
             let is_last = interest.waiters.is_empty();
-            self.counts.blocking -= usize::from(is_last);
+            self.counts.blocking -= u32::from(is_last);
             self.bytes -= WAITER_LEN;
         }
         self.leave_line(key, client);
@@ -250,7 +301,7 @@ impl Interests {
             is_there = lock.record.is_some();
             result
         });
-        self.counts.locks = self.counts.locks + usize::from(is_there) - usize::from(was_there);
+        self.counts.locks = self.counts.locks + u32::from(is_there) - u32::from(was_there);
         self.forget_unless_wanted(key);
         result
     }
@@ -347,7 +398,9 @@ impl Interests {
     }
 
     fn report(&mut self) {
-        self.share.set(if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() });
+        self.is_empty = self.subjects.is_empty() && self.fences.is_empty();
+        let of_subjects = if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() };
+        self.share.set(of_subjects + self.fences.memory());
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod entry;
 pub(crate) mod event;
 pub(crate) mod evict;
 pub(crate) mod expire;
+mod fences;
 mod gate;
 mod interest;
 pub(crate) mod limits;

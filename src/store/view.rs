@@ -356,7 +356,10 @@ impl<'a> View<'a> {
             if let Some(before) = shard.observed_type(key, cx).filter(|_| event.replaces()) {
                 shard.emit_overwritten(key, before == Type::String);
             }
-            shard.replace(key, entry, is_new, event, cx);
+            match is_new || event.replaces() {
+                true => shard.replace(key, entry, is_new, event, cx),
+                false => shard.rebuild(key, entry, event, cx),
+            }
         });
         self.exists(key); // deletes the key if the new deadline has passed
     }
@@ -421,7 +424,7 @@ impl<'a> View<'a> {
     /// Sets the entry of an existing key to one with the same value.
     pub(crate) fn renew(&mut self, key: Key<'_>, entry: Entry) {
         self.changes += 1;
-        self.shard_mut(key, |shard, cx| shard.replace(key, entry, false, Event::NONE, cx));
+        self.shard_mut(key, |shard, cx| shard.rebuild(key, entry, Event::NONE, cx));
     }
 
     /// Counts more changes of a key that was changed.

@@ -1,5 +1,7 @@
 //! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
 
+mod commands;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bytes::BytesMut;
@@ -7,11 +9,12 @@ use keylatch::internals::replay;
 use keylatch::resp::{Codec, Frame, Limits};
 use tokio_util::codec::Decoder;
 
+use self::commands::{field_command, stream_command};
 use crate::differential::random::Random;
 use crate::harness::{Client, TestServer, encode, wait_until};
 
 /// Starts a server on a manual clock, which logs from now on.
-fn start() -> TestServer {
+pub(crate) fn start() -> TestServer {
     start_with(&[])
 }
 
@@ -42,7 +45,7 @@ fn take(server: &TestServer) -> String {
 
 /// Asserts what each request writes to the log, in database 0, of which the log was told before.
 #[track_caller]
-fn expect(server: &TestServer, script: &[(&str, &str)]) {
+pub(crate) fn expect(server: &TestServer, script: &[(&str, &str)]) {
     let mut client = server.client();
     client.call("SET the:first command");
     take(server);
@@ -77,6 +80,8 @@ fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
         .iter()
         .map(|key| {
             let [mut value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
+            // It shows the fence of a string, and changes nothing.
+            value.push_str(&client.call_args(&[&b"SETIFGREATER"[..], key, b"", b"0", b"NOGET"]));
             if client.call_args(&[&b"TYPE"[..], key]) == "+stream" {
                 let group = client.call_args(&[&b"XINFO"[..], b"GROUPS", key]);
                 value = client.call_args(&[&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"]);
@@ -566,7 +571,8 @@ const CLIENTS: u64 = 3;
 fn command(random: &mut Random) -> Vec<Vec<u8>> {
     let soon = (1 + random.below(40)).to_string();
     let key = [&b"k"[..], b"l", b"key:3", b"{tag}4", b""][random.below(5)];
-    let args: &[&[u8]] = match random.below(14) {
+    let fence = random.below(20).to_string();
+    let args: &[&[u8]] = match random.below(18) {
         0 => &[b"SET", key, b"soon", b"PX", soon.as_bytes()],
         1 => &[b"PEXPIRE", key, soon.as_bytes()],
         2 => &[b"GETEX", key, b"PX", soon.as_bytes()],
@@ -578,59 +584,11 @@ fn command(random: &mut Random) -> Vec<Vec<u8>> {
         4 => &[b"MSETEX", b"2", key, b"1", b"l", b"2", b"PX", soon.as_bytes()],
         6..=7 => return stream_command(random, key),
         8 => return field_command(random, key),
+        9 => &[b"SETIFGREATER", key, b"7", fence.as_bytes(), b"PX", soon.as_bytes()],
+        10 => &[b"SETIFGREATER", key, b"8", fence.as_bytes()],
+        11 => &[b"DELIFGREATER", key, fence.as_bytes()],
         5 => &[b"INCREX", key, b"BYINT", b"3", b"UBOUND", b"20", b"SATURATE", b"PX", soon.as_bytes(), b"ENX"],
         _ => return random.command(),
-    };
-    args.iter().map(|arg| arg.to_vec()).collect()
-}
-
-/// Makes up a command on the deadlines of fields.
-fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
-    let time = [5, 20, 40, 1000, 0, BEGIN_MS as usize + 60, 1][random.below(7)].to_string();
-    let time = time.as_bytes();
-    let [field, other] = [(); 2].map(|()| [&b"f"[..], b"g", b"7", b"-1", b"field:1", b""][random.below(6)]);
-    let option = [&b"NX"[..], b"XX", b"GT", b"LT"][random.below(4)];
-    let args: &[&[u8]] = match random.below(12) {
-        0 => &[b"HPEXPIRE", key, time, b"FIELDS", b"2", field, other],
-        1 => &[b"HPEXPIRE", key, time, option, b"FIELDS", b"2", field, other],
-        2 => &[b"HEXPIRE", key, b"1", b"FIELDS", b"1", field],
-        3 => &[b"HPEXPIREAT", key, time, option, b"FIELDS", b"1", field],
-        4 => &[b"HPERSIST", key, b"FIELDS", b"2", field, other],
-        5 => &[b"HGETDEL", key, b"FIELDS", b"2", field, other],
-        6 => &[b"HGETEX", key, b"PX", time, b"FIELDS", b"2", field, other],
-        7 => &[b"HGETEX", key, b"PERSIST", b"FIELDS", b"1", field],
-        8 => &[b"HSETEX", key, b"FNX", b"PX", time, b"FIELDS", b"1", field, b"v"],
-        9 => &[b"HSETEX", key, b"FXX", b"KEEPTTL", b"FIELDS", b"2", field, b"w", other, b"x"],
-        10 => &[b"HSETEX", key, b"PX", time, b"FIELDS", b"2", field, b"y", other, b"z"],
-        _ => &[b"HSET", key, field, b"1", other, b"2"],
-    };
-    args.iter().map(|arg| arg.to_vec()).collect()
-}
-
-/// Makes up a command on streams and their groups.
-fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
-    let limit = random.below(6).to_string();
-    let id = (1 + random.below(20)).to_string();
-    let consumer = [&b"a"[..], b"b"][random.below(2)];
-    let args: &[&[u8]] = match random.below(19) {
-        0..=2 => &[b"XADD", key, b"*", b"f", b"v"],
-        3 => &[b"XADD", key, b"MAXLEN", b"~", limit.as_bytes(), b"*", b"f", b"v"],
-        4 => &[b"XADD", key, id.as_bytes(), b"f", b"v", b"g", b"w"],
-        5 => {
-            &[b"XTRIM", key, b"MAXLEN", b"~", limit.as_bytes(), [&b"KEEPREF"[..], b"DELREF", b"ACKED"][random.below(3)]]
-        }
-        6 => &[b"XTRIM", key, b"MINID", b"~", b"1700000000050", b"ACKED"],
-        7 => &[b"XDEL", key, id.as_bytes()],
-        8 => &[b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"],
-        9..=10 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"COUNT", b"2", b"STREAMS", key, b">"],
-        11 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"CLAIM", b"5", b"STREAMS", key, b">"],
-        12 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"STREAMS", key, b"0"],
-        13 => &[b"XAUTOCLAIM", key, b"g", consumer, limit.as_bytes(), b"0", b"COUNT", b"3"],
-        14 => &[b"XACKDEL", key, b"g", b"DELREF", b"IDS", b"1", id.as_bytes()],
-        15 => &[b"XACKDEL", key, b"g", b"ACKED", b"IDS", b"2", id.as_bytes(), b"1700000000001"],
-        16 => &[b"XDELEX", key, [&b"KEEPREF"[..], b"DELREF", b"ACKED"][random.below(3)], b"IDS", b"1", id.as_bytes()],
-        17 => &[b"XREADGROUP", b"GROUP", b"g", consumer, b"BLOCK", b"3", b"CLAIM", b"2", b"STREAMS", key, b">"],
-        _ => &[b"XGROUP", b"DELCONSUMER", key, b"g", consumer],
     };
     args.iter().map(|arg| arg.to_vec()).collect()
 }

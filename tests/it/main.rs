@@ -28,6 +28,7 @@ mod dump;
 mod embed;
 mod eviction;
 mod expiry;
+mod fences;
 mod fields_model;
 mod floors;
 mod harness;

@@ -5,6 +5,7 @@
 //!
 //! Invariant: checks are made in Redis' order, so that a call with two errors gets the same one.
 
+pub(crate) mod fence;
 mod increx;
 pub(in crate::command) mod lifetime;
 mod multiple;

@@ -128,7 +128,7 @@ impl Shard {
         }
         self.resized(growth);
         self.fields.iter_mut().for_each(|fields| fields.expired += expired.len() as u64);
-        expired.iter().for_each(|field| self.events.log_field_removal(self.db, key.bytes, field));
+        expired.iter().for_each(|field| self.events.log_field_removal(self.db(), key.bytes, field));
         if is_empty && let Some(emptied) = self.detach(key) {
             self.reclaimer.free(emptied);
         }

@@ -26,7 +26,7 @@ impl Shard {
         self.lock(key)?;
         let record = self.interests.change_record(key, Option::take)?;
         if let Some(session) = &record.session {
-            session.unbind_lock(self.db, key.bytes);
+            session.unbind_lock(self.db(), key.bytes);
         }
         Some(record)
     }

@@ -69,9 +69,9 @@ pub(crate) struct Shard {
     reclaimer: Arc<Reclaimer>,
     pub(super) dice: Dice,
     /// The number of the database, for events.
-    db: usize,
+    db: u32,
     /// The number of the shard in its database.
-    index: usize,
+    index: u32,
     /// All memory at the last report.
     reported: usize,
     pub(super) expired: u64,
@@ -146,8 +146,8 @@ impl Shard {
             memory_account,
             events,
             reclaimer,
-            db,
-            index,
+            db: db as u32,
+            index: index as u32,
             dice: Dice::new(hasher.hash_one("dice")),
             table: Table::new(hasher),
             deadlines: DeadlineTree::default(),
@@ -167,7 +167,11 @@ impl Shard {
 
     /// Returns the number of the shard in its database.
     pub(crate) fn index(&self) -> usize {
-        self.index
+        self.index as usize
+    }
+
+    fn db(&self) -> usize {
+        self.db as usize
     }
 
     /// Borrows the table for reading.
@@ -193,10 +197,10 @@ impl Shard {
             expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
             swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
-            watched: self.interests.counts().watched,
-            blocking: self.interests.counts().blocking,
-            locks: self.interests.counts().locks,
-            in_line: self.interests.counts().in_line,
+            watched: self.interests.counts().watched as usize,
+            blocking: self.interests.counts().blocking as usize,
+            locks: self.interests.counts().locks as usize,
+            in_line: self.interests.counts().in_line as usize,
         }
     }
 
@@ -373,6 +377,26 @@ impl Shard {
         self.changed(key, event, cx);
     }
 
+    /// The funnel: sets the entry of an existing key to one whose value was changed, or is the same: the key keeps its
+    /// fence.
+    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
+        let fence = self.interests.fence(key);
+        self.replace(key, entry, false, event, cx);
+        self.set_fence(key, fence);
+    }
+
+    /// Returns the fence of a key; 0 without one.
+    pub(crate) fn fence(&self, key: Key<'_>) -> i64 {
+        self.interests.fence(key)
+    }
+
+    /// Sets the fence of an existing key; 0 is none.
+    pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
+        if fence != 0 {
+            self.interests.set_fence(key, fence);
+        }
+    }
+
     /// The funnel: removes a key and returns its entry.
     pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> Option<Entry> {
         let entry = self.detach(key)?;
@@ -394,6 +418,7 @@ impl Shard {
         self.fields.iter_mut().for_each(|fields| fields.clear());
         self.changes += old.count() as u64;
         (self.with_ttl, self.memory) = (0, 0);
+        self.interests.clear_fences();
         self.report();
         self.all_changed(&old, Loss::Flushed, cx);
         old
@@ -409,6 +434,7 @@ impl Shard {
         std::mem::swap(&mut self.memory, &mut other.memory);
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
+        self.interests.swap_fences(&mut other.interests);
         self.all_changed(&other.table, Loss::Swapped, cx);
         other.all_changed(&self.table, Loss::Swapped, cx);
         self.delete_expired_watched(cx);
@@ -433,9 +459,12 @@ impl Shard {
     #[inline(never)] // keeps the path of every change short
     fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
         self.interests.key_changed(key);
-        self.events.emit_change(self.db, key.bytes, event, cx);
+        self.events.emit_change(self.db(), key.bytes, event, cx);
         if self.interests.has_locks() {
             self.follow_lock(key, event.loss(), cx);
+        }
+        if self.interests.has_fences() && self.leftover(key).is_none() {
+            self.interests.forget_fence(key);
         }
     }
 
@@ -449,8 +478,12 @@ impl Shard {
         (was_string, old_deadline): (bool, Option<Deadline>),
         cx: &Cx,
     ) {
-        if event.replaces() && !old_deadline.is_some_and(|deadline| cx.has_expired(deadline)) {
+        let had_expired = old_deadline.is_some_and(|deadline| cx.has_expired(deadline));
+        if event.replaces() && !had_expired {
             self.emit_overwritten(key, was_string);
+        }
+        if event.replaces() || had_expired {
+            self.interests.forget_fence(key);
         }
         self.publish_change(key, event, cx);
     }
@@ -492,13 +525,14 @@ impl Shard {
         for key in interests.keys() {
             self.peek(key, cx);
         }
-        self.interests = interests;
+        self.interests.put_back(interests);
     }
 
     /// Removes the leftover of a key that is created again. A key that has expired and cannot be deleted yet is missing
     /// for the call, so it must be missing in the replay of the log, too.
     fn displace(&mut self, key: Key<'_>, cx: &Cx) {
         let Some(displaced) = self.detach(key) else { return };
+        self.interests.forget_fence(key);
         if is_expired(&displaced, cx) {
             self.log_removal(key);
             self.lose_lock(key, Loss::Expired, cx);
@@ -508,7 +542,7 @@ impl Shard {
 
     /// Logs the deletion of a key by something that is not logged itself.
     pub(crate) fn log_removal(&self, key: Key<'_>) {
-        self.events.log_removal(self.db, key.bytes);
+        self.events.log_removal(self.db(), key.bytes);
     }
 
     /// Handles that an expired key is set again before it was deleted.
@@ -524,7 +558,7 @@ impl Shard {
     /// Emits an event that is not a change itself, or that summarises several.
     #[inline]
     pub(crate) fn emit(&self, key: Key<'_>, event: &'static Event) {
-        self.events.emit(self.db, key.bytes, event);
+        self.events.emit(self.db(), key.bytes, event);
     }
 
     /// Raises `flag` when the key changes from now on.
@@ -555,7 +589,7 @@ impl Shard {
 
     /// Takes the changed keys with blocked clients, each with the number of its database.
     pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
-        let db = self.db;
+        let db = self.db();
         ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
     }
 

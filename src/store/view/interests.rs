@@ -103,6 +103,16 @@ impl View<'_> {
         used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().expire_locks_in_line(&self.cx));
     }
 
+    /// Returns the fence of a key; 0 without one.
+    pub(crate) fn fence(&mut self, key: Key<'_>) -> i64 {
+        self.access.shard(key).fence(key)
+    }
+
+    /// Sets the fence of an existing key; 0 is none.
+    pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
+        self.shard_mut(key, |shard, _| shard.set_fence(key, fence));
+    }
+
     /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
     /// keys.
     pub(crate) fn for_each_lock(&mut self, mut visit: impl LockVisitor) {

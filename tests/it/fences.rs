@@ -1,0 +1,278 @@
+//! SETIFGREATER and DELIFGREATER: a write with a smaller fencing token than the last one is refused. No redis-server has
+//! them, so the expected replies are those of Garnet's documentation.
+
+use crate::harness::{Client, TestServer};
+use crate::log;
+
+/// Returns the fence of an existing string, which such a request does not change; 0 without one.
+fn fence_of(client: &mut Client, key: &str) -> i64 {
+    let reply = client.call(&format!("SETIFGREATER {key} x 0 NOGET"));
+    let fence = reply.strip_prefix("*2 :").and_then(|rest| rest.strip_suffix(" $-1"));
+    fence.and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
+}
+
+#[test]
+fn a_write_is_refused_unless_its_fence_is_greater_than_the_last_one() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SETIFGREATER k a 5", "*2 :5 $-1"),
+        ("GET k", "$1 a"),
+        ("SETIFGREATER k late 4", "*2 :5 $1 a"),
+        ("SETIFGREATER k same 5", "*2 :5 $1 a"),
+        ("SETIFGREATER k late 4 NOGET", "*2 :5 $-1"),
+        ("GET k", "$1 a"),
+        ("setifgreater k b 9223372036854775807", "*2 :9223372036854775807 $-1"),
+        ("SETIFGREATER k c 9223372036854775806", "*2 :9223372036854775807 $1 b"),
+        ("DELIFGREATER k 9223372036854775807", ":0"),
+        ("GET k", "$1 b"),
+        ("DEL k", ":1"),
+        ("SETIFGREATER k c 1", "*2 :1 $-1"),
+    ]);
+    server.client3().expect(&[("SETIFGREATER k d 1", "*2 :1 $1 c"), ("SETIFGREATER k d 2", "*2 :2 _")]);
+}
+
+#[test]
+fn a_string_without_a_fence_has_the_fence_0() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("SET k plain", "+OK"),
+        ("SETIFGREATER k a 0", "*2 :0 $5 plain"),
+        ("DELIFGREATER k 0", ":0"),
+        ("SETIFGREATER k a 1", "*2 :1 $-1"),
+        ("SETIFGREATER new a 0", "*2 :0 $-1"),
+        ("SETIFGREATER new b 0", "*2 :0 $1 a"),
+        ("DELIFGREATER new 1", ":1"),
+        ("DELIFGREATER new 1", ":0"),
+        ("EXISTS new", ":0"),
+    ]);
+}
+
+#[test]
+fn a_delete_is_refused_unless_its_fence_is_greater() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("DELIFGREATER k 9", ":0"),
+        ("SETIFGREATER k a 5", "*2 :5 $-1"),
+        ("DELIFGREATER k 5", ":0"),
+        ("DELIFGREATER k 6", ":1"),
+        ("EXISTS k", ":0"),
+        ("SETIFGREATER k late 1", "*2 :1 $-1"),
+    ]);
+}
+
+#[test]
+fn wrong_requests_are_rejected_before_the_key_is_looked_at() {
+    const WRONGTYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+    const NO_FENCE: &str = "-ERR ETAG must be a numerical value greater than or equal to 0";
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("LPUSH list a", ":1"),
+        ("SETIFGREATER list v x", NO_FENCE),
+        ("SETIFGREATER list v -1", NO_FENCE),
+        ("SETIFGREATER list v 9223372036854775808", NO_FENCE),
+        ("SETIFGREATER list v 1.5", NO_FENCE),
+        ("DELIFGREATER list -1", NO_FENCE),
+        ("DELIFGREATER list -9223372036854775808", NO_FENCE),
+        ("SETIFGREATER list v 1 EX 0", "-ERR invalid expire time in 'setifgreater' command"),
+        ("SETIFGREATER list v 1 PX 9223372036854775807", "-ERR invalid expire time in 'setifgreater' command"),
+        ("SETIFGREATER list v 1 EX x", "-ERR value is not an integer or out of range"),
+        ("SETIFGREATER list v 1 EX", "-ERR syntax error"),
+        ("SETIFGREATER list v 1 EX 1 PX 1", "-ERR syntax error"),
+        ("SETIFGREATER list v 1 PXAT 1", "-ERR syntax error"),
+        ("SETIFGREATER list v 1 KEEPTTL", "-ERR syntax error"),
+        ("SETIFGREATER list v 1 NOGET NOGET", "-ERR syntax error"),
+        ("SETIFGREATER list v", "-ERR wrong number of arguments for 'setifgreater' command"),
+        ("DELIFGREATER list", "-ERR wrong number of arguments for 'delifgreater' command"),
+        ("DELIFGREATER list 1 2", "-ERR wrong number of arguments for 'delifgreater' command"),
+        ("SETIFGREATER list v 1", WRONGTYPE),
+        ("DELIFGREATER list 1", WRONGTYPE),
+    ]);
+}
+
+#[test]
+fn the_ttl_is_kept_unless_another_one_is_given() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SETIFGREATER k a 1 PX 500", "*2 :1 $-1"),
+        ("PTTL k", ":500"),
+        ("SETIFGREATER k b 2", "*2 :2 $-1"),
+        ("PTTL k", ":500"),
+        ("SETIFGREATER k c 3 ex 9", "*2 :3 $-1"),
+        ("TTL k", ":9"),
+        ("SETIFGREATER k d 3 PX 1", "*2 :3 $1 c"),
+        ("TTL k", ":9"),
+    ]);
+    server.advance_ms(9000);
+    client.expect(&[("GET k", "$-1"), ("SETIFGREATER k late 1", "*2 :1 $-1")]);
+}
+
+#[test]
+fn a_value_that_is_replaced_loses_its_fence_and_one_that_is_changed_in_place_keeps_it() {
+    let server = TestServer::start_with(&[("databases", "4"), ("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let long = "x".repeat(20_000);
+    for (request, kept) in [
+        ("APPEND k 1", true),
+        ("SETRANGE k 0 77", true),
+        ("INCR k", true),
+        ("INCRBYFLOAT k 0.5", true),
+        ("INCREX k BYINT 5", true),
+        ("SETBIT k 6 1", true),
+        ("BITFIELD k SET u8 0 49", true),
+        ("GETEX k EX 100", true),
+        ("EXPIRE k 100", true),
+        ("PERSIST k", true),
+        ("DEBUG RELOAD", true),
+        ("SWAPDB 0 0", true),
+        ("SET k 1", false),
+        ("SET k 1 KEEPTTL", false),
+        ("SET k 1 XX", false),
+        ("SETEX k 10 1", false),
+        ("GETSET k 1", false),
+        ("MSET k 1", false),
+        ("MSETEX 1 k 1", false),
+        ("BITOP NOT k k", false),
+        ("COPY other k REPLACE", false),
+        ("RENAME other k", false),
+        ("RPUSH list 1; SORT list STORE k; DEL k; SET k 1", false),
+        ("DEL k; SET k 1", false),
+        ("RENAME k elsewhere; RENAME elsewhere k", false),
+        ("MOVE k 1; SELECT 1; MOVE k 0; SELECT 0", false),
+        ("FLUSHDB; SET k 1", false),
+        ("FLUSHALL; SET k 1", false),
+        ("PEXPIREAT k 1; SET k 1", false),
+    ] {
+        client.expect(&[("FLUSHALL", "+OK"), ("SET other 1", "+OK"), ("SETIFGREATER k 12 7", "*2 :7 $-1")]);
+        for request in request.split("; ") {
+            let reply = client.call(request);
+            assert!(!reply.starts_with('-'), "{request}: {reply}");
+        }
+        assert_eq!(fence_of(&mut client, "k"), if kept { 7 } else { 0 }, "{request}");
+    }
+    // A value with an allocation of its own is replaced by a new one where it is changed.
+    client.expect(&[("DEL k", ":1"), (&format!("SETIFGREATER k {long} 7"), "*2 :7 $-1"), ("APPEND k y", ":20001")]);
+    assert_eq!(fence_of(&mut client, "k"), 7);
+}
+
+#[test]
+fn fences_move_with_the_keys_of_their_database_and_are_not_dumped() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SETIFGREATER k a 7", "*2 :7 $-1"),
+        ("SETIFGREATER gone a 7 PX 5", "*2 :7 $-1"),
+        ("SWAPDB 0 1", "+OK"),
+        ("SETIFGREATER k new 1", "*2 :1 $-1"),
+        ("COPY k copy", ":1"),
+        ("COPY k k DB 2", ":1"),
+        ("SELECT 1", "+OK"),
+        ("SETIFGREATER k late 6", "*2 :7 $1 a"),
+        ("COPY k copy", ":1"),
+        ("SETIFGREATER copy new 1", "*2 :1 $-1"),
+    ]);
+    let dump = client.frame(&["DUMP", "k"]).as_bytes().expect("a dump").to_vec();
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]), "+OK");
+    client.expect(&[("SETIFGREATER restored new 1", "*2 :1 $-1")]);
+    server.advance_ms(10);
+    client.expect(&[("SETIFGREATER gone new 1", "*2 :1 $-1")]);
+}
+
+#[test]
+fn a_late_holder_of_a_lock_cannot_write_any_more() {
+    let server = TestServer::start();
+    let (mut late, mut present) = (server.client(), server.client());
+    let first = late.int("LOCK.ACQUIRE lock one PX 100");
+    assert_eq!(late.call(&format!("SETIFGREATER file one {first}")), format!("*2 :{first} $-1"));
+    server.advance_ms(100);
+    let second = present.int("LOCK.ACQUIRE lock other PX 100");
+    assert_eq!(present.call(&format!("SETIFGREATER file other {second}")), format!("*2 :{second} $-1"));
+    assert_eq!(late.call(&format!("SETIFGREATER file late {first}")), format!("*2 :{second} $5 other"));
+    assert_eq!(late.call(&format!("DELIFGREATER file {first}")), ":0");
+}
+
+#[test]
+fn refused_writes_change_nothing_that_others_could_notice() {
+    let server = TestServer::start_with(&[("notify-keyspace-events", "KA")]);
+    let (mut client, mut events) = (server.client(), server.client());
+    client.call("SETIFGREATER k a 5");
+    assert_eq!(events.call("PSUBSCRIBE *"), "*3 $10 psubscribe $1 * :1");
+    client.expect(&[
+        ("WATCH k", "+OK"),
+        ("SETIFGREATER k b 5", "*2 :5 $1 a"),
+        ("DELIFGREATER k 5", ":0"),
+        ("MULTI", "+OK"),
+        ("SETIFGREATER k c 6 EX 10", "+QUEUED"),
+        ("DELIFGREATER k 7", "+QUEUED"),
+        ("EXEC", "*2 *2 :6 $-1 :1"),
+    ]);
+    for event in ["set", "expire", "del"] {
+        let message = format!("*4 $8 pmessage $1 * $16 __keyspace@0__:k ${} {event}", event.len());
+        assert_eq!(events.reply(), message);
+    }
+}
+
+#[test]
+fn a_user_needs_to_read_and_to_write_the_key() {
+    const NO_KEY: &str = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SETIFGREATER k secret 5", "*2 :5 $-1"),
+        ("ACL SETUSER writer on nopass +@all %W~*", "+OK"),
+        ("ACL SETUSER reader on nopass +@all %R~*", "+OK"),
+        ("ACL SETUSER both on nopass -@all +@write %RW~*", "+OK"),
+        ("AUTH writer any", "+OK"),
+        ("SETIFGREATER k x 4", NO_KEY),
+        ("DELIFGREATER k 4", NO_KEY),
+        ("AUTH reader any", "+OK"),
+        ("SETIFGREATER k x 4", NO_KEY),
+        ("DELIFGREATER k 4", NO_KEY),
+        ("AUTH both any", "+OK"),
+        ("SETIFGREATER k x 4", "*2 :5 $6 secret"),
+        ("DELIFGREATER k 6", ":1"),
+    ]);
+}
+
+#[test]
+fn fences_count_as_used_memory_and_take_none_when_they_are_gone() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let used = |client: &mut Client| client.info("used_memory").parse::<i64>().expect("a number");
+    let requests = |of: &dyn Fn(usize) -> String| (0..20_000).map(of).collect::<Vec<String>>();
+    client.pipeline(&requests(&|at| format!("SET key:{at} value")));
+    let plain = used(&mut client);
+    client.pipeline(&requests(&|at| format!("SETIFGREATER key:{at} value 1")));
+    let fenced = used(&mut client);
+    assert!((20_000 * 32..20_000 * 100).contains(&(fenced - plain)), "{}", fenced - plain);
+    client.pipeline(&requests(&|at| format!("SET key:{at} value")));
+    let after = used(&mut client);
+    assert!((after - plain).abs() < 100_000, "{}", after - plain);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_write_with_fences() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("EVAL return(redis.call('setifgreater',KEYS[1],'a','5')) 1 k", "*2 :5 $-1"),
+        ("EVAL return(redis.call('setifgreater',KEYS[1],'b','5')) 1 k", "*2 :5 $1 a"),
+    ]);
+}
+
+#[test]
+fn writes_with_fences_are_logged_with_the_fence_and_the_deadline() {
+    log::expect(
+        &log::start(),
+        &[
+            ("SETIFGREATER k v 5", "SETIFGREATER k v 5"),
+            ("SETIFGREATER k w 5", ""),
+            ("SETIFGREATER k w 6 PX 100", "MULTI; SETIFGREATER k w 6; PEXPIREAT k 1700000000100; EXEC"),
+            ("SETIFGREATER k 1 007", ""),
+            ("SETIFGREATER k 1 7 NOGET", "SETIFGREATER k 1 7"),
+            ("INCRBYFLOAT k 1", "MULTI; SET k 2 PXAT 1700000000100; SETIFGREATER k 2 7; EXEC"),
+            ("DELIFGREATER k 7", ""),
+            ("DELIFGREATER k 8", "DEL k"),
+        ],
+    );
+}
