@@ -85,6 +85,13 @@ impl Outbox {
         self.raise(&mut self.inner.lock(), signal);
     }
 
+    /// Drops all frames and accepts no more: the connection is closed, and others may still know the client.
+    pub fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.clear();
+        self.raise(&mut inner, END);
+    }
+
     /// Clears signals that were handled.
     pub fn lower(&self, signals: Signals) {
         let _inner = self.inner.lock();
@@ -288,6 +295,15 @@ mod tests {
         assert!(outbox.is_ending());
         assert_eq!(outbox.waiting(), (0, 0));
         assert!(!outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 9));
+    }
+
+    #[test]
+    fn the_outbox_of_a_closed_client_is_empty_and_accepts_nothing() {
+        let outbox = Outbox::default();
+        assert!(outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 100));
+        outbox.close();
+        assert!(!outbox.push(&mut PushFrame::new(&|reply| reply.ok()), 100));
+        assert_eq!(outbox.waiting(), (0, 0));
     }
 
     struct Bell(AtomicUsize);

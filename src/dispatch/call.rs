@@ -205,10 +205,10 @@ impl Call<'_> {
         };
         let store = &self.namespace.store;
         // Under the lock under which the keys were read: no change of them is missed.
-        let (client, since_ms) = (self.caller.info.id, self.view.now().mono_ms());
+        let (client, since_us) = (self.caller.info.id, self.namespace.clock.now().mono_us());
         let token = repetition.as_ref().and_then(|repetition| repetition.token);
         keys.iter().for_each(|key| match token {
-            Some(token) => self.view.line_up(store.key(key), LockWaiter { client, token, since_ms }),
+            Some(token) => self.view.line_up(store.key(key), LockWaiter { client, token, since_us }),
             None => self.view.enqueue(store.key(key), client),
         });
         let blocking = match repetition {

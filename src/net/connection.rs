@@ -657,6 +657,7 @@ impl<S> Drop for Connection<S> {
         self.end_session();
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
         self.namespace.instance.clients.remove(self.client.caller.info.id);
+        self.client.caller.info.outbox.close();
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.instance.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.instance.clients.report_backlog(self.reported, 0);

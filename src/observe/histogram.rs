@@ -15,8 +15,7 @@ const MIN_NS: u64 = 1;
 const MAX_NS: u64 = 1_000_000_000;
 const PAGE: usize = 128;
 const PAGES: usize = 24;
-/// The powers of two, in nanoseconds, that [`Counts::steps`] reports; the next one would be beyond the last bucket.
-const FIRST_STEP: u32 = 10;
+/// The last power of two that [`Counts::steps`] reports; the next one would be beyond the last bucket.
 const LAST_STEP: u32 = 29;
 
 type Page = Box<[AtomicU64; PAGE]>;
@@ -89,7 +88,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     (step << doublings, ((step + 1) << doublings) - 1)
 }
 
-/// The counts of one histogram, or the sum of several.
+/// The counts of one histogram, or the sum of several. The unit is that of what was recorded: nanoseconds for commands.
 pub struct Counts(Vec<u64>);
 
 impl Default for Counts {
@@ -127,11 +126,11 @@ impl Counts {
         if percent == 0.0 { shortest } else { longest }
     }
 
-    /// Returns the cumulative distribution at powers of two from 1024 ns up; steps that add nothing are left out. A
-    /// step ends with the bucket that begins with the power.
-    pub fn steps(&self) -> Vec<(u64, u64)> {
+    /// Returns the cumulative distribution at powers of two, from 2 to the power of `first` on; steps that add nothing
+    /// are left out. A step ends with the bucket that begins with the power.
+    pub fn steps(&self, first: u32) -> Vec<(u64, u64)> {
         let (mut steps, mut counted) = (Vec::new(), 0);
-        for power in FIRST_STEP..=LAST_STEP {
+        for power in first..=LAST_STEP {
             let (page, at) = place(1 << power);
             let bucket = page * PAGE + at;
             let sum = self.0[..=bucket].iter().sum();
@@ -177,8 +176,8 @@ mod tests {
     #[test]
     fn steps_double_and_those_that_add_nothing_are_left_out() {
         let few = counts(&[1, 1000, 1024, 1031, 1032, 30_000, 40_000]);
-        assert_eq!(few.steps(), [(1031, 4), (2063, 5), (33_023, 6), (66_047, 7)]);
+        assert_eq!(few.steps(10), [(1031, 4), (2063, 5), (33_023, 6), (66_047, 7)]);
         let endless = counts(&[u64::MAX]);
-        assert_eq!((endless.total(), endless.steps()), (1, vec![]));
+        assert_eq!((endless.total(), endless.steps(10)), (1, vec![]));
     }
 }

@@ -20,7 +20,7 @@ pub struct LockStats {
     durations: Mutex<Durations>,
 }
 
-/// Histograms in units of microseconds, so that they reach up to 1000 seconds.
+/// Histograms whose unit is the microsecond, so that they reach up to 1000 seconds.
 #[derive(Default)]
 struct Durations {
     waits: Histogram,
@@ -29,14 +29,14 @@ struct Durations {
 
 impl LockStats {
     /// Records that a lock was acquired after a wait, which is 0 for one that was free.
-    pub fn note_acquired(&self, waited_ms: u64) {
+    pub fn note_acquired(&self, waited_us: u64) {
         self.acquired.fetch_add(1, Relaxed);
-        self.durations.lock().waits.record(waited_ms.saturating_mul(1000));
+        self.durations.lock().waits.record(waited_us);
     }
 
     /// Records that a lock was released or lost, and for how long it was held.
-    pub fn note_ended(&self, held_ms: u64) {
-        self.durations.lock().holds.record(held_ms.saturating_mul(1000));
+    pub fn note_ended(&self, held_us: u64) {
+        self.durations.lock().holds.record(held_us);
     }
 
     /// Returns the waits of the locks that were acquired, in microseconds.

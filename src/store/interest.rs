@@ -2,7 +2,7 @@
 //! blocked on it, and the holder of a lock and those in line for it. The [fences](crate::store::fences) of keys are kept
 //! here, too, so that a change asks one question about all of them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use hashbrown::hash_table::Entry as Slot;
 
 use crate::memory::heap::{allocation_len, list_len, tree_map_len};
 use crate::store::fences::Fences;
-use crate::store::lock::{Lock, LockRecord, LockWaiter};
+use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
 use crate::store::shard::Key;
 
@@ -118,6 +118,9 @@ pub(super) struct Interests {
     /// By the hash of the key, which every change has at hand.
     subjects: HashTable<Subject>,
     counts: InterestCounts,
+    /// The hashes of the locks that have a record, by their positions.
+    #[allow(clippy::box_collection, reason = "rarely there, and part of every shard")]
+    listed: Option<Box<BTreeMap<u64, u64>>>,
     fences: Fences,
     /// Whether there are neither interests nor fences.
     is_empty: bool,
@@ -135,6 +138,7 @@ impl Interests {
         Interests {
             subjects: HashTable::new(),
             counts: InterestCounts::default(),
+            listed: None,
             fences: Fences::default(),
             is_empty: true,
             ready: Vec::new(),
@@ -301,9 +305,42 @@ impl Interests {
             is_there = lock.record.is_some();
             result
         });
-        self.counts.locks = self.counts.locks + u32::from(is_there) - u32::from(was_there);
+        match (was_there, is_there) {
+            (false, true) => self.list(key),
+            (true, false) => self.unlist(key),
+            _ => {}
+        }
         self.forget_unless_wanted(key);
         result
+    }
+
+    /// Adds a lock that has a record now to the list of those.
+    fn list(&mut self, key: Key<'_>) {
+        self.counts.locks += 1;
+        self.listed.get_or_insert_default().insert(lock_position(key.hash), key.hash);
+    }
+
+    /// Removes a lock that has no record any more from the list of those.
+    fn unlist(&mut self, key: Key<'_>) {
+        self.counts.locks -= 1;
+        let Some(listed) = &mut self.listed else { return };
+        if records_of(&self.subjects, key.hash).next().is_none() {
+            listed.remove(&lock_position(key.hash));
+        }
+        if listed.is_empty() {
+            self.listed = None;
+        }
+    }
+
+    /// Iterates over the locks that have a record, from a position on, in the order of their positions.
+    pub(super) fn locks_from(
+        &self,
+        position: u64,
+    ) -> impl Iterator<Item = (u64, Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
+        let listed = self.listed.iter().flat_map(move |listed| listed.range(position..));
+        listed.flat_map(|(position, hash)| {
+            records_of(&self.subjects, *hash).map(|(key, record, line)| (*position, key, record, line))
+        })
     }
 
     /// Appends a client to the line for a lock.
@@ -400,8 +437,20 @@ impl Interests {
     fn report(&mut self) {
         self.is_empty = self.subjects.is_empty() && self.fences.is_empty();
         let of_subjects = if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() };
-        self.share.set(of_subjects + self.fences.memory());
+        let of_list = tree_map_len::<u64, u64>(self.counts.locks as usize);
+        self.share.set(of_subjects + of_list + self.fences.memory());
     }
+}
+
+/// Iterates over the locks with a record whose keys have a hash.
+fn records_of(
+    subjects: &HashTable<Subject>,
+    hash: u64,
+) -> impl Iterator<Item = (Key<'_>, &LockRecord, &VecDeque<LockWaiter>)> {
+    subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(|subject| {
+        let lock = subject.interest.lock.as_ref()?;
+        Some((Key { bytes: &subject.key, hash: subject.hash }, lock.record.as_ref()?, &lock.line))
+    })
 }
 
 /// Memory of one place in a queue, in bytes; the capacity doubles.

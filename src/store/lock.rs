@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::heap::{allocation_len, list_len};
+use crate::store::{SHARDS, shard_of};
 
 /// A client that holds locks.
 pub trait LockHolder: Any + Send + Sync {
@@ -53,9 +54,9 @@ pub struct LockRecord {
     pub token: Box<[u8]>,
     /// The fencing token: larger than those of all locks before.
     pub fence: i64,
-    /// Since when the lock has been held, in monotonic milliseconds; of a lock that was not taken by LOCK.ACQUIRE, since
+    /// Since when the lock has been held, in monotonic microseconds; of a lock that was not taken by LOCK.ACQUIRE, since
     /// when there has been a record.
-    pub since_ms: u64,
+    pub since_us: u64,
     /// The client that has acquired it; `None` if it was taken by another command.
     pub hold: Option<Hold>,
     /// The client whose end releases it.
@@ -126,8 +127,8 @@ pub struct LostLock<'a> {
     pub record: &'a LockRecord,
     /// Why it is lost.
     pub loss: Loss,
-    /// When, in monotonic milliseconds.
-    pub at_ms: u64,
+    /// When, in monotonic microseconds.
+    pub at_us: u64,
 }
 
 /// A client in line for a lock.
@@ -137,8 +138,21 @@ pub(crate) struct LockWaiter {
     pub(crate) client: u64,
     /// The hash of its token.
     pub(crate) token: u64,
-    /// Since when it has waited, in monotonic milliseconds.
-    pub(crate) since_ms: u64,
+    /// Since when it has waited, in monotonic microseconds.
+    pub(crate) since_us: u64,
+}
+
+/// Returns the position of a lock among all of a database, in the order of its shard and then of its hash: this is a
+/// permutation of the bits of the hash.
+pub(crate) fn lock_position(hash: u64) -> u64 {
+    const LOW: u32 = 40;
+    const SHARD: u32 = SHARDS.ilog2();
+    (shard_of(hash) as u64) << (u64::BITS - SHARD) | hash >> (LOW + SHARD) << LOW | hash & ((1 << LOW) - 1)
+}
+
+/// Returns the shard that a position belongs to.
+pub(crate) fn shard_at(position: u64) -> usize {
+    (position >> (u64::BITS - SHARDS.ilog2())) as usize
 }
 
 /// A lock: its record, if there is one, and its line.

@@ -43,6 +43,11 @@ impl Now {
         self.mono_us / US_PER_MS
     }
 
+    /// Returns the microseconds since the clock was created.
+    pub fn mono_us(self) -> u64 {
+        self.mono_us
+    }
+
     /// Returns the milliseconds since the clock was created, rounded up.
     fn next_mono_ms(self) -> u64 {
         self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS

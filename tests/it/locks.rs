@@ -1,5 +1,7 @@
 //! `LOCK.*`: locks, the line for them, sessions, announcements, and what other commands do to a lock.
 
+mod shown;
+
 use keylatch::Server;
 
 use crate::harness::{Client, TestServer, wait_until};

@@ -47,6 +47,13 @@ pub struct BlockedCall {
     pub spent_ns: u64,
 }
 
+impl BlockedCall {
+    /// Returns whether it waits in line for a lock.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.command.name == "lock.acquire"
+    }
+}
+
 /// The outcome of a wait.
 #[derive(Debug)]
 pub enum Unblocked {
@@ -110,6 +117,7 @@ impl Drop for Blocked {
         self.ticket.take();
         self.clients.tickets.lock().remove(&self.info.id);
         self.info.is_blocked.store(false, Relaxed);
+        self.info.is_in_line.store(false, Relaxed);
         self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
     }
 }
@@ -119,6 +127,7 @@ impl Clients {
     pub fn block(self: &Arc<Self>, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Blocked {
         let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
+        info.is_in_line.store(matches!(&blocking, Blocking::Keys(call) if call.is_in_line()), Relaxed);
         let ticket = Arc::new(Ticket::new(blocking));
         self.tickets.lock().insert(info.id, ticket.clone());
         info.is_blocked.store(true, Relaxed);

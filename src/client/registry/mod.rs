@@ -80,6 +80,8 @@ pub struct ClientInfo {
     subscriptions: [AtomicU32; 3],
     /// Whether it is blocked, see [`Clients::block`].
     is_blocked: AtomicBool,
+    /// Whether it is blocked in line for a lock.
+    is_in_line: AtomicBool,
     is_exempt: AtomicBool,
     is_no_touch: AtomicBool,
     /// The memory counted for it by [`Clients::account`], in bytes.
@@ -474,6 +476,7 @@ impl Clients {
             is_throttled: AtomicBool::new(false),
             names_len: AtomicUsize::new(0),
             is_blocked: AtomicBool::new(false),
+            is_in_line: AtomicBool::new(false),
             is_exempt: AtomicBool::new(false),
             is_no_touch: AtomicBool::new(false),
             counted_memory: AtomicUsize::new(0),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::Reply;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
-use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, SHARDS, Str, shard_of};
+use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, Str};
 use crate::time::clock::{Deadline, Now};
 
 const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration, where N is the number of locks.";
@@ -96,7 +96,7 @@ fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
 }
 
 fn age_ms(record: &LockRecord, now: Now) -> u64 {
-    now.mono_ms().saturating_sub(record.since_ms)
+    now.mono_us().saturating_sub(record.since_us) / 1000
 }
 
 fn info(call: &mut Call<'_>) -> Result<()> {
@@ -168,7 +168,7 @@ fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
         call.reply.bulk(b"client-name");
         reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.names().name.as_bytes()));
         call.reply.bulk(b"waited-ms");
-        call.reply.int(now.mono_ms().saturating_sub(waiter.since_ms) as i64);
+        call.reply.int((now.mono_us().saturating_sub(waiter.since_us) / 1000) as i64);
     }
 }
 
@@ -194,7 +194,7 @@ fn awaited_lock(call: &Call<'_>, client: u64) -> Option<(usize, Vec<u8>)> {
     let mut awaited = None;
     call.namespace.instance.clients.answer(client, |blocking| {
         if let Blocking::Keys(blocked) = blocking
-            && blocked.command.name == "lock.acquire"
+            && blocked.is_in_line()
         {
             awaited = Some((blocked.caller.db, blocked.request.as_request().arg(1).to_vec()));
         }
@@ -205,21 +205,12 @@ fn awaited_lock(call: &Call<'_>, client: u64) -> Option<(usize, Vec<u8>)> {
 
 /// A lock as LOCK.LIST shows it.
 struct Listed {
-    position: u64,
     key: Vec<u8>,
     fence: i64,
     age_ms: u64,
     pttl_ms: i64,
     waiting: usize,
     client_name: Option<String>,
-}
-
-/// Returns the position of a lock among all, in the order of its shard and then of its hash: this is a permutation of
-/// the bits of the hash.
-fn position_of(hash: u64) -> u64 {
-    const LOW: u32 = 40;
-    const SHARD: u32 = SHARDS.ilog2();
-    (shard_of(hash) as u64) << (u64::BITS - SHARD) | hash >> (LOW + SHARD) << LOW | hash & ((1 << LOW) - 1)
 }
 
 /// Options of LOCK.LIST.
@@ -253,44 +244,34 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 
 /// Returns the next cursor, and the matching ones of as many locks from a cursor on as asked for.
 fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec<Listed>) {
-    let (now, mut left, mut found) = (call.now(), listing.count, Vec::new());
-    let first_shard = (cursor >> (u64::BITS - SHARDS.ilog2())) as usize;
-    for shard in first_shard..SHARDS {
-        let mut locks = Vec::new();
-        call.view.for_each_lock_of(shard, |key, deadline, record, line| {
-            let position = position_of(key.hash);
-            if position >= cursor
-                && let Some(record) = record
-            {
-                locks.push(describe((position, key.bytes), deadline, record, line, now));
-            }
-        });
-        locks.sort_unstable_by_key(|lock| lock.position);
-        for lock in locks {
-            if left == 0 {
-                return (lock.position, found);
-            }
-            left -= 1;
-            let is_wanted = listing.pattern.is_none_or(|pattern| glob::matches(pattern, &lock.key, false))
-                && (lock.waiting > 0 || !listing.only_waiting);
-            if is_wanted {
-                found.push(lock);
-            }
+    let (now, mut seen, mut found) = (call.now(), 0, Vec::new());
+    let (mut last, mut next) = (cursor, 0);
+    call.view.visit_locks(cursor, |position, key, deadline, record, line| {
+        // Those at the same position are one page: the next one begins at a greater position.
+        if seen >= listing.count && position != last {
+            next = position;
+            return false;
         }
-    }
-    (0, found)
+        (last, seen) = (position, seen + 1);
+        let is_wanted = listing.pattern.is_none_or(|pattern| glob::matches(pattern, key.bytes, false))
+            && (!line.is_empty() || !listing.only_waiting);
+        if is_wanted {
+            found.push(describe(key, deadline, record, line, now));
+        }
+        true
+    });
+    (next, found)
 }
 
 fn describe(
-    (position, key): (u64, &[u8]),
+    key: Key<'_>,
     deadline: Option<Deadline>,
     record: &LockRecord,
     line: &VecDeque<LockWaiter>,
     now: Now,
 ) -> Listed {
     Listed {
-        position,
-        key: key.to_vec(),
+        key: key.bytes.to_vec(),
         fence: record.fence,
         age_ms: age_ms(record, now),
         pttl_ms: pttl_ms(deadline, now),

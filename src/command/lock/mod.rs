@@ -135,10 +135,10 @@ fn acquire(call: &mut Call<'_>) -> Result<()> {
 fn take(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> i64 {
     let (ttl, event) = options.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, token, ttl, event);
-    let (client, now_ms) = (call.caller.info.id, call.now().mono_ms());
+    let (client, now_us) = (call.caller.info.id, call.namespace.clock.now().mono_us());
     let in_line = call.view.line(key).and_then(|line| line.iter().find(|waiter| waiter.client == client).copied());
-    let waited_ms = in_line.map_or(0, |waiter| now_ms.saturating_sub(waiter.since_ms));
-    call.namespace.observed.locks.note_acquired(waited_ms);
+    let waited_us = in_line.map_or(0, |waiter| now_us.saturating_sub(waiter.since_us));
+    call.namespace.observed.locks.note_acquired(waited_us);
     record(call, key, token, |record, caller| hold(record, caller, key, options))
 }
 
@@ -170,13 +170,13 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, options: &Option
 
 /// Changes what is known of a lock, beginning to know it if necessary; returns its fencing token.
 fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&mut LockRecord, &Caller)) -> i64 {
-    let (namespace, since_ms) = (call.namespace, call.now().mono_ms());
+    let namespace = call.namespace;
     let caller = &*call.caller;
     call.view.change_lock(key, |record| {
         let record = record.get_or_insert_with(|| LockRecord {
             token: token.into(),
             fence: namespace.next_fence(),
-            since_ms,
+            since_us: namespace.clock.now().mono_us(),
             hold: None,
             session: None,
             is_announced: false,
@@ -228,7 +228,8 @@ fn release(call: &mut Call<'_>) -> Result<()> {
         if holder.is_some_and(|holder| holder != client) {
             call.view.lose_lock(key, Loss::Released);
         } else if let Some(record) = call.view.end_lock(key) {
-            call.namespace.observed.locks.note_ended(call.now().mono_ms().saturating_sub(record.since_ms));
+            let now_us = call.namespace.clock.now().mono_us();
+            call.namespace.observed.locks.note_ended(now_us.saturating_sub(record.since_us));
         }
         call.view.remove(key);
     }

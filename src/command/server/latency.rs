@@ -1,7 +1,9 @@
 //! LATENCY: the latency monitor and the latency histograms of commands.
 
+use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::observe::LockStats;
 use crate::observe::histogram::Counts;
 use crate::observe::latency::{COMMAND, EXPIRE_CYCLE, FAST_COMMAND, Series};
 use crate::spec::{ADMIN, CommandSpec, Flags, Group, LOADING, NO_SCRIPT, STALE, string};
@@ -72,13 +74,28 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// How long clients waited for the locks that they acquired, and how long locks were held; in microseconds.
+const LOCK_HISTOGRAMS: [LockHistogram; 2] = [("lock-wait", LockStats::waits), ("lock-hold", LockStats::holds)];
+
+/// A histogram of locks: its name, and how it is read.
+type LockHistogram = (&'static str, fn(&LockStats) -> Counts);
+
+/// A histogram as it is shown: its name, the number of durations, and their distribution in microseconds.
+type Shown<'a> = (&'a str, u64, Vec<(u64, u64)>);
+
+/// The power of two, in nanoseconds, from which the durations of commands are distributed.
+const FIRST_STEP_NS: u32 = 10;
+
 /// Replies with the histograms of the commands named, their subcommands included, or of all; unknown names are skipped.
+/// Those of locks have names that no command has.
 fn histogram(call: &mut Call<'_>) -> Result<()> {
     let mut commands: Vec<&CommandSpec> = Vec::new();
+    let (is_of_all, mut locks) = (call.args.left() == 0, Vec::new());
     if call.args.left() == 0 {
         commands.extend(call.namespace.commands.every());
     }
     while let Some(name) = call.args.next_arg() {
+        locks.extend(LOCK_HISTOGRAMS.into_iter().filter(|(lock, _)| is_word(name, lock)));
         if let Some(command) = call.names().find_full(name) {
             commands.push(command);
             commands.extend(&command.subcommands);
@@ -86,18 +103,29 @@ fn histogram(call: &mut Call<'_>) -> Result<()> {
     }
     let command_stats = &call.namespace.observed.command_stats;
     let tracked = commands.into_iter().filter_map(|command| Some((command, command_stats.durations(command)?)));
-    let tracked: Vec<(&CommandSpec, Counts)> = tracked.collect();
-    call.reply.map(tracked.len());
+    let mut shown: Vec<Shown<'_>> = Vec::new();
     for (command, durations) in tracked {
-        let steps = durations.steps();
-        call.reply.bulk(command.name.as_bytes());
+        let steps = durations.steps(FIRST_STEP_NS).into_iter().map(|(ns, count)| (ns / 1000, count)).collect();
+        shown.push((&command.name, durations.total(), steps));
+    }
+    if is_of_all {
+        locks.extend(LOCK_HISTOGRAMS);
+    }
+    for (name, durations) in locks {
+        let durations = durations(&call.namespace.observed.locks);
+        shown.push((name, durations.total(), durations.steps(0)));
+    }
+    shown.retain(|(_, total, _)| *total > 0);
+    call.reply.map(shown.len());
+    for (name, total, steps) in shown {
+        call.reply.bulk(name.as_bytes());
         call.reply.map(2);
         call.reply.bulk(b"calls");
-        call.reply.int(durations.total() as i64);
+        call.reply.int(total as i64);
         call.reply.bulk(b"histogram_usec");
         call.reply.map(steps.len());
-        for (ns, count) in steps {
-            call.reply.int((ns / 1000) as i64);
+        for (us, count) in steps {
+            call.reply.int(us as i64);
             call.reply.int(count as i64);
         }
     }

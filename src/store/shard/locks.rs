@@ -34,7 +34,7 @@ impl Shard {
     /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
         if let Some(record) = self.end_lock(key) {
-            self.events.emit_lost_lock(&LostLock { key: key.bytes, record: &record, loss, at_ms: cx.now.mono_ms() });
+            self.events.emit_lost_lock(&LostLock { key: key.bytes, record: &record, loss, at_us: cx.now.mono_us() });
         }
     }
 
@@ -83,6 +83,19 @@ impl Shard {
                 self.peek(Key { bytes, hash: *hash }, cx);
             }
         }
+    }
+
+    /// Visits the locks of this shard that have a record, from a position on, each with its position and in their order,
+    /// until `visit` returns false; returns whether it never did.
+    pub(crate) fn visit_locks(
+        &self,
+        position: u64,
+        mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
+    ) -> bool {
+        self.interests.locks_from(position).all(|(position, key, record, line)| {
+            let deadline = self.leftover(key).and_then(Entry::deadline);
+            visit(position, key, deadline, record, line)
+        })
     }
 
     /// Visits the locks of this shard that have a record, or are waited for, in no order.

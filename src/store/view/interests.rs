@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use crate::store::SHARDS;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::lock::{LockRecord, LockWaiter, Loss};
+use crate::store::lock::{LockRecord, LockWaiter, Loss, shard_at};
 use crate::store::shard::{Key, LockVisitor};
 use crate::store::view::{Access, NO_KEYS, NOT_EXCLUSIVE, View, shard_of};
+use crate::time::clock::Deadline;
 
 impl View<'_> {
     /// Appends a client to the queue of a key, to be served when it has changed.
@@ -116,12 +117,21 @@ impl View<'_> {
     /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
     /// keys.
     pub(crate) fn for_each_lock(&mut self, mut visit: impl LockVisitor) {
-        (0..SHARDS).for_each(|shard| self.for_each_lock_of(shard, &mut visit));
+        (0..SHARDS).for_each(|shard| self.shard_at(shard, |shard, _| shard.for_each_lock(&mut visit)));
     }
 
-    /// Visits the locks of the shard with this number, in no order; for calls that declare no keys.
-    pub(crate) fn for_each_lock_of(&mut self, shard: usize, visit: impl LockVisitor) {
-        self.shard_at(shard, |shard, _| shard.for_each_lock(visit));
+    /// Visits the locks of this database that have a record, from a position on, each with its position and in their
+    /// order, until `visit` returns false; for calls that declare no keys.
+    pub(crate) fn visit_locks(
+        &mut self,
+        position: u64,
+        mut visit: impl FnMut(u64, Key<'_>, Option<Deadline>, &LockRecord, &VecDeque<LockWaiter>) -> bool,
+    ) {
+        for shard in shard_at(position)..SHARDS {
+            if !self.shard_at(shard, |shard, _| shard.visit_locks(position, &mut visit)) {
+                return;
+            }
+        }
     }
 
     /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. A lock that

@@ -281,21 +281,21 @@ fn locks(text: &mut String, call: &mut Call<'_>) {
     field(text, "contended_total", locks.contended.load(Relaxed));
     field(text, "timed_out_total", locks.timed_out.load(Relaxed));
     field(text, "expired_while_held_total", locks.expired.load(Relaxed));
-    let since_ms = if totals.in_line > 0 { longest_waiting_since_ms(call) } else { None };
-    field(text, "longest_wait_ms", since_ms.map_or(0, |since_ms| now.mono_ms().saturating_sub(since_ms)));
+    let since_us = if totals.in_line > 0 { longest_waiting_since_us(call) } else { None };
+    field(text, "longest_wait_ms", since_us.map_or(0, |since_us| now.mono_us().saturating_sub(since_us) / 1000));
     for (name, durations) in [("lock_wait_usec", locks.waits()), ("lock_hold_usec", locks.holds())] {
         let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| durations.at_percentile(percent));
         field(text, name, format_args!("p50={p50},p99={p99},p99.9={p999}"));
     }
 }
 
-/// Returns since when the client has waited that has been in line for a lock for longest, in monotonic milliseconds.
-fn longest_waiting_since_ms(call: &mut Call<'_>) -> Option<u64> {
+/// Returns since when the client has waited that has been in line for a lock for longest, in monotonic microseconds.
+fn longest_waiting_since_us(call: &mut Call<'_>) -> Option<u64> {
     let mut longest = None;
     for db in 0..call.config.databases as usize {
         call.view.in_db(db, |view| {
             let first = |_: Key<'_>, _, _: Option<&LockRecord>, line: &VecDeque<LockWaiter>| {
-                let firsts = longest.into_iter().chain(line.front().map(|waiter| waiter.since_ms));
+                let firsts = longest.into_iter().chain(line.front().map(|waiter| waiter.since_us));
                 longest = firsts.min();
             };
             view.for_each_lock(first);

@@ -13,6 +13,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["lcs"]), "long strings", "blocks every client", "serves other clients meanwhile; the result is that of the start of the call", "no command blocks the server"),
     (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
     (Commands(&["setifgreater", "delifgreater"]), "other types; plain commands on the same key", "unknown commands; Garnet overwrites other types, and leaves the rest undefined", "`WRONGTYPE`; a value that is replaced loses its fence, one that is changed in place keeps it", "a late write is refused and nothing else"),
+    (Commands(&["latency|histogram"]), "`lock-wait`, `lock-hold`", "unknown names", "how long clients waited for the locks that they acquired, and how long locks were held", "locks"),
     (Commands(&["delex", "delifeq", "digest"]), "no condition, digests, other types", "unknown commands; Redis 8.4 and Valkey 9.2 differ", "as Redis 8.4", "Valkey requires a condition and has no digests"),
 
     // Lists
