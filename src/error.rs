@@ -134,6 +134,8 @@ pub enum Error {
     OutOfMemory,
     /// There are fewer replicas than `min-replicas-to-write` asks for.
     NoReplicas,
+    /// No keys are served yet.
+    Loading,
     /// The number of clients has reached `maxclients`.
     MaxClients,
     /// A connection from another machine in protected mode.
@@ -316,15 +318,8 @@ impl fmt::Display for Error {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
             }
             Error::Config(reason) => return write!(f, "ERR {reason}"),
-            Error::NotAllowed(command) => {
-                let setting = format!("enable-{}-command", command.to_ascii_lowercase());
-                return write!(
-                    f,
-                    "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from \
-                     a local connection, otherwise you need to set this option in the configuration file, and then \
-                     restart the server."
-                );
-            }
+            Error::NotAllowed(command) => return f.write_str(&not_allowed(command)),
+            Error::Loading => "LOADING Redis is loading the dataset in memory",
             Error::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
@@ -342,6 +337,15 @@ impl fmt::Display for Error {
         };
         f.write_str(text)
     }
+}
+
+/// Returns the error text of a command that a setting disables.
+fn not_allowed(command: &str) -> String {
+    let setting = format!("enable-{}-command", command.to_ascii_lowercase());
+    format!(
+        "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server."
+    )
 }
 
 /// Returns the BUSY error text.

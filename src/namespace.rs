@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -62,11 +62,18 @@ pub struct Namespace {
     departed: Mutex<Vec<(u64, Vec<LockName>)>>,
     /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
-    /// Whether the settings ask for more replicas than there are.
-    lacks_replicas: AtomicBool,
+    /// Why some commands are rejected: a set of [`LACKS_REPLICAS`] and [`RESTARTING`].
+    restrictions: AtomicU8,
+    /// Until when a start after a crash serves no keys, in monotonic milliseconds.
+    grace_until_ms: AtomicU64,
     /// The fragmentation of the allocator.
     resident: Resident,
 }
+
+/// The settings ask for more replicas than there are.
+const LACKS_REPLICAS: u8 = 1;
+/// The server has begun after a crash and may still serve no keys.
+const RESTARTING: u8 = 1 << 1;
 
 /// How many keys are evicted in a step with the default tenacity: about half a millisecond's work.
 const EVICTED_KEYS: usize = 500;
@@ -154,7 +161,8 @@ impl Namespace {
             last_fence: AtomicI64::new(0),
             departed: Mutex::default(),
             is_sweeping: AtomicBool::new(true),
-            lacks_replicas: AtomicBool::new(false),
+            restrictions: AtomicU8::new(0),
+            grace_until_ms: AtomicU64::new(0),
             resident: Resident::default(),
         };
         namespace.apply_settings();
@@ -171,7 +179,7 @@ impl Namespace {
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
-        self.lacks_replicas.store(config.lacks_replicas(), Relaxed);
+        self.restrict(LACKS_REPLICAS, config.lacks_replicas());
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
         self.store.events().set_classes(self.notifier.follow(config.clone()));
@@ -206,7 +214,39 @@ impl Namespace {
     /// Returns whether writes are rejected because the settings ask for replicas.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
-        self.lacks_replicas.load(Relaxed)
+        self.restrictions.load(Relaxed) & LACKS_REPLICAS != 0
+    }
+
+    /// Returns whether any commands are rejected, or may be, because of the state of the server.
+    #[inline]
+    pub fn is_restricted(&self) -> bool {
+        self.restrictions.load(Relaxed) != 0
+    }
+
+    fn restrict(&self, restriction: u8, is_on: bool) {
+        match is_on {
+            true => self.restrictions.fetch_or(restriction, Relaxed),
+            false => self.restrictions.fetch_and(!restriction, Relaxed),
+        };
+    }
+
+    /// Serves no keys for a time, in milliseconds, because the server has crashed before and its locks may still be
+    /// believed to be held.
+    pub fn begin_grace(&self, ms: u64) {
+        self.grace_until_ms.store(self.clock.now().mono_ms().saturating_add(ms), Relaxed);
+        self.restrict(RESTARTING, true);
+    }
+
+    /// Returns for how many milliseconds no keys will be served yet; `None` when they are.
+    pub fn grace_left_ms(&self, now: Now) -> Option<u64> {
+        if self.restrictions.load(Relaxed) & RESTARTING == 0 {
+            return None;
+        }
+        let left_ms = self.grace_until_ms.load(Relaxed).checked_sub(now.mono_ms()).filter(|left_ms| *left_ms > 0);
+        if left_ms.is_none() {
+            self.restrict(RESTARTING, false);
+        }
+        left_ms
     }
 
     /// Records that memory usage is within the limit again, if so.

@@ -256,6 +256,10 @@ supported! {
         "logfile" logfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// The working directory, which relative paths start from.
         "dir" dir: PathBuf = ".", Kind::Directory, Protected, Supported;
+        /// After a crash, answers -LOADING to commands on keys for this many milliseconds, so that no client can believe any
+        /// more that it holds a lock that the crash has freed: the longest TTL of a lock. A file in `dir` tells a crash
+        /// from a clean shutdown. 0 disables that.
+        "restart-grace-ms" !hidden restart_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Start, Supported;
         /// Writes the process id to this file and removes the file at exit.
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Notifies this supervisor when the server is ready and when it stops: `systemd`, or `auto` for systemd if it

@@ -499,7 +499,7 @@ impl<'n> BatchRun<'n> {
 /// Returns which commands the gate must check: none for a plain client of a server that is not paused.
 #[inline]
 fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
-    let is_open = !namespace.pause.may_be_on() && !namespace.lacks_replicas();
+    let is_open = !namespace.pause.may_be_on() && !namespace.is_restricted();
     if is_open { client.closed(needs_attention) | closed_for_lines(namespace) } else { EVERY }
 }
 

@@ -14,8 +14,8 @@ use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::resp::Request;
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, MAY_REPLICATE, NO_AUTH, NO_MULTI, NO_SCRIPT,
-    WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI,
+    NO_SCRIPT, WRITE,
 };
 use crate::text::Dialect;
 use crate::time::clock::Now;
@@ -61,8 +61,8 @@ impl From<Error> for Obstacle {
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Check; 10] =
-    [arity, login, no_multi, permission, memory, replicas, subscribed, script_runs, monitor, pause];
+pub(crate) const CHECKS: [Check; 11] =
+    [arity, login, no_multi, permission, memory, replicas, subscribed, restarting, script_runs, monitor, pause];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
@@ -149,6 +149,14 @@ fn replicas(call: &Admission<'_>) -> Option<Obstacle> {
 fn subscribed(call: &Admission<'_>) -> Option<Obstacle> {
     let is_refused = call.caller.is_subscribed_in_resp2() && !call.has(ALLOW_SUBSCRIBED);
     is_refused.then(|| Error::NotWhileListening(call.command.name.clone()).into())
+}
+
+/// After a crash no keys are served for a while, as Redis does while it loads them.
+fn restarting(call: &Admission<'_>) -> Option<Obstacle> {
+    call.namespace.grace_left_ms(call.now)?;
+    let needs_keys = |command: &CommandSpec| command.flags & LOADING == 0;
+    let is_refused = needs_keys(call.command) || call.executes(|command, _| needs_keys(command));
+    is_refused.then(|| Error::Loading.into())
 }
 
 fn script_runs(call: &Admission<'_>) -> Option<Obstacle> {

@@ -4,6 +4,7 @@ pub(crate) mod buffers;
 pub(crate) mod connection;
 pub(crate) mod handshakes;
 pub(crate) mod listener;
+mod restart;
 pub(crate) mod server;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

@@ -35,6 +35,7 @@ use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
 use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
+use crate::net::restart::RestartMark;
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -174,6 +175,8 @@ impl Builder {
         let tls = Opened::tls(&self.config, self.config.tls_port)?;
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
+        // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
+        let mark = RestartMark::of(&self.config)?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let mut namespace =
             Namespace::new(&self.handlers.commands, self.config, self.workers.len(), self.clock, self.config_file);
@@ -183,6 +186,7 @@ impl Builder {
         if let Some(stats) = self.allocator {
             namespace.store.memory_account().report_outside(0, stats().allocated);
         }
+        mark.iter().for_each(|mark| mark.begin_grace(&namespace));
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let shared = Arc::new(Shared {
@@ -218,7 +222,7 @@ impl Builder {
             shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().housekeeping()));
         }
         drop(_inside);
-        Ok(Server { shared, addr, _runtime: runtime })
+        Ok(Server { shared, addr, mark, _runtime: runtime })
     }
 }
 
@@ -226,6 +230,8 @@ impl Builder {
 pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
+    /// Tells the next start whether this server has crashed.
+    mark: Option<RestartMark>,
     // Dropped after the server was told to stop.
     _runtime: OwnRuntime,
 }
@@ -323,6 +329,11 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.namespace().stop();
+        // A holder from before the crash may outlive this server, too.
+        let is_in_grace = self.namespace().grace_left_ms(self.namespace().clock.now()).is_some();
+        if is_in_grace && let Some(mark) = self.mark.take() {
+            mark.leave();
+        }
     }
 }
 

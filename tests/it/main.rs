@@ -57,6 +57,7 @@ mod pubsub;
 mod readme;
 #[cfg(feature = "binary")]
 mod redis_cli;
+mod restart;
 mod scan;
 #[cfg(feature = "lua")]
 mod script;

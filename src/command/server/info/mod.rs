@@ -178,7 +178,8 @@ fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
 }
 
 fn persistence(text: &mut String, call: &mut Call<'_>) {
-    field(text, "loading", 0);
+    let grace_left_ms = call.namespace.grace_left_ms(call.now());
+    field(text, "loading", u8::from(grace_left_ms.is_some()));
     field(text, "async_loading", 0);
     field(text, "current_cow_peak", 0);
     field(text, "current_cow_size", 0);
@@ -208,6 +209,11 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "aof_last_cow_size", 0);
     field(text, "module_fork_in_progress", 0);
     field(text, "module_fork_last_cow_size", 0);
+    if let Some(left_ms) = grace_left_ms {
+        // By this clients wait until the server is ready.
+        field(text, "loading_start_time", call.namespace.instance.started.wall_ms().div_euclid(1000));
+        field(text, "loading_eta_seconds", left_ms.div_ceil(1000));
+    }
 }
 
 fn replication(text: &mut String, call: &mut Call<'_>) {

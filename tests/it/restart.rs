@@ -1,0 +1,118 @@
+//! `restart-grace-ms`: a start after a crash serves no keys for a while; one after a clean shutdown does at once.
+
+use std::path::Path;
+
+use keylatch::{Clock, Server};
+
+#[cfg(feature = "binary")]
+use crate::harness::Client;
+use crate::harness::TestServer;
+#[cfg(feature = "binary")]
+use crate::process::Process;
+
+const LOADING: &str = "-LOADING Redis is loading the dataset in memory";
+
+/// The mark of a server that has been given no port.
+const MARK: &str = "keylatch-0.running";
+
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// Starts a server on a manual clock with a grace of 1500 ms.
+fn start_in(dir: &Path) -> TestServer {
+    TestServer::start_with(&[("dir", dir.to_str().expect("text")), ("restart-grace-ms", "1500")])
+}
+
+#[test]
+fn a_first_start_has_no_grace_and_a_clean_end_leaves_no_mark() {
+    let dir = dir();
+    for _ in 0..2 {
+        let server = start_in(dir.path());
+        assert!(dir.path().join(MARK).exists());
+        server
+            .client()
+            .expect(&[("SET k v", "+OK"), ("CONFIG GET restart-grace-ms", "*2 $16 restart-grace-ms $4 1500")]);
+        assert_eq!(server.client().info("loading"), "0");
+        drop(server);
+        assert!(!dir.path().join(MARK).exists());
+    }
+}
+
+#[test]
+fn without_a_grace_there_is_no_mark_and_one_that_is_there_means_nothing() {
+    let dir = dir();
+    drop(TestServer::start_with(&[("dir", dir.path().to_str().expect("text"))]));
+    std::fs::write(dir.path().join(MARK), "").expect("a file");
+    let server = TestServer::start_with(&[("dir", dir.path().to_str().expect("text"))]);
+    assert_eq!(server.client().call("SET k v"), "+OK");
+    assert!(dir.path().join(MARK).exists());
+}
+
+#[test]
+fn a_start_that_finds_the_mark_serves_no_keys_until_the_grace_is_over() {
+    let dir = dir();
+    std::fs::write(dir.path().join(MARK), "").expect("a file");
+    let server = start_in(dir.path());
+    let mut client = server.client();
+    client.expect(&[
+        ("GET k", LOADING),
+        ("PING", LOADING),
+        ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ("LOCK.ACQUIRE k t PX 1000 BLOCK 0", LOADING),
+        ("CLIENT SETNAME me", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET k v", LOADING),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+        #[cfg(feature = "lua")]
+        ("EVAL return(1) 0", LOADING),
+    ]);
+    assert_eq!((client.info("loading"), client.info("loading_eta_seconds")), ("1".into(), "2".into()));
+    server.advance_ms(1499);
+    assert_eq!(client.call("SET k v"), LOADING);
+    server.advance_ms(1);
+    client.expect(&[("SET k v", "+OK"), ("PING", "+PONG")]);
+    assert_eq!(client.info("loading"), "0");
+    drop(server);
+    assert!(!dir.path().join(MARK).exists());
+}
+
+#[test]
+fn a_server_that_ends_in_its_grace_leaves_the_mark_for_the_next_one() {
+    let dir = dir();
+    std::fs::write(dir.path().join(MARK), "").expect("a file");
+    drop(start_in(dir.path()));
+    assert_eq!(start_in(dir.path()).client().call("GET k"), LOADING);
+}
+
+#[test]
+fn a_mark_that_cannot_be_written_is_a_reason_not_to_start() {
+    let dir = dir();
+    std::fs::create_dir(dir.path().join(MARK)).expect("a directory");
+    let settings = format!("dir {}\nrestart-grace-ms 5", dir.path().display());
+    let builder = Server::builder().clock(Clock::manual()).settings(&settings).expect("valid settings");
+    let error = builder.start_blocking().err().expect("no start").to_string();
+    assert!(error.contains(MARK) && error.contains("restart-grace-ms"), "{error}");
+}
+
+#[cfg(feature = "binary")]
+#[test]
+fn a_process_that_is_killed_is_followed_by_a_grace_and_one_that_is_shut_down_is_not() {
+    let dir = dir();
+    let args = ["--dir", dir.path().to_str().expect("text"), "--restart-grace-ms", "600000"];
+    let serves = |client: &mut Client| client.call("SET k v") == "+OK";
+    let mut process = Process::start(&args);
+    assert!(serves(&mut process.client()));
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let mut process = Process::start(&args);
+    assert!(serves(&mut process.client()));
+    process.signal("KILL");
+    assert!(!process.wait().success());
+    let mut process = Process::start(&args);
+    assert_eq!(process.client().call("SET k v"), LOADING);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let mut process = Process::start(&args);
+    assert_eq!(process.client().call("SET k v"), LOADING);
+}
