@@ -1,5 +1,5 @@
-//! Model checks of the sweep timer and the tickets of blocked calls: every interleaving of threads, and every stale
-//! value that the memory model allows.
+//! Model checks of the sweep timer, the tickets of blocked calls, and the line for a lock: every interleaving of threads,
+//! and every stale value that the memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
@@ -225,6 +225,175 @@ mod tickets {
             assert!(ticket.serve(|()| Some(Answer::Unblocked)));
             assert!(!tries.join().expect("no test panics"));
             assert_eq!(ticket.fetch(), Some(Answer::Unblocked));
+        });
+    }
+}
+
+/// A lock, the clients in line for it, and what may happen to them at the same moment. The shard is modelled as a mutex
+/// around the lock and its line; the tickets are the real ones.
+mod hand_over {
+    use std::collections::VecDeque;
+
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use super::explore;
+    use super::ticket::Ticket;
+
+    /// What has ended a wait.
+    #[derive(Debug, PartialEq)]
+    enum Answer {
+        Acquired,
+        Unblocked,
+    }
+
+    #[derive(Default)]
+    struct Lock {
+        holder: Option<usize>,
+        line: VecDeque<usize>,
+    }
+
+    /// The holder is client 0. The ticket of each of the others is that of its only wait.
+    struct Model {
+        lock: Mutex<Lock>,
+        tickets: [Ticket<usize, Answer>; 3],
+    }
+
+    impl Model {
+        fn new(line: &[usize]) -> Arc<Self> {
+            let lock = Lock { holder: Some(0), line: line.iter().copied().collect() };
+            Arc::new(Model { lock: Mutex::new(lock), tickets: [0, 1, 2].map(Ticket::new) })
+        }
+
+        /// The same as LOCK.ACQUIRE with BLOCK; returns whether the lock was free.
+        fn acquire(&self, client: usize) -> bool {
+            let mut lock = self.lock.lock().expect("no poison");
+            let is_free = lock.holder.is_none();
+            match is_free {
+                true => lock.holder = Some(client),
+                false => lock.line.push_back(client),
+            }
+            is_free
+        }
+
+        /// The same as LOCK.RELEASE, with `serve_line` at the end of the call.
+        fn release(&self) {
+            let mut lock = self.lock.lock().expect("no poison");
+            lock.holder = None;
+            while lock.holder.is_none()
+                && let Some(first) = lock.line.front().copied()
+            {
+                self.tickets[first].serve(|client| {
+                    lock.holder = Some(*client);
+                    Some(Answer::Acquired)
+                });
+                lock.line.retain(|waiter| *waiter != first);
+            }
+        }
+
+        /// A timeout, or a disconnect: the client's task ends the wait first and then leaves the line. Returns whether it
+        /// has ended the wait.
+        fn give_up(&self, client: usize) -> bool {
+            let has_ended = self.tickets[client].take().is_some();
+            self.lock.lock().expect("no poison").line.retain(|waiter| *waiter != client);
+            has_ended
+        }
+
+        /// Returns whether the lock was handed to a client in line, and asserts that it then holds the lock.
+        fn has_acquired(&self, client: usize) -> bool {
+            let has_acquired = self.tickets[client].fetch() == Some(Answer::Acquired);
+            assert_eq!(has_acquired, self.holder() == Some(client), "client {client}");
+            has_acquired
+        }
+
+        fn holder(&self) -> Option<usize> {
+            self.lock.lock().expect("no poison").holder
+        }
+
+        #[track_caller]
+        fn assert_nobody_waits_for_a_free_lock(&self) {
+            let lock = self.lock.lock().expect("no poison");
+            assert!(lock.holder.is_some() || lock.line.is_empty(), "{:?} wait", lock.line);
+        }
+    }
+
+    fn spawn<T: 'static>(model: &Arc<Model>, act: impl FnOnce(&Model) -> T + 'static) -> thread::JoinHandle<T> {
+        let model = model.clone();
+        thread::spawn(move || act(&model))
+    }
+
+    #[test]
+    fn of_two_that_join_while_the_lock_is_released_one_gets_it() {
+        explore(|| {
+            let model = Model::new(&[]);
+            let joins = [1, 2].map(|client| spawn(&model, move |model| model.acquire(client)));
+            model.release();
+            let were_free = joins.map(|join| join.join().expect("no test panics"));
+            model.assert_nobody_waits_for_a_free_lock();
+            let winners = [1, 2].into_iter().zip(were_free).filter(|(client, was_free)| {
+                let was_handed = !was_free && model.has_acquired(*client);
+                *was_free || was_handed
+            });
+            assert_eq!(winners.count(), 1);
+        });
+    }
+
+    #[test]
+    fn a_lock_whose_first_waiter_gives_up_goes_to_the_next() {
+        explore(|| {
+            let model = Model::new(&[1, 2]);
+            let gives_up = spawn(&model, |model| model.give_up(1));
+            model.release();
+            let has_given_up = gives_up.join().expect("no test panics");
+            model.assert_nobody_waits_for_a_free_lock();
+            assert_eq!((model.has_acquired(1), model.has_acquired(2)), (!has_given_up, has_given_up));
+        });
+    }
+
+    #[test]
+    fn a_lock_is_free_when_the_only_waiter_has_given_up() {
+        explore(|| {
+            let model = Model::new(&[1]);
+            let gives_up = spawn(&model, |model| model.give_up(1));
+            model.release();
+            let has_given_up = gives_up.join().expect("no test panics");
+            model.assert_nobody_waits_for_a_free_lock();
+            assert_eq!(model.holder(), (!has_given_up).then_some(1));
+        });
+    }
+
+    #[test]
+    fn of_a_release_a_timeout_and_client_unblock_one_ends_the_wait() {
+        explore(|| {
+            let model = Model::new(&[1, 2]);
+            let gives_up = spawn(&model, |model| model.give_up(1));
+            let unblocks = spawn(&model, |model| model.tickets[1].serve(|_| Some(Answer::Unblocked)));
+            model.release();
+            let (has_given_up, is_unblocked) =
+                (gives_up.join().expect("no test panics"), unblocks.join().expect("no test panics"));
+            model.assert_nobody_waits_for_a_free_lock();
+            let is_first = model.holder() == Some(1);
+            assert_eq!([has_given_up, is_unblocked, is_first].into_iter().filter(|has_ended| *has_ended).count(), 1);
+            assert_eq!(model.has_acquired(2), !is_first);
+        });
+    }
+
+    #[test]
+    fn two_releases_at_once_hand_the_lock_on_in_order() {
+        explore(|| {
+            let model = Model::new(&[1, 2]);
+            // The first waiter releases it as soon as it has it; that may be before the other call has ended.
+            let passes_on = spawn(&model, |model| {
+                let has_acquired = model.tickets[1].fetch() == Some(Answer::Acquired);
+                if has_acquired {
+                    model.release();
+                }
+                has_acquired
+            });
+            model.release();
+            let is_passed_on = passes_on.join().expect("no test panics");
+            model.assert_nobody_waits_for_a_free_lock();
+            assert_eq!(model.holder(), Some(if is_passed_on { 2 } else { 1 }));
         });
     }
 }

@@ -1,5 +1,8 @@
 //! `LOCK.*`: locks, the line for them, sessions, announcements, and what other commands do to a lock.
 
+mod contention;
+mod model;
+mod proof;
 mod shown;
 
 use keylatch::Server;
