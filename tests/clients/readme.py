@@ -9,6 +9,7 @@ NODE_FOLDER has the packages of Node; RUST_MANIFEST is of a package that depends
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -82,6 +83,24 @@ def run(name, command, client):
         sys.exit(f'FAILED: {name} has not released the lock')
 
 
+def transcripts(client, port):
+    """Types the commands of a session and compares what is shown; the fences are other numbers each time."""
+    real = {}  # a fence in the README, and what it is in this session
+    for command, shown in re.findall(r'^\$ redis-cli (.*)\n((?:[^$`].*\n)*)', between('fences'), re.MULTILINE):
+        for written, number in real.items():
+            command = command.replace(written, number)
+        typed = ['redis-cli', '-p', port, *shlex.split(command.split(' #')[0])]
+        said = subprocess.run(typed, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.split()
+        # Not at a terminal redis-cli shows replies without their types; null is an empty line.
+        expected = [word for word in re.sub(r'\d+\) |\(integer\) |\(nil\)|"', ' ', shown).split()]
+        if command.startswith('LOCK.ACQUIRE') and len(said) == len(expected) == 1:
+            real[expected[0]] = said[0]
+        expected = [real.get(word, word) for word in expected]
+        if said != expected:
+            sys.exit(f'FAILED: redis-cli {command}: {said}, not {expected}')
+    assert len(real) == 2, 'the session has two holders'
+
+
 def main():
     node, manifest, target = sys.argv[1:]
     host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
@@ -95,6 +114,9 @@ def main():
             sys.exit(f'FAILED: {name} does not name the address')
         run(name, getattr(programs, language)(text.replace('localhost:6379', f'{host}:{port}')), client)
         print(f'README, {name}: waits, works with a fence, releases', flush=True)
+    client.flushall()
+    transcripts(client, port)
+    print('README, fences: a late write is refused, as shown', flush=True)
 
 
 if __name__ == '__main__':
