@@ -63,7 +63,10 @@
 // Checked in the build of the tests: without the feature, only the embedding API is reachable.
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
 // Items used only by the program around the server are not marked one by one; its own build finds dead code.
-#![cfg_attr(not(all(feature = "binary", feature = "lua", feature = "tls")), allow(dead_code, unused_imports))]
+#![cfg_attr(
+    not(all(feature = "binary", feature = "lua", feature = "metrics", feature = "tls")),
+    allow(dead_code, unused_imports)
+)]
 
 mod acl;
 #[cfg(feature = "binary")]
@@ -76,6 +79,8 @@ mod error;
 mod glob;
 mod instance;
 mod memory;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod namespace;
 mod net;
 mod observe;

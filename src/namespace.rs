@@ -56,6 +56,8 @@ pub struct Namespace {
     pub observed: Observed,
     /// Wakes the sweeper when a key expires earlier than it expects.
     pub sweep_notify: Arc<Notify>,
+    /// Wakes what shows the state every second, after the rates were computed.
+    pub sampled: Notify,
     /// The fencing token of the last lock.
     last_fence: AtomicI64,
     /// Clients whose connections have closed, each with the locks to be released for that.
@@ -158,6 +160,7 @@ impl Namespace {
             stats: Stats::default(),
             observed,
             sweep_notify,
+            sampled: Notify::new(),
             last_fence: AtomicI64::new(0),
             departed: Mutex::default(),
             is_sweeping: AtomicBool::new(true),
@@ -382,6 +385,7 @@ impl Namespace {
         self.resident.refresh(self.store.memory_account(), self.instance.allocator);
         let used = self.store.memory_account().used();
         self.observed.sampler.look(counted, self.clock.now().mono_ms(), used);
+        self.sampled.notify_one();
     }
 }
 

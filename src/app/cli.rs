@@ -44,7 +44,7 @@ Examples:
 ";
 
 /// The settings shown by `--help`; all others are shown by `--help-all`.
-const OFTEN_USED: [&str; 25] = [
+const OFTEN_USED: [&str; 26] = [
     "port",
     "bind",
     "unixsocket",
@@ -56,6 +56,7 @@ const OFTEN_USED: [&str; 25] = [
     "tls-key-file",
     "tls-ca-cert-file",
     "tls-auth-clients",
+    "metrics-port",
     "maxclients",
     "timeout",
     "maxmemory",

@@ -247,6 +247,15 @@ supported! {
         /// Disconnects a client that is idle for this many seconds; 0 disables that.
         "timeout" timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
+    "Metrics" {
+        /// Serves HTTP on this port: /metrics for Prometheus, and a page with locks, clients in line, rates and memory;
+        /// 0 serves none. With a password for the default user, requests need one too (HTTP Basic, not encrypted): a
+        /// user who may call INFO, and for the page also LOCK.LIST, CLIENT LIST and SLOWLOG GET.
+        "metrics-port" !hidden metrics_port: u16 = "0", Kind::Int(0, 65535), Start, Supported;
+        /// Serves it at these addresses, written as in `bind`. At a loopback address, requests must name the host by
+        /// its address or as localhost.
+        "metrics-bind" !hidden metrics_bind: Vec<String> = "127.0.0.1 -::1", Kind::Addresses, Start, Supported;
+    }
     "General" {
         /// The number of databases, which SELECT numbers from 0.
         "databases" databases: u32 = "16", Kind::Int(1, INT_MAX), Start, Supported;

@@ -33,6 +33,16 @@ pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
 }
 
+/// Records that a peer that does not speak RESP may not call a command on which what it asked for is based, or, without
+/// one, that its user name or password are wrong.
+#[cfg(feature = "metrics")]
+pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user: &[u8], command: Option<&str>) {
+    let config = namespace.instance.settings.current();
+    let (reason, object) = command.map_or((Reason::Auth, "HTTP"), |command| (Reason::Command, command));
+    debug!("Refused an HTTP request of a client at {}", caller.info.addr);
+    record(namespace, &config, caller, (reason, Context::TopLevel), object.as_bytes(), user);
+}
+
 fn record(namespace: &Namespace, config: &Config, caller: &Caller, why: (Reason, Context), object: &[u8], user: &[u8]) {
     let counter = match why.0 {
         Reason::Command => &namespace.stats.acl_denied_command,

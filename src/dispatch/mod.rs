@@ -10,6 +10,8 @@ pub(crate) mod denials;
 mod effects;
 pub(crate) mod gate;
 mod handlers;
+#[cfg(feature = "metrics")]
+pub(crate) mod inquiry;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;

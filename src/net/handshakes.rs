@@ -1,4 +1,5 @@
-//! TLS handshakes in progress: connections that are not clients yet and are counted separately.
+//! TLS handshakes in progress, and requests to the metrics port: connections that are not clients and are counted
+//! separately.
 //!
 //! Otherwise a peer that opens connections and sends nothing could occupy all of `maxclients` for as long as a
 //! handshake may last. Here it can only drop older handshakes: when there are too many, the oldest is dropped.
@@ -45,6 +46,12 @@ impl Handshakes {
 }
 
 impl Handshake {
+    /// Returns what is cancelled when it is dropped for a later one, or because the server stops.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.is_dropped
+    }
+
     /// Performs the handshake.
     ///
     /// # Errors

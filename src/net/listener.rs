@@ -257,10 +257,18 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<Uni
     Ok(listener)
 }
 
-/// Binds every address of `bind`; an address with a leading `-` may be missing on this machine.
+/// Binds every address of `bind`.
 fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
+    bind_addresses(&config.bind, port, config.tcp_backlog)
+}
+
+/// Binds every address; one with a leading `-` may be missing on this machine. Must be called inside a runtime.
+///
+/// # Errors
+/// When an address cannot be bound, or none is there.
+pub(crate) fn bind_addresses(addresses: &[String], port: u16, backlog: u32) -> io::Result<Vec<Arc<TcpListener>>> {
     let mut listeners: Vec<Arc<TcpListener>> = Vec::new();
-    for address in &config.bind {
+    for address in addresses {
         let (address, may_be_missing) = match address.strip_prefix('-') {
             Some(address) => (address, true),
             None => (address.as_str(), false),
@@ -270,7 +278,7 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
             Some(first) => first.local_addr()?.port(),
             None => port,
         };
-        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), config.tcp_backlog)) {
+        match resolve(address).and_then(|ip| bind_tcp(SocketAddr::new(ip, port), backlog)) {
             Ok(listener) => listeners.push(Arc::new(listener)),
             Err(error) if may_be_missing && is_unavailable(&error) => {
                 info!(address, cause = %error, "skipped an address that this machine does not have");
@@ -280,9 +288,9 @@ fn bind_all(config: &Config, port: u16) -> io::Result<Vec<Arc<TcpListener>>> {
             }
         }
     }
-    if listeners.is_empty() && !config.bind.is_empty() {
+    if listeners.is_empty() && !addresses.is_empty() {
         let cause = io::Error::new(io::ErrorKind::AddrNotAvailable, "none of these addresses is available");
-        return Err(ListenError::wrap(config.bind.join(" "), Some(port), &cause));
+        return Err(ListenError::wrap(addresses.join(" "), Some(port), &cause));
     }
     Ok(listeners)
 }

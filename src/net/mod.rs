@@ -4,6 +4,10 @@ pub(crate) mod buffers;
 pub(crate) mod connection;
 pub(crate) mod handshakes;
 pub(crate) mod listener;
+#[cfg(feature = "metrics")]
+mod metrics_port;
+#[cfg(not(feature = "metrics"))]
+mod metrics_port_disabled;
 mod restart;
 pub(crate) mod server;
 #[cfg(feature = "tls")]

@@ -35,6 +35,10 @@ use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
 use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
+#[cfg(feature = "metrics")]
+use crate::net::metrics_port::MetricsPort;
+#[cfg(not(feature = "metrics"))]
+use crate::net::metrics_port_disabled::MetricsPort;
 use crate::net::restart::RestartMark;
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
@@ -175,6 +179,7 @@ impl Builder {
         let tls = Opened::tls(&self.config, self.config.tls_port)?;
         let unix =
             self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
+        let metrics_port = MetricsPort::open(&self.config)?;
         // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
         let mark = RestartMark::of(&self.config)?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -201,17 +206,14 @@ impl Builder {
             accepting: TaskTracker::new(),
         });
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
+        metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
         let follower = Arc::downgrade(&shared);
         shared
             .namespace
             .instance
             .settings
             .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
-        if let Some(listener) = unix {
-            let (accept, listener) = (shared.clone(), Arc::new(listener));
-            let accept = shared.supervised("accept", move || accept.clone().accept_unix(listener.clone()));
-            shared.tasks.spawn(shared.accepting.track_future(accept));
-        }
+        unix.into_iter().for_each(|listener| shared.listen_unix(listener));
         shared.tasks.spawn(shared.clone().end_clients());
         if !shared.namespace.clock.is_manual() {
             let (sweeper, housekeeper) = (shared.clone(), shared.clone());
@@ -374,6 +376,13 @@ impl Shared {
             let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());
             self.tasks.spawn_on(self.accepting.track_future(self.supervised("accept", accept)), &self.runtime);
         }
+    }
+
+    /// Accepts connections at the Unix socket; must be called inside the runtime that accepts.
+    fn listen_unix(self: &Arc<Self>, listener: UnixListener) {
+        let (shared, listener) = (self.clone(), Arc::new(listener));
+        let accept = move || shared.clone().accept_unix(listener.clone());
+        self.tasks.spawn(self.accepting.track_future(self.supervised("accept", accept)));
     }
 
     /// Runs a server task under [`supervise`].
@@ -631,7 +640,8 @@ fn percent_encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encoded).collect()
 }
 
-async fn pause_after(error: &io::Error) {
+/// Waits after a failed accept.
+pub(crate) async fn pause_after(error: &io::Error) {
     warn!(cause = %error, "failed to accept a connection");
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }

@@ -113,7 +113,8 @@ impl<'a> View<'a> {
         matches!(self.access, Access::Closed)
     }
 
-    /// Runs a closure on database `db` of this view, which must cover the whole store; for calls declared EXCLUSIVE.
+    /// Runs a closure on database `db` of this view, which must cover the whole store, or lock shard after shard; for
+    /// calls declared EXCLUSIVE, and those without keys.
     pub fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
         let own = self.aim(db);
         let result = act(self);
@@ -124,7 +125,7 @@ impl<'a> View<'a> {
     /// Switches to another database; returns the previous one.
     fn aim(&mut self, db: usize) -> usize {
         match &mut self.access {
-            Access::Whole(_, aimed) => std::mem::replace(aimed, db),
+            Access::Whole(_, aimed) | Access::Gate(_, aimed) => std::mem::replace(aimed, db),
             _ => unreachable!("{NOT_EXCLUSIVE}"),
         }
     }

@@ -10,8 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
 mkdir -p "$work/node"
 
-packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus-redis-exporter redis-tools)
-packages+=(php-symfony-lock ruby-redis ruby-sidekiq webdis)
+packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
+packages+=(redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
 install_others() {
     if ! dpkg-query -W "${packages[@]}" >/dev/null 2>&1; then
         apt-get update -qq
@@ -57,6 +57,7 @@ beside() { "$work/venv/bin/python" "$here/servers.py" "$binary" "$@"; }
 py() { beside "$1" "$work/venv/bin/python" "$here/$2" "${@:3}"; }
 py5() { beside "$1" "$work/venv5/bin/python" "$here/$2" "${@:3}"; }
 js() { beside "$1" node "$work/node/$2" "${@:3}"; }
+free_port() { python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
 # The helpers in clients/, by their own tests: over redis-py as it is and over an older one, node-redis and ioredis.
@@ -105,6 +106,8 @@ limits_and_locks() {
 
 py 1 tools.py
 py 1 smoke.py
+# Every server takes its settings from the environment too.
+KEYLATCH_METRICS_PORT=$(free_port) py 1 metrics.py
 py 1 django_cache.py
 js 1 smoke.mjs
 beside 1 "$work/walk"

@@ -43,6 +43,8 @@ mod lock_pattern;
 mod locks;
 mod log;
 mod memory;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod migrate;
 mod monitor;
 mod notifications;

@@ -130,6 +130,7 @@ pub struct Names {
 }
 
 /// What a listener knows about an accepted connection.
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// The peer's address as CLIENT LIST shows it.
     pub addr: String,
@@ -452,7 +453,12 @@ impl Clients {
 
     /// Returns a client that is not listed, for commands that the server executes itself.
     pub fn unlisted(&self, now: Now) -> Arc<ClientInfo> {
-        self.describe(0, Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: true }, now)
+        self.visitor(Peer { addr: String::new(), laddr: String::new(), fd: -1, is_unix: true }, now)
+    }
+
+    /// Returns a client that is not listed, for a peer that does not speak RESP.
+    pub fn visitor(&self, peer: Peer, now: Now) -> Arc<ClientInfo> {
+        self.describe(0, peer, now)
     }
 
     fn describe(&self, id: u64, peer: Peer, now: Now) -> Arc<ClientInfo> {

@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 /// The client that holds a lock.
-fn client_of(hold: &Hold) -> Option<&ClientInfo> {
+pub(super) fn client_of(hold: &Hold) -> Option<&ClientInfo> {
     (hold.holder() as &dyn Any).downcast_ref()
 }
 
@@ -91,11 +91,11 @@ impl Description {
     }
 }
 
-fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
+pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
     deadline.map_or(-1, |deadline| deadline.remaining_ms(now))
 }
 
-fn age_ms(record: &LockRecord, now: Now) -> u64 {
+pub(super) fn age_ms(record: &LockRecord, now: Now) -> u64 {
     now.mono_us().saturating_sub(record.since_us) / 1000
 }
 

@@ -6,6 +6,8 @@
 //! removes it: the key's change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
 
 mod inspect;
+#[cfg(feature = "metrics")]
+pub(crate) mod overview;
 
 use std::sync::atomic::Ordering::Relaxed;
 

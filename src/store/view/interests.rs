@@ -117,7 +117,12 @@ impl View<'_> {
     /// Visits the locks of this database that have a record, or are waited for, shard by shard; for calls that declare no
     /// keys.
     pub(crate) fn for_each_lock(&mut self, mut visit: impl LockVisitor) {
-        (0..SHARDS).for_each(|shard| self.shard_at(shard, |shard, _| shard.for_each_lock(&mut visit)));
+        (0..SHARDS).for_each(|shard| self.for_each_lock_of(shard, &mut visit));
+    }
+
+    /// Does the same for the locks of the shard with this number.
+    pub(crate) fn for_each_lock_of(&mut self, shard: usize, visit: impl LockVisitor) {
+        self.shard_at(shard, |shard, _| shard.for_each_lock(visit));
     }
 
     /// Visits the locks of this database that have a record, from a position on, each with its position and in their

@@ -1,0 +1,122 @@
+//! An overview of all locks for the metrics page: those that clients wait for, longest first, and then those that have
+//! been held for longest.
+//!
+//! It visits one shard at a time and keeps what is shown only, so ten thousand locks block nobody.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use crate::client::registry::{ClientInfo, Clients};
+use crate::command::lock::inspect::{age_ms, client_of, pttl_ms};
+use crate::dispatch::Handlers;
+use crate::dispatch::inquiry::inquire;
+use crate::namespace::Namespace;
+use crate::store::{Key, LockRecord, LockWaiter, SHARDS};
+use crate::time::clock::{Deadline, Now};
+
+/// How many clients in line are shown of each lock.
+const IN_LINE_SHOWN: usize = 3;
+
+/// How many bytes of a key are shown: it may have millions.
+const KEY_SHOWN: usize = 128;
+
+/// A lock that is shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShownLock {
+    /// For how long the first client in line has waited, if there is one. The order of locks is that of these times.
+    pub(crate) wait_ms: Option<u64>,
+    /// For how long the lock has been held, if it is known: a lock may have been taken by another command.
+    pub(crate) age_ms: Option<u64>,
+    /// The database of the key.
+    pub(crate) db: usize,
+    /// The key, or the first bytes of it.
+    pub(crate) key: Vec<u8>,
+    /// How many bytes of the key are left out.
+    pub(crate) key_rest: usize,
+    /// The fencing token.
+    pub(crate) fence: Option<i64>,
+    /// How long it has left; -1 without limit.
+    pub(crate) pttl_ms: i64,
+    /// How many clients are in line.
+    pub(crate) in_line: usize,
+    holder: Option<u64>,
+    /// The first clients in line, and for how long they have waited.
+    first: Vec<(u64, u64)>,
+}
+
+impl ShownLock {
+    /// Returns the client that holds it, if it is connected.
+    pub(crate) fn holder(&self, clients: &Clients) -> Option<Arc<ClientInfo>> {
+        clients.find(self.holder?)
+    }
+
+    /// Returns the first clients in line, and for how long they have waited.
+    pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(Arc<ClientInfo>, u64)> {
+        self.first.iter().filter_map(|(id, wait_ms)| Some((clients.find(*id)?, *wait_ms))).collect()
+    }
+}
+
+/// Returns up to `most` locks; `None` while a script keeps the store busy.
+pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most: usize) -> Option<Vec<ShownLock>> {
+    let mut shown = Shown { locks: BinaryHeap::new(), most };
+    let databases = inquire(namespace, handlers, "lock.list", |call| {
+        let has_locks = |db: &usize| {
+            let totals = call.view.in_db(*db, |view| view.totals());
+            totals.locks + totals.in_line > 0
+        };
+        (0..call.config.databases as usize).filter(has_locks).collect::<Vec<_>>()
+    })?;
+    for db in databases {
+        for shard in 0..SHARDS {
+            inquire(namespace, handlers, "lock.list", |call| {
+                let now = call.now();
+                call.view.in_db(db, |view| {
+                    view.for_each_lock_of(shard, |key, deadline, record, line| {
+                        shown.offer((db, key, deadline), record, line, now);
+                    });
+                });
+            })?;
+        }
+    }
+    let mut locks: Vec<ShownLock> = shown.locks.into_iter().map(|Reverse(lock)| lock).collect();
+    locks.sort_unstable_by(|one, other| other.cmp(one));
+    Some(locks)
+}
+
+/// The locks that are shown as far as they are known.
+struct Shown {
+    locks: BinaryHeap<Reverse<ShownLock>>,
+    most: usize,
+}
+
+impl Shown {
+    fn offer(
+        &mut self,
+        (db, key, deadline): (usize, Key<'_>, Option<Deadline>),
+        record: Option<&LockRecord>,
+        line: &VecDeque<LockWaiter>,
+        now: Now,
+    ) {
+        let since = |waiter: &LockWaiter| now.mono_us().saturating_sub(waiter.since_us) / 1000;
+        let (wait_ms, age_ms) = (line.front().map(since), record.map(|record| age_ms(record, now)));
+        if self.locks.len() == self.most {
+            match self.locks.peek() {
+                Some(Reverse(last)) if (wait_ms, age_ms) > (last.wait_ms, last.age_ms) => self.locks.pop(),
+                _ => return,
+            };
+        }
+        self.locks.push(Reverse(ShownLock {
+            wait_ms,
+            age_ms,
+            db,
+            key: key.bytes[..key.bytes.len().min(KEY_SHOWN)].to_vec(),
+            key_rest: key.bytes.len().saturating_sub(KEY_SHOWN),
+            fence: record.map(|record| record.fence),
+            pttl_ms: pttl_ms(deadline, now),
+            in_line: line.len(),
+            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(|client| client.id),
+            first: line.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
+        }));
+    }
+}

@@ -1,0 +1,216 @@
+//! What a request over HTTP is answered.
+//!
+//! The peer may be anybody's browser, also one that a hostile page makes ask. So a request at a loopback address must
+//! name the host as one, or a page of another site could read the answer under a name that leads here (DNS rebinding);
+//! no other site may embed the page, and the page may load and run nothing but itself.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Response, StatusCode};
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::registry::Peer;
+use crate::metrics::exposition::{self, Format};
+use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor};
+use crate::metrics::{Body, Metrics};
+
+const HTML: &str = include_str!("page.html");
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// A connection over which requests come.
+pub(crate) struct Visit {
+    /// The peer.
+    pub(crate) peer: Peer,
+    /// Whether the peer is on this machine.
+    pub(crate) is_local: bool,
+    /// Whether it came to a loopback address.
+    pub(crate) is_at_loopback: bool,
+    /// Closes the connection.
+    pub(crate) cut: CancellationToken,
+}
+
+/// The page, and what it may load.
+pub(super) struct Page {
+    policy: HeaderValue,
+}
+
+impl Page {
+    pub(super) fn new() -> Self {
+        let hash_of = |element: &str| {
+            let inside = HTML.split_once(&format!("<{element}>")).and_then(|(_, rest)| rest.split_once("</"));
+            STANDARD.encode(Sha256::digest(inside.map_or("", |(inside, _)| inside)))
+        };
+        let policy = format!(
+            "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; img-src data:; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            hash_of("script"),
+            hash_of("style")
+        );
+        Page { policy: HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'")) }
+    }
+}
+
+impl Metrics {
+    /// Answers a request.
+    pub(crate) async fn answer(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
+        let mut answer = match self.obstacle(&request, visit) {
+            Some(reason) => reason,
+            None => self.answer_unguarded(request, visit).await,
+        };
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_SECURITY_POLICY, self.page.policy.clone());
+        let fixed = [
+            (CACHE_CONTROL, "no-store"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+            (HeaderName::from_static("x-frame-options"), "DENY"),
+        ];
+        headers.extend(fixed.map(|(name, value)| (name, HeaderValue::from_static(value))));
+        answer
+    }
+
+    async fn answer_unguarded(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
+        let (namespace, headers) = (&self.namespace, &request.headers);
+        let (path, is_head) = (request.uri.path(), request.method == Method::HEAD);
+        let sources = match path {
+            "/metrics" => METRICS,
+            "/" | "/events" => PAGE,
+            _ => return text(StatusCode::NOT_FOUND, "There is /metrics for Prometheus, and / for browsers."),
+        };
+        let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let visitor = match Visitor::admit(namespace, authorization, visit.peer.clone(), sources) {
+            Ok(visitor) => visitor,
+            Err(Refusal::Unknown) => {
+                let mut answer = text(StatusCode::UNAUTHORIZED, "A user's name and password are needed.");
+                let scheme = HeaderValue::from_static("Basic realm=\"keylatch\", charset=\"UTF-8\"");
+                answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+                return answer;
+            }
+            Err(Refusal::Forbidden(command)) => {
+                let reason = format!("This user has no permission for '{command}', on which this is based.");
+                return text(StatusCode::FORBIDDEN, reason);
+            }
+        };
+        match path {
+            "/" => whole("text/html; charset=utf-8", HTML),
+            "/metrics" => {
+                let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+                let format = Format::preferred(&accept.collect::<Vec<_>>().join(","));
+                let metrics = move |of: &Metrics| exposition::metrics(&of.namespace, of.handlers, format);
+                let metrics = self.collect(metrics).await;
+                metrics.map_or_else(busy, |metrics| whole(format.content_type(), metrics))
+            }
+            _ if is_head => whole("text/event-stream", ""),
+            _ => match self.begin_to_follow(visitor, visit.cut.clone()).await {
+                Some(events) => with_type(Response::new(events), "text/event-stream"),
+                None => busy(),
+            },
+        }
+    }
+
+    /// Returns why a request is not answered, whoever makes it.
+    fn obstacle(&self, request: &Parts, visit: &Visit) -> Option<Response<Body>> {
+        let instance = &self.namespace.instance;
+        if ![Method::GET, Method::HEAD].contains(&request.method) {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be changed here.");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return Some(answer);
+        }
+        if request.uri.authority().is_some() {
+            return Some(text(StatusCode::BAD_REQUEST, "This is no proxy."));
+        }
+        if visit.is_at_loopback && !names_loopback(&request.headers) {
+            let reason = "At a loopback address, the host must be named by its address or as localhost.";
+            return Some(text(StatusCode::FORBIDDEN, reason));
+        }
+        let needs_no_password = instance.acl.default_user().needs_no_password();
+        if !visit.is_local && needs_no_password && instance.settings.current().protected_mode {
+            let reason = "Protected mode: without a password for the default user, only this machine is served. Set \
+                          requirepass, or protected-mode to no.";
+            return Some(text(StatusCode::FORBIDDEN, reason));
+        }
+        None
+    }
+}
+
+/// Returns whether a request names its host by an address, or as localhost, or not at all, as no browser does.
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let Some(host) = hosts.next() else { return true };
+    let Some(host) = host.to_str().ok().filter(|_| hosts.next().is_none()) else { return false };
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if is_port(port) => host,
+        _ => host,
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    bare.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost")
+}
+
+fn busy() -> Response<Body> {
+    let reason = "A script keeps the server busy, or too many pages follow it already.";
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    answer
+}
+
+fn text(status: StatusCode, reason: impl Into<String>) -> Response<Body> {
+    let mut answer = whole(TEXT, reason.into() + "\n");
+    *answer.status_mut() = status;
+    answer
+}
+
+fn whole(content_type: &'static str, content: impl Into<Bytes>) -> Response<Body> {
+    with_type(Response::new(Body::Whole(content.into())), content_type)
+}
+
+fn with_type(mut answer: Response<Body>, content_type: &'static str) -> Response<Body> {
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_name_a_loopback_address() {
+        let named = |hosts: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(HOST, HeaderValue::from_static(host));
+            }
+            names_loopback(&headers)
+        };
+        for host in ["127.0.0.1:9121", "127.0.0.1", "[::1]:9121", "[::1]", "localhost", "LOCALHOST:1", "a.localhost."] {
+            assert!(named(&[host]), "{host}");
+        }
+        for host in
+            ["", "evil.example", "evil.example:9121", "localhost.evil.example", "127.0.0.1.evil.example", "[::1"]
+        {
+            assert!(!named(&[host]), "{host}");
+        }
+        assert!(named(&[]) && !named(&["localhost", "evil.example"]));
+    }
+
+    #[test]
+    fn the_page_has_one_script_and_one_style_and_asks_for_nothing_else() {
+        assert_eq!((HTML.matches("<script").count(), HTML.matches("<style").count()), (1, 1));
+        for word in ["http://", "https://", "@import", "src=", "innerHTML", "eval(", " style=", "onclick="] {
+            assert!(!HTML.replace("http://www.w3.org/2000/svg", "").contains(word), "{word}");
+        }
+    }
+}
