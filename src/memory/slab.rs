@@ -84,7 +84,7 @@ pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
 /// Frees the memory of an entry.
 ///
 /// # Safety
-/// It was allocated by [`alloc`] with this layout, and is not used again.
+/// It was allocated by [`alloc()`] with this layout, and is not used again.
 #[inline]
 pub(crate) unsafe fn dealloc(start: NonNull<u8>, layout: Layout) {
     match IS_USED && is_medium(layout.size()) {
