@@ -94,13 +94,7 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
                         await self._prolong()
                 except UNREACHABLE:
                     await self._connection.disconnect(nowait=True)
-                    self._notified = False
-                    if self.session:
-                        self._lose("disconnected")
-                    elif now() >= self._valid_until:
-                        self._lose("expired")
-                    else:
-                        await asyncio.sleep(min(0.1, self.ttl / 10))
+                    await asyncio.sleep(self._disconnected() or 0)
         finally:
             await connection.disconnect(nowait=True)
 
@@ -129,11 +123,6 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
             self._notified = True
         else:
             self._lose("expired")
-
-    def _hear(self, push: Any) -> None:
-        reason = self._is_loss(push) if isinstance(push, list) else None
-        if reason is not None:
-            self._lose(reason)
 
     def _lose(self, reason: str) -> None:
         if self.lost is None:

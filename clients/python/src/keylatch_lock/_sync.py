@@ -89,13 +89,7 @@ class Lock(Terms["redis.Redis"]):
                     self._prolong()
             except UNREACHABLE:
                 self._connection.disconnect()
-                self._notified = False
-                if self.session:
-                    self._lose("disconnected")
-                elif now() >= self._valid_until:
-                    self._lose("expired")
-                else:
-                    over.wait(min(0.1, self.ttl / 10))
+                over.wait(self._disconnected() or 0)
         self._connection.disconnect()
 
     def _prolong(self) -> None:
@@ -110,11 +104,6 @@ class Lock(Terms["redis.Redis"]):
             self._notified = True
         else:
             self._lose("expired")
-
-    def _hear(self, push: list[Any]) -> None:
-        reason = self._is_loss(push)
-        if reason is not None:
-            self._lose(reason)
 
     def _lose(self, reason: str) -> None:
         if not self._over.is_set() and self.lost is None:

@@ -98,6 +98,25 @@ class Terms(Generic[Client]):
         """Notes that the server held the lock for this client at a time, with its whole TTL to come."""
         self._valid_until, self._renew_at = since + self.ttl, since + self.ttl / 3
 
+    def _disconnected(self) -> float | None:
+        """Notes that the connection broke. Returns the seconds until the next attempt, or None if the lock is lost."""
+        self._notified = False
+        if self.session:
+            self._lose("disconnected")
+        elif now() >= self._valid_until:
+            self._lose("expired")
+        else:
+            return min(0.1, self.ttl / 10)
+        return None
+
+    def _hear(self, push: Any) -> None:
+        reason = self._is_loss(push) if isinstance(push, list) else None
+        if reason is not None:
+            self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        raise NotImplementedError
+
     def _is_loss(self, push: list[Any]) -> str | None:
         """Returns the reason if a push reports the loss of this very lock."""
         if len(push) != 5 or [text(push[0]), text(push[2]), push[3]] != ["lock-lost", self.token, self.fence]:
