@@ -39,11 +39,8 @@ impl Fences {
         fenced.map_or(0, |fenced| fenced.fence)
     }
 
-    /// Sets the fence of a key; 0 is none.
+    /// Sets the fence of a key.
     pub(super) fn set(&mut self, key: Key<'_>, fence: i64) {
-        if fence == 0 {
-            return self.forget(key);
-        }
         let table = self.0.get_or_insert_default();
         match table.keys.entry(key.hash, |fenced| *fenced.key == *key.bytes, |fenced| fenced.hash) {
             Slot::Occupied(mut slot) => slot.get_mut().fence = fence,
@@ -89,10 +86,7 @@ mod tests {
         assert!((0..keys.len()).all(|at| fences.get(key(at)) == at as i64 + 1));
         assert!(fences.memory() > keys.len() * size_of::<Fenced>());
         for at in 0..keys.len() {
-            match at % 2 {
-                0 => fences.forget(key(at)),
-                _ => fences.set(key(at), 0),
-            }
+            fences.forget(key(at));
             assert_eq!(fences.get(key(at)), 0);
         }
         assert!(fences.is_empty() && fences.memory() == 0);

@@ -178,7 +178,7 @@ impl Interests {
         self.fences.get(key)
     }
 
-    /// Sets the fence of a key; 0 is none.
+    /// Sets the fence of a key.
     pub(super) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
         self.fences.set(key, fence);
         self.report();
@@ -187,7 +187,8 @@ impl Interests {
     /// Forgets the fence of a key.
     pub(super) fn forget_fence(&mut self, key: Key<'_>) {
         if self.has_fences() {
-            self.set_fence(key, 0);
+            self.fences.forget(key);
+            self.report();
         }
     }
 

@@ -48,6 +48,11 @@ impl Now {
         self.mono_us
     }
 
+    /// Returns the whole milliseconds since an earlier reading of [`Now::mono_us`].
+    pub fn ms_since(self, earlier_us: u64) -> u64 {
+        self.mono_us.saturating_sub(earlier_us) / US_PER_MS
+    }
+
     /// Returns the milliseconds since the clock was created, rounded up.
     fn next_mono_ms(self) -> u64 {
         self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS

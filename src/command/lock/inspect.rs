@@ -96,7 +96,7 @@ pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
 }
 
 pub(super) fn age_ms(record: &LockRecord, now: Now) -> u64 {
-    now.mono_us().saturating_sub(record.since_us) / 1000
+    now.ms_since(record.since_us)
 }
 
 fn info(call: &mut Call<'_>) -> Result<()> {
@@ -168,7 +168,7 @@ fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
         call.reply.bulk(b"client-name");
         reply_some(&mut call.reply, client.as_ref(), |reply, client| reply.bulk(client.names().name.as_bytes()));
         call.reply.bulk(b"waited-ms");
-        call.reply.int((now.mono_us().saturating_sub(waiter.since_us) / 1000) as i64);
+        call.reply.int(now.ms_since(waiter.since_us) as i64);
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
     Some(locks)
 }
 
-/// The locks that are shown as far as they are known.
+/// The locks that come first among those visited so far.
 struct Shown {
     locks: BinaryHeap<Reverse<ShownLock>>,
     most: usize,
@@ -98,7 +98,7 @@ impl Shown {
         line: &VecDeque<LockWaiter>,
         now: Now,
     ) {
-        let since = |waiter: &LockWaiter| now.mono_us().saturating_sub(waiter.since_us) / 1000;
+        let since = |waiter: &LockWaiter| now.ms_since(waiter.since_us);
         let (wait_ms, age_ms) = (line.front().map(since), record.map(|record| age_ms(record, now)));
         if self.locks.len() == self.most {
             match self.locks.peek() {

@@ -288,7 +288,7 @@ fn locks(text: &mut String, call: &mut Call<'_>) {
     field(text, "timed_out_total", locks.timed_out.load(Relaxed));
     field(text, "expired_while_held_total", locks.expired.load(Relaxed));
     let since_us = if totals.in_line > 0 { longest_waiting_since_us(call) } else { None };
-    field(text, "longest_wait_ms", since_us.map_or(0, |since_us| now.mono_us().saturating_sub(since_us) / 1000));
+    field(text, "longest_wait_ms", since_us.map_or(0, |since_us| now.ms_since(since_us)));
     for (name, durations) in [("lock_wait_usec", locks.waits()), ("lock_hold_usec", locks.holds())] {
         let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| durations.at_percentile(percent));
         field(text, name, format_args!("p50={p50},p99={p99},p99.9={p999}"));
