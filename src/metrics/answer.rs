@@ -120,7 +120,7 @@ impl Metrics {
         }
     }
 
-    /// Returns why a request is not answered, whoever makes it.
+    /// Returns why a request is not answered, whatever user it names.
     fn obstacle(&self, request: &Parts, visit: &Visit) -> Option<Response<Body>> {
         let instance = &self.namespace.instance;
         if ![Method::GET, Method::HEAD].contains(&request.method) {

@@ -11,8 +11,8 @@ mod answer;
 mod body;
 mod exposition;
 mod figures;
-mod json;
 mod names;
+mod shown;
 mod state;
 mod visitor;
 
@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -153,12 +154,12 @@ impl Metrics {
         cut.cancel();
     }
 
-    fn state(&self, figures: &Figures) -> String {
+    fn state(&self, figures: &Figures) -> Value {
         state::state(&self.namespace, self.handlers, figures)
     }
 }
 
 /// Returns an event of a stream of server-sent events.
-fn event(name: &str, data: &str) -> Bytes {
+fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }

@@ -1,16 +1,18 @@
 //! What a page is sent, as JSON: the past at first, and the state every second.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
 
 use crate::client::registry::ClientInfo;
 use crate::command::lock::overview::{ShownLock, overview};
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
 use crate::metrics::figures::{Figures, Point};
-use crate::metrics::json;
+use crate::metrics::shown::{name, short_name};
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
+use crate::observe::slow_log::Entry;
 use crate::resp::RequestBuffer;
 
 /// How many locks a page shows.
@@ -20,6 +22,8 @@ const SLOW_SHOWN: usize = 20;
 /// The bounds of the plots of durations: powers of two from 64 microseconds to 18 minutes.
 const POWERS: std::ops::RangeInclusive<u32> = 6..=30;
 
+/// The figures that a page shows, by their names in INFO, which are texts.
+const TEXTS: &[&str] = &["keylatch_version", "redis_version", "tcp_port", "maxmemory_policy"];
 /// The figures that a page shows, by their names in INFO, which are numbers.
 const NUMBERS: &[&str] = &[
     "uptime_in_seconds",
@@ -45,133 +49,94 @@ const NUMBERS: &[&str] = &[
 ];
 
 /// Returns the past, as a list of values for each plot.
-pub(super) fn history(points: &VecDeque<Point>) -> String {
-    let mut text = String::from("{");
-    let mut column = |name: &str, value: fn(&Point) -> i64| {
-        let is_first = text.len() == 1;
-        key(&mut text, name, is_first);
-        json::list(&mut text, points, |text, point| json::number(text, value(point)));
-    };
-    column("at", |point| point.unix_ms);
-    column("commands", |point| point.commands as i64);
-    column("memory", |point| point.memory as i64);
-    column("held", |point| point.held as i64);
-    column("waiting", |point| point.waiting as i64);
-    column("longest", |point| point.longest_wait_ms as i64);
-    text.push('}');
-    text
+pub(super) fn history(points: &VecDeque<Point>) -> Value {
+    let column = |value: fn(&Point) -> i64| points.iter().map(value).collect::<Vec<i64>>();
+    json!({
+        "at": column(|point| point.unix_ms),
+        "commands": column(|point| point.commands as i64),
+        "memory": column(|point| point.memory as i64),
+        "held": column(|point| point.held as i64),
+        "waiting": column(|point| point.waiting as i64),
+        "longest": column(|point| point.longest_wait_ms as i64),
+    })
 }
 
 /// Returns the state.
-pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> String {
-    let mut text = String::from("{");
-    key(&mut text, "at", true);
-    json::number(&mut text, namespace.clock.now().wall_ms());
-    for field in ["keylatch_version", "redis_version", "tcp_port", "maxmemory_policy"] {
-        key(&mut text, field, false);
-        json::text(&mut text, figures.text(field));
-    }
-    for field in NUMBERS {
-        key(&mut text, field, false);
-        json::number(&mut text, figures.number(field));
-    }
-    key(&mut text, "keys", false);
-    json::number(&mut text, figures.databases().fold(0.0, |sum, (_, parts)| sum + parts.number("keys")));
-    key(&mut text, "locks", false);
+pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
+    let texts = TEXTS.iter().map(|field| ((*field).to_owned(), figures.text(field).into()));
+    let numbers = NUMBERS.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
+    let mut state: Map<String, Value> = texts.chain(numbers).collect();
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
-    json::list(&mut text, &locks, |text, lock| write_lock(text, lock, namespace));
-    for (name, durations) in [("waits", namespace.observed.locks.waits()), ("holds", namespace.observed.locks.holds())]
-    {
-        key(&mut text, name, false);
-        write_durations(&mut text, &durations);
-    }
-    key(&mut text, "slow", false);
-    write_slow_calls(&mut text, namespace);
-    text.push('}');
-    text
+    let mut put = |field: &str, value: Value| state.insert(field.to_owned(), value);
+    put("at", namespace.clock.now().wall_ms().into());
+    put("keys", figures.databases().fold(0.0, |sum, (_, parts)| sum + parts.number("keys")).into());
+    put("locks", locks.iter().map(|lock| shown_lock(lock, namespace)).collect());
+    put("waits", shown_durations(&namespace.observed.locks.waits()));
+    put("holds", shown_durations(&namespace.observed.locks.holds()));
+    put("slow", slow_calls(namespace));
+    state.into()
 }
 
-/// Writes the name of a field of an object.
-fn key(text: &mut String, name: &str, is_first: bool) {
-    if !is_first {
-        text.push(',');
-    }
-    json::text(text, name);
-    text.push(':');
-}
-
-fn write_lock(text: &mut String, lock: &ShownLock, namespace: &Namespace) {
+fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
     let clients = &namespace.instance.clients;
-    text.push('{');
-    key(text, "key", true);
-    json::name(text, &lock.key, lock.key_rest);
-    // Writing to a string cannot fail.
-    let _ = write!(text, ",\"db\":{},\"ttl\":{},\"line\":{}", lock.db, lock.pttl_ms, lock.in_line);
-    let optional = [
-        ("wait", lock.wait_ms.map(|wait_ms| wait_ms as i64)),
-        ("age", lock.age_ms.map(|age_ms| age_ms as i64)),
-        ("fence", lock.fence),
-    ];
-    for (name, number) in optional.iter().filter_map(|(name, number)| Some((name, (*number)?))) {
-        let _ = write!(text, ",\"{name}\":{number}");
-    }
-    if let Some(holder) = lock.holder(clients) {
-        key(text, "holder", false);
-        write_client(text, &holder, None);
-    }
-    key(text, "first", false);
-    json::list(text, lock.first_in_line(clients), |text, (client, wait_ms)| write_client(text, &client, Some(wait_ms)));
-    text.push('}');
+    let first = lock.first_in_line(clients);
+    json!({
+        "key": name(&lock.key, lock.key_rest),
+        "db": lock.db,
+        "ttl": lock.pttl_ms,
+        "line": lock.in_line,
+        "wait": lock.wait_ms,
+        "age": lock.age_ms,
+        "fence": lock.fence,
+        "holder": lock.holder(clients).map(|holder| shown_client(&holder, None)),
+        "first": first.iter().map(|(client, wait_ms)| shown_client(client, Some(*wait_ms))).collect::<Value>(),
+    })
 }
 
-fn write_client(text: &mut String, client: &ClientInfo, wait_ms: Option<u64>) {
-    let _ = write!(text, "{{\"id\":{},\"name\":", client.id);
-    json::short_name(text, client.names().name.as_bytes());
-    key(text, "addr", false);
-    json::text(text, &client.caller());
-    if let Some(wait_ms) = wait_ms {
-        let _ = write!(text, ",\"wait\":{wait_ms}");
-    }
-    text.push('}');
+fn shown_client(client: &ClientInfo, wait_ms: Option<u64>) -> Value {
+    json!({
+        "id": client.id,
+        "name": short_name(client.names().name.as_bytes()),
+        "addr": client.caller(),
+        "wait": wait_ms,
+    })
 }
 
-/// Writes how many durations there are up to each bound, with percentiles in microseconds.
-fn write_durations(text: &mut String, durations: &Counts) {
+/// Returns how many durations there are up to each bound, with percentiles in microseconds.
+fn shown_durations(durations: &Counts) -> Value {
     let bounds: Vec<u64> = POWERS.map(|power| 1 << power).collect();
-    let [p50, p99] = [50.0, 99.0].map(|percent| durations.at_percentile(percent));
-    let _ = write!(
-        text,
-        "{{\"total\":{},\"p50\":{p50},\"p99\":{p99},\"from\":{},\"counts\":",
-        durations.total(),
-        bounds[0]
-    );
-    json::list(text, durations.between(&bounds), json::number);
-    text.push('}');
+    json!({
+        "total": durations.total(),
+        "p50": durations.at_percentile(50.0),
+        "p99": durations.at_percentile(99.0),
+        "from": bounds[0],
+        "counts": durations.between(&bounds),
+    })
 }
 
-/// Writes the latest slow calls: the command and its first key, but no other argument, because that may be a value.
-fn write_slow_calls(text: &mut String, namespace: &Namespace) {
+/// Returns the latest slow calls: the command and its first key, but no other argument, because that may be a value.
+fn slow_calls(namespace: &Namespace) -> Value {
     let config = namespace.instance.settings.current();
     let entries = namespace.observed.slow_log.latest(SLOW_SHOWN, config.slowlog_max_len);
-    json::list(text, &entries, |text, entry| {
+    let shown = |entry: &Entry| {
         let mut words = RequestBuffer::default();
         entry.args.iter().for_each(|word| words.push(word));
         let request = words.as_request();
         let command = request.and_then(|request| find(request, namespace.names(&config)));
-        let _ = write!(text, "{{\"id\":{},\"at\":{},\"us\":{}", entry.id, entry.unix_s, entry.duration_us);
-        key(text, "command", false);
-        json::text(text, &command.map_or_else(String::new, |command| command.name.replace('|', " ").to_uppercase()));
-        if let Some((command, request)) =
-            command.zip(request).filter(|(command, request)| command.accepts(request.len()))
-            && let Some((position, _)) = command.keys_of(request).next()
-        {
-            key(text, "key", false);
-            json::name(text, request.arg(position), 0);
-        }
-        key(text, "addr", false);
-        json::text(text, &entry.addr);
-        key(text, "name", false);
-        json::short_name(text, entry.name.as_bytes());
-        text.push('}');
-    });
+        let accepted = command.zip(request).filter(|(command, request)| command.accepts(request.len()));
+        let key = accepted.and_then(|(command, request)| {
+            let (position, _) = command.keys_of(request).next()?;
+            Some(name(request.arg(position), 0))
+        });
+        json!({
+            "id": entry.id,
+            "at": entry.unix_s,
+            "us": entry.duration_us,
+            "command": command.map_or_else(String::new, |command| command.name.replace('|', " ").to_uppercase()),
+            "key": key,
+            "addr": entry.addr,
+            "name": short_name(entry.name.as_bytes()),
+        })
+    };
+    entries.iter().map(shown).collect()
 }

@@ -466,10 +466,10 @@ fn shutdown_ends_it_with_status_0_and_without_a_reply() {
         let (mut client, mut other) = (process.client(), Client::connect(process.known_addr()));
         other.expect(&[("PING", "+PONG")]);
         client.send(format!("{options}\r\n").as_bytes());
-        assert_eq!(client.read_to_end(), [], "{options}");
+        assert_eq!(client.read_to_end(), b"", "{options}");
         let refused = TcpStream::connect(process.known_addr()).map(|_| ()).map_err(|error| error.kind());
         assert_eq!(refused, Err(ErrorKind::ConnectionRefused), "{options}: closed before the port is");
-        assert_eq!(other.read_to_end(), [], "{options}");
+        assert_eq!(other.read_to_end(), b"", "{options}");
         assert_eq!(process.wait().code(), Some(0), "{options}");
         assert!(process.rest().contains("ready to exit, bye bye"));
     }
