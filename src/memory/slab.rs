@@ -330,7 +330,7 @@ mod tests {
                 list.give_back(chunk, (offset - HEADER_LEN) / SIZE).map(|chunk| free_chunk(chunk)).is_some()
             }
         };
-        // Every second one, and so many again.
+        // Every second one, and the same number again.
         let rest: Vec<_> = places.iter().skip(1).step_by(2).copied().collect();
         places.iter().step_by(2).for_each(|place| assert!(!free(&mut list, *place)));
         assert_eq!((list.free, list.chunks.len()), (2 * per_chunk, 4));
