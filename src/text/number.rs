@@ -5,14 +5,33 @@ use crate::text::until_nul;
 /// The length of the longest text of a [`u64`].
 pub(crate) const DIGITS_MAX: usize = 20;
 
+/// The digits of the numbers below 100.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
+
 /// Writes the decimal digits of a number before the offset `end` of `text`; returns the offset of the first one.
 #[inline]
-pub(crate) fn put_digits(text: &mut [u8], end: usize, number: u64) -> usize {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(number).as_bytes();
-    let start = end - digits.len();
-    text[start..end].copy_from_slice(digits);
-    start
+pub(crate) fn put_digits(text: &mut [u8], end: usize, mut number: u64) -> usize {
+    let mut at = end;
+    while number >= 100 {
+        at -= 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    let [tens, ones] = PAIRS[number as usize];
+    text[at - 1] = ones;
+    if number < 10 {
+        return at - 1;
+    }
+    text[at - 2] = tens;
+    at - 2
 }
 
 /// Reads an integer as Redis does: no blanks, no plus sign, no leading zeros.
