@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 import redis
+from conftest import needs
 from keylatch import ReplyError
 
 HOUR_MS = 3_600_000
@@ -49,12 +50,13 @@ class TestClock:
         assert popped == [None]
 
 
+@needs("TEST.FAULT")
 class TestFaults:
     def test_an_error_is_replied_as_often_as_asked(self, keylatch, client):
-        with keylatch.fault("GET", error="LOADING not yet", count=2) as fault:
+        with keylatch.fault("GET", error="ERR not yet", count=2) as fault:
             for _ in range(2):
-                with pytest.raises(redis.RedisError):
-                    client.execute_command("GET", "key")
+                with pytest.raises(redis.ResponseError, match="not yet"):
+                    client.get("key")
             assert client.get("key") is None
             assert fault.fired == 2
         assert not fault.remove()
@@ -104,6 +106,7 @@ class TestFaults:
                 keylatch.fault("GET", **kinds)
 
 
+@needs("TEST.CALLS", "TEST.FAULT")
 class TestJournal:
     def test_calls_are_listed_with_what_happened_to_them(self, keylatch, client):
         keylatch.forget_calls()
@@ -122,6 +125,7 @@ class TestJournal:
 
 
 class TestData:
+    @needs("TEST.SNAPSHOT")
     def test_a_snapshot_brings_data_back_and_leaves_the_clock(self, keylatch, client):
         client.set("user", "1")
         keylatch.snapshot()
@@ -132,6 +136,7 @@ class TestData:
         with pytest.raises(ReplyError):
             keylatch.restore("unknown")
 
+    @needs("TEST.FAILOVER")
     def test_a_failover_loses_the_last_writes_and_all_connections(self, keylatch, client):
         for name in "abc":
             client.set(name, 1)
@@ -142,6 +147,7 @@ class TestData:
             connection.read_response()
         assert client.keys() == ["a"]
 
+    @needs("TEST.CALLS", "TEST.FAULT")
     def test_a_reset_leaves_nothing_behind(self, keylatch, client):
         client.set("key", "1")
         client.script_load("return 1")
@@ -170,8 +176,16 @@ class TestIsolation:
         with keylatch_server.instance() as other:
             other.freeze()
             other.set_time(0)
-            other.fault("GET", error="ERR mine")
             assert other.command("DBSIZE") == 0 and other.now() == 0
             assert client.get("key") == "1" and keylatch.now() > HOUR_MS
+            other.command("SET", "key", "2")
             keylatch.command("FLUSHALL")
+            assert other.command("GET", "key") == "2"
+
+    @needs("TEST.CALLS", "TEST.FAULT", "ns-")
+    def test_faults_and_journals_are_apart(self, keylatch, keylatch_server, client):
+        with keylatch_server.instance() as other:
+            assert other.port == keylatch.port
+            other.fault("GET", error="ERR mine")
+            assert client.get("key") is None
             assert len(other.calls("GET")) == 0 and len(keylatch.calls("GET")) == 1

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
 import { instance } from 'keylatch';
 import { createClient } from 'redis';
+import { needs } from './has.mjs';
 
 const HOUR_MS = 3_600_000;
 const FRAGILE = { retryStrategy: null, maxRetriesPerRequest: 0, enableReadyCheck: false };
@@ -50,7 +51,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     blocked.disconnect();
   });
 
-  test('replies with errors as often as asked', async () => {
+  test('replies with errors as often as asked', needs('TEST.FAULT'), async () => {
     const fault = await keylatch.fault('GET', { error: 'ERR not yet', count: 2 });
     await assert.rejects(client.get('key'), /not yet/);
     await assert.rejects(client.get('key'), /not yet/);
@@ -60,7 +61,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(fault.fired(), /removed/);
   });
 
-  test('breaks connections before a command, after it, and within its reply', async () => {
+  test('breaks connections before a command, after it, and within its reply', needs('TEST.FAULT'), async () => {
     for (const [kind, value] of [[{ drop: true }, null], [{ loseReply: true }, 'new'], [{ partial: 1 }, 'new']]) {
       const fragile = connect(FRAGILE);
       await fragile.ping();
@@ -71,7 +72,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     }
   });
 
-  test('shows node-redis what a slow server is like', async () => {
+  test('shows node-redis what a slow server is like', needs('TEST.FAULT'), async () => {
     const slow = await keylatch.fault('PING', { delayMs: 60_000 });
     const impatient = await createClient({ url: keylatch.url, commandOptions: { timeout: 50 } }).connect();
     await assert.rejects(impatient.ping());
@@ -79,7 +80,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await slow.remove();
   });
 
-  test('hits some keys, some clients, and by chance that repeats itself', async () => {
+  test('hits some keys, some clients, and by chance that repeats itself', needs('TEST.FAULT'), async () => {
     await keylatch.fault('GET', { error: 'ERR chosen', key: 'user:*' });
     await keylatch.fault('INCR', { error: 'ERR chosen', client: 'worker' });
     const worker = connect({ connectionName: 'worker' });
@@ -102,7 +103,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(keylatch.fault('GET', { drop: true, error: 'ERR' }), TypeError);
   });
 
-  test('lists the calls with what happened to them', async () => {
+  test('lists the calls with what happened to them', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
     await keylatch.forgetCalls();
     const now = await keylatch.freeze();
     await client.set('key', 'value', 'EX', 10);
@@ -117,7 +118,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     assert.deepEqual(await keylatch.calls(), []);
   });
 
-  test('brings a snapshot back', async () => {
+  test('brings a snapshot back', needs('TEST.SNAPSHOT'), async () => {
     await client.set('user', '1');
     await keylatch.snapshot();
     await client.flushall();
@@ -126,7 +127,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(keylatch.restore('unknown'), { name: 'ReplyError' });
   });
 
-  test('fails over and forgets the last writes', async () => {
+  test('fails over and forgets the last writes', needs('TEST.FAILOVER'), async () => {
     for (const name of 'abc') await client.set(name, 1);
     const closed = new Promise((resolve) => client.once('close', resolve));
     await keylatch.failover({ lose: 2 });
@@ -135,7 +136,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     assert.equal(await keylatch.command('GET', 'a'), '1');
   });
 
-  test('is as new after a reset', async () => {
+  test('is as new after a reset', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
     await client.set('key', 1);
     await keylatch.fault('*', { error: 'ERR always' });
     await keylatch.freeze();
@@ -151,11 +152,19 @@ describe('an instance', { timeout: 120_000 }, () => {
     const other = await instance();
     await other.freeze();
     await other.setTime(0);
-    await other.fault('GET', { error: 'ERR mine' });
     assert.deepEqual([await other.command('DBSIZE'), await other.now()], [0, 0]);
     assert.equal(await client.get('key'), '1');
     assert.ok(await keylatch.now() > HOUR_MS);
+    other.close();
+  });
+
+  test('has faults and a journal of its own', needs('TEST.CALLS', 'TEST.FAULT', 'ns-'), async () => {
+    const other = await instance();
+    assert.equal(other.port, keylatch.port);
+    await other.fault('GET', { error: 'ERR mine' });
+    assert.equal(await client.get('key'), null);
     assert.equal((await other.calls({ match: 'GET' })).length, 0);
+    assert.equal((await keylatch.calls({ match: 'GET' })).length, 1);
     other.close();
   });
 

@@ -8,6 +8,7 @@ import net from 'node:net';
 import { test } from 'node:test';
 import { Redis } from 'ioredis';
 import { Keylatch, RunningServer, findBinary, instance, start } from 'keylatch';
+import { needs } from './has.mjs';
 
 const LIMIT = { timeout: 120_000 };
 
@@ -55,7 +56,7 @@ test('settings come from the environment, too', LIMIT, () => {
   assert.equal(String(execFileSync(process.execPath, ['-e', program], { env })), '77\n');
 });
 
-test('a server that runs already is named by the environment', LIMIT, async () => {
+test('a server that runs already is named by the environment', needs('ns-'), async () => {
   const server = await start();
   const mine = await server.instance('shared');
   await mine.command('SET', 'key', 'value');
@@ -85,7 +86,7 @@ test('an instance of a server without test mode is refused', LIMIT, async () => 
   await server.stop();
 });
 
-test('the instances of a process share its server', LIMIT, async () => {
+test('the instances of a process share its server', needs('ns-'), async () => {
   const [first, second] = await Promise.all([instance(), instance()]);
   assert.equal(first.port, second.port);
   assert.notEqual(first.user, second.user);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import functools
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from ._instance import Keylatch
+from ._resp import ReplyError
 
 READY_S = 60
 STOP_S = 10
@@ -47,7 +49,21 @@ class RunningServer:
 
     def instance(self, name: str | None = None) -> Keylatch:
         """Returns a private instance; without a name, one that nobody else has."""
+        if name is None and not self._has_instances():
+            return OwnProcess()
         return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}")
+
+    @functools.cache
+    def _has_instances(self) -> bool:
+        """Whether the server accepts users of private instances: a version without them rejects the password."""
+        try:
+            with Keylatch(self.host, self.port, f"ns-{uuid.uuid4().hex}"):
+                return True
+        except ReplyError as error:
+            if not str(error).startswith("WRONGPASS"):
+                raise
+        with Keylatch(self.host, self.port, None):  # fails where the server has no test mode
+            return False
 
     def __enter__(self) -> RunningServer:
         return self
@@ -116,6 +132,19 @@ class Server(RunningServer):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
+
+
+class OwnProcess(Keylatch):
+    """A server process in place of a private instance, which this version of the server does not have."""
+
+    def __init__(self) -> None:
+        self._server = Server()
+        super().__init__(self._server.host, self._server.port, None)
+
+    def close(self) -> None:
+        """Closes the control connection and stops the process."""
+        super().close()
+        self._server.stop()
 
 
 OWN_VARIABLES = {"KEYLATCH_BINARY", "KEYLATCH_URL"}
