@@ -95,6 +95,7 @@ mod spec;
 mod store;
 mod text;
 mod time;
+mod upkeep;
 
 #[cfg(feature = "binary")]
 #[doc(hidden)]

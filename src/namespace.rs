@@ -56,6 +56,8 @@ pub struct Namespace {
     pub observed: Observed,
     /// Wakes the sweeper when a key expires earlier than it expects.
     pub sweep_notify: Arc<Notify>,
+    /// Held while keys expire because of the time, and while the clock is steered.
+    pub(crate) steering: tokio::sync::Mutex<()>,
     /// Wakes what shows the state every second, after the rates were computed.
     pub sampled: Notify,
     /// The fencing token of the last lock.
@@ -145,6 +147,7 @@ impl Namespace {
             #[cfg(feature = "lua")]
             scripts: crate::script::Scripts::new(
                 clock.clone(),
+                config.test_mode,
                 store.busy_flag().clone(),
                 store.memory_account().clone(),
             ),
@@ -160,6 +163,7 @@ impl Namespace {
             stats: Stats::default(),
             observed,
             sweep_notify,
+            steering: tokio::sync::Mutex::default(),
             sampled: Notify::new(),
             last_fence: AtomicI64::new(0),
             departed: Mutex::default(),

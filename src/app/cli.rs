@@ -39,12 +39,13 @@ Examples:
   echo 'timeout 60' | keylatch -            read the config file from standard input
   KEYLATCH_TIMEOUT=60 keylatch              set a setting by environment variable (overrides the file)
   KEYLATCH_REQUIREPASS_FILE=/run/pw keylatch   read a secret from a file
+  keylatch --port 0 --test-mode             serve a test: a free port, and the commands TEST.*
   keylatch --healthcheck --port 7000        check the server with these settings
   keylatch --healthcheck --running          check the running servers of this binary, as in a container
 ";
 
 /// The settings shown by `--help`; all others are shown by `--help-all`.
-const OFTEN_USED: [&str; 26] = [
+const OFTEN_USED: [&str; 29] = [
     "port",
     "bind",
     "unixsocket",
@@ -71,7 +72,13 @@ const OFTEN_USED: [&str; 26] = [
     "pidfile",
     "supervised",
     "enable-debug-command",
+    "test-mode",
+    "port-file",
+    "exit-on-stdin-close",
 ];
+
+/// The options that mean "yes" without a value.
+const SWITCHES: [&str; 2] = ["--test-mode", "--exit-on-stdin-close"];
 
 /// The arguments of a server, as parsed by clap.
 #[derive(Debug, Parser)]
@@ -190,6 +197,7 @@ fn parse_with(
     let config_file = take_config_file(&mut raw).map_err(CliError::Io)?;
     let piped = if take_dash(&mut raw) { Some(read_all(stdin).map_err(CliError::Io)?) } else { None };
     let environment = environment()?;
+    complete_switches(&mut raw);
     let (piped, options) = (piped.as_deref(), options_text(&raw));
     let loaded = load_with(command::table(), config_file.as_deref(), piped, &environment.lines, &options);
     let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
@@ -298,6 +306,16 @@ fn take_dash(raw: &mut Vec<Vec<u8>>) -> bool {
         raw.pop();
     }
     raw.len() != before
+}
+
+/// Lets our own switches be given without a value; Redis has no such options.
+fn complete_switches(raw: &mut Vec<Vec<u8>>) {
+    for at in (0..raw.len()).rev() {
+        let has_value = raw.get(at + 1).is_some_and(|word| !word.starts_with(b"--"));
+        if SWITCHES.iter().any(|name| raw[at] == name.as_bytes()) && !has_value {
+            raw.insert(at + 1, b"yes".to_vec());
+        }
+    }
 }
 
 fn read_all(input: &mut dyn Read) -> io::Result<Vec<u8>> {

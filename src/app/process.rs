@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::app::daemon;
@@ -22,7 +23,7 @@ use crate::app::oom_score::OomAdjustment;
 use crate::command::server::shutdown::shut_down;
 use crate::config::Config;
 use crate::config::Settings;
-use crate::config::{SetError, Supervisor, start_warnings};
+use crate::config::{SetError, ShutdownOptions, Supervisor, start_warnings};
 use crate::net::listener::{ListenError, has_plain_port, takes_free_port};
 use crate::net::server::Server;
 use crate::runtime::worker;
@@ -227,6 +228,7 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
     let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
+    let (port_file, input) = (config.port_file.clone().map(PortFile), Input::watched(config.exit_on_stdin_close)?);
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
@@ -247,9 +249,10 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         }
         notify(supervisor, NotifyState::Ready);
         let (addr, pid) = (server.addr(), process::id());
+        port_file.iter().try_for_each(|file| file.write(addr.port()))?;
         let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
         ready(is_free_port.then_some(&line));
-        signals.until_stopped(&server).await;
+        signals.until_stopped(&server, input).await;
         end_in_time()?;
         notify(supervisor, NotifyState::Stopping);
         tokio::select! {
@@ -260,6 +263,60 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
             }
         }
     })
+}
+
+/// The file that names the port of the running server; removed when this is dropped.
+struct PortFile(PathBuf);
+
+impl PortFile {
+    fn write(&self, port: u16) -> io::Result<()> {
+        let mut part = self.0.clone().into_os_string();
+        part.push(format!(".{}", process::id()));
+        let written = std::fs::write(&part, format!("{port}\n")).and_then(|()| std::fs::rename(&part, &self.0));
+        written.map_err(|cause| {
+            let reason = format!("Can't write the port file {}: {}", self.0.display(), system_text(&cause));
+            io::Error::new(cause.kind(), reason)
+        })
+    }
+}
+
+impl Drop for PortFile {
+    fn drop(&mut self) {
+        // If it was never written, or somebody has removed it, nothing remains to do.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Standard input, if its end ends the server.
+struct Input(Option<oneshot::Receiver<()>>);
+
+impl Input {
+    /// Starts to read standard input, on a thread of its own because a read cannot be cancelled.
+    fn watched(is_watched: bool) -> io::Result<Self> {
+        if !is_watched {
+            return Ok(Input(None));
+        }
+        let (ended, end) = oneshot::channel();
+        thread::Builder::new().name("stdin".into()).spawn(move || {
+            // An input that cannot be read has ended, too.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            // Nobody listens any more when the server has stopped for another reason.
+            let _ = ended.send(());
+        })?;
+        Ok(Input(Some(end)))
+    }
+
+    /// Waits for the end of the input; once.
+    async fn closed(&mut self) {
+        match &mut self.0 {
+            Some(end) => {
+                // The sender is dropped only after it has sent.
+                let _ = end.await;
+                self.0 = None;
+            }
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Exits when the shutdown takes longer than [`GRACE`], whatever the cause.
@@ -297,7 +354,7 @@ impl Signals {
     }
 
     /// Waits until SHUTDOWN or a signal stops the server.
-    async fn until_stopped(&mut self, server: &Server) {
+    async fn until_stopped(&mut self, server: &Server, mut input: Input) {
         loop {
             let options = |config: &Config, name: &str| match name {
                 "SIGTERM" => config.shutdown_on_sigterm,
@@ -305,6 +362,11 @@ impl Signals {
             };
             let name = tokio::select! {
                 () = server.stopped() => return,
+                () = input.closed() => {
+                    info!("Standard input was closed: shutting down");
+                    shut_down(server.namespace(), ShutdownOptions::default());
+                    continue;
+                }
                 _ = self.terminate.recv() => "SIGTERM",
                 _ = self.interrupt.recv() => "SIGINT",
                 _ = self.hangup.recv() => {

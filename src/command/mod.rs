@@ -27,6 +27,7 @@ pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 pub(crate) mod string;
+pub(crate) mod test_mode;
 #[cfg(feature = "internals")]
 pub(crate) mod testing;
 pub(crate) mod transactions;

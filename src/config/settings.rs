@@ -318,6 +318,17 @@ supported! {
         /// The number of sessions that can be resumed.
         "tls-session-cache-size" tls_session_cache_size: u32 = "20480", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
+    "Testing" {
+        /// Adds the commands TEST.*, which let tests steer time, inject faults and see the calls received. Whoever may
+        /// connect may use them: never for a server that keeps data.
+        "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
+        /// Writes the TCP port to this file once the server is ready, in one step: whoever finds the file finds the whole
+        /// number in it. The file is removed at exit.
+        "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
+        /// Shuts down when standard input is closed, and so together with the process that has started the server and
+        /// keeps the other end of the pipe.
+        "exit-on-stdin-close" !hidden exit_on_stdin_close: bool = "no", Kind::Switch, Start, Supported;
+    }
     "Threads" {
         /// The number of threads that serve connections; 0 selects one for every two cores.
         "worker-threads" !hidden worker_threads: u32 = "0", Kind::Int(0, 1024), Start, Supported;

@@ -26,6 +26,7 @@ pub(crate) use handlers::Handlers;
 pub(crate) use next::Continuation;
 pub(crate) use next::Halted;
 pub(crate) use next::Next;
+pub(crate) use next::TimeTravel;
 pub(crate) use next::Wait;
 
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! What remains to be done for a command when its call has returned.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::client::registry::{Blocked, Unblocked};
 use crate::error::Result;
@@ -75,4 +76,19 @@ pub enum Wait<'a> {
     /// A future that holds no locks, such as an exchange with another server. It is dropped when the client
     /// disconnects.
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
+    /// The clock of the namespace, which is steered, and with it everything that is due.
+    TimeTravel(TimeTravel),
+}
+
+/// How a clock is steered.
+#[derive(Clone, Copy, Debug)]
+pub enum TimeTravel {
+    /// Moves it forward by a duration.
+    By(Duration),
+    /// Moves it forward to a wall-clock time in milliseconds since 1970, or sets only the wall clock back.
+    To { unix_ms: i64 },
+    /// Stops it.
+    Stop,
+    /// Lets it run on.
+    Run,
 }

@@ -35,7 +35,7 @@ pub(super) struct Means<'a> {
 }
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
-pub(super) type Postponed = (usize, Box<[u8]>);
+pub(crate) type Postponed = (usize, Box<[u8]>);
 
 /// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
 /// clients remain to be served.
@@ -115,18 +115,17 @@ pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Hand
 /// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
 /// keys, in order of arrival: the first ones get what the time has made ready. Returns false if that was not possible.
 pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, blocked: &Blocked) -> bool {
-    let keys = blocked.call(|call| {
-        let request = call.request.as_request();
-        let key_of = |(position, _)| (call.caller.db, Box::from(request.arg(position)));
-        call.command.keys_of(request).map(key_of).collect()
-    });
+    let now = namespace.clock.now();
+    serve_keys(namespace, handlers, now, blocked.call(BlockedCall::keys).unwrap_or_default());
+    blocked.due_ms(&namespace.pause, now) > now.mono_ms()
+}
+
+/// Makes the calls of the clients again that are blocked on some keys.
+pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<Postponed>) {
     let config = namespace.instance.settings.current();
     let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
-    let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
     let means = Means { namespace, handlers, config: &config, timer: &timer };
-    let mut guard = namespace.store.hold(1);
-    serve_postponed(&mut guard, cx, keys.unwrap_or_default(), means);
-    blocked.due_ms(&namespace.pause, cx.now) > cx.now.mono_ms()
+    serve_postponed(&mut namespace.store.hold(1), Cx::new(now, Origin::Expiry), keys, means);
 }
 
 /// Deletes the expired ones of the keys of a call that clients are in line for, and hands these locks over before the call

@@ -32,6 +32,7 @@ use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
 use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::Clock;
+use crate::upkeep::time_travel;
 
 /// How many bytes of pushed frames are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
@@ -413,6 +414,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Wait::Blocked(blocked) => self.block(blocked, false).await,
                 Wait::Work(work) => self.meanwhile(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
+                Wait::TimeTravel(travel) => {
+                    let (namespace, handlers) = (self.namespace.clone(), self.pool.handlers);
+                    let travel = time_travel::travel(&namespace, handlers, travel);
+                    self.meanwhile(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
+                }
             };
             while self.namespace.store.busy_flag().is_occupied() {
                 tokio::time::sleep(BUSY_PAUSE).await;
@@ -458,18 +464,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut time_is_over = pin!(until(&namespace.clock, next_ms));
         let mut is_over = true;
         loop {
-            let now = namespace.clock.now();
-            if let Some(unblocked) = blocked.ended(now) {
+            // While the clock is steered, what steers it ends the wait, and nudges the client afterwards.
+            let turn = namespace.clock.is_steered().then(|| namespace.steering.try_lock());
+            let (now, may_end_itself) = (namespace.clock.now(), !matches!(turn, Some(Err(_))));
+            if let Some(unblocked) = blocked.ended(now, may_end_itself) {
                 return Ok(Some(unblocked));
             }
             let due_ms = blocked.due_ms(&namespace.pause, now);
-            if due_ms <= now.mono_ms() {
-                if namespace.store.busy_flag().is_occupied() || !serve_due(&namespace, self.pool.handlers, blocked) {
+            if due_ms <= now.mono_ms() && may_end_itself {
+                let is_busy = namespace.store.busy_flag().is_occupied();
+                let is_served = !is_busy && serve_due(&namespace, self.pool.handlers, blocked);
+                drop(turn);
+                if !is_served {
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
                 continue;
             }
-            if due_ms != next_ms {
+            drop(turn);
+            // A steered clock may have been moved, stopped or started.
+            if !may_end_itself {
+                is_over = true;
+            } else if due_ms != next_ms || namespace.clock.is_steered() {
                 time_is_over.set(until(&namespace.clock, due_ms));
                 (next_ms, is_over) = (due_ms, false);
             }
@@ -668,10 +683,10 @@ fn limits(config: &Config, caller: &Caller) -> Limits {
     Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
 }
 
-/// Waits until a monotonic time; a manual clock nudges the clients when it is moved.
+/// Waits until a monotonic time; what steers a clock nudges the blocked clients.
 async fn until(clock: &Clock, until_ms: u64) {
     let ms = until_ms.saturating_sub(clock.now().mono_ms());
-    match clock.is_manual() || until_ms == NEVER {
+    match clock.is_stopped() || until_ms == NEVER {
         true => std::future::pending().await,
         false => tokio::time::sleep(Duration::from_millis(ms)).await,
     }

@@ -18,16 +18,14 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::acl::Acl;
-use crate::client::outbox::END;
-use crate::client::registry::{Class, ClientInfo, Peer};
+use crate::client::registry::{ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::command;
 use crate::config::{Config, LoadError, SetError, load};
-use crate::dispatch::Handlers;
-use crate::dispatch::serve::serve_leftover_keys;
+use crate::dispatch::{Handlers, TimeTravel};
 use crate::error::Error;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
@@ -47,15 +45,9 @@ use crate::net::tls_disabled::Acceptor;
 use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::Site;
 use crate::runtime::worker;
-use crate::store::{Cx, Eviction, NEVER, Origin};
-use crate::time::clock::{Clock, Now};
-use crate::time::timer::Timer;
-
-/// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
-
-/// When to try again what a busy script has prevented, in milliseconds.
-const BUSY_RETRY_MS: u64 = 20;
+use crate::time::clock::Clock;
+use crate::upkeep;
+use crate::upkeep::time_travel::travel_blocking;
 
 /// How long to wait after a failed accept, usually because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -142,6 +134,14 @@ impl Builder {
         self
     }
 
+    /// Adds the commands of test mode, and makes the clock one that they can steer.
+    fn enter_test_mode(&mut self) {
+        self.handlers = command::test_mode::handlers();
+        if !self.clock.is_steered() {
+            self.clock = Clock::running();
+        }
+    }
+
     /// The same as [`Builder::start_blocking`], for asynchronous callers.
     ///
     /// # Errors
@@ -171,6 +171,10 @@ impl Builder {
             self.workers.push(accepting.clone());
         }
         let _inside = accepting.enter();
+        let may_clock_run = !self.clock.is_steered() || self.config.test_mode;
+        if self.config.test_mode {
+            self.enter_test_mode();
+        }
         let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
@@ -215,13 +219,8 @@ impl Builder {
             .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
         unix.into_iter().for_each(|listener| shared.listen_unix(listener));
         shared.tasks.spawn(shared.clone().end_clients());
-        if !shared.namespace.clock.is_manual() {
-            let (sweeper, housekeeper) = (shared.clone(), shared.clone());
-            let sweep = shared.supervised("sweep", move || sweeper.clone().sweep());
-            // On a worker, so that neither contends for the other's locks, and accepting continues while a million keys
-            // expire.
-            shared.tasks.spawn_on(sweep, &shared.workers[0].runtime);
-            shared.tasks.spawn(shared.supervised("housekeeping", move || housekeeper.clone().housekeeping()));
+        if may_clock_run {
+            shared.start_upkeep();
         }
         drop(_inside);
         Ok(Server { shared, addr, mark, _runtime: runtime })
@@ -270,18 +269,15 @@ impl Server {
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
     }
 
-    /// Advances a manual clock. When this returns, every key whose TTL is over has expired, and every client whose idle
-    /// timeout is over was told to close.
+    /// Advances a clock that stands still, from one deadline to the next. When this returns, every key whose TTL is over
+    /// has expired at its own instant, every wait whose timeout has passed has ended, and every client whose idle timeout
+    /// is over was told to close.
     ///
     /// # Panics
     /// If the server uses the system's clock: build it with [`Clock::manual`].
     pub fn advance(&self, by: Duration) {
-        assert!(self.namespace().clock.is_manual(), "only a server with Clock::manual() can be advanced");
-        self.namespace().clock.advance(by);
-        self.sweep();
-        self.shared.close_overdue();
-        self.namespace().instance.clients.nudge_blocked();
-        self.namespace().sample();
+        self.check_steered();
+        travel_blocking(self.namespace(), self.shared.handlers, TimeTravel::By(by));
     }
 
     /// Sets the wall clock of a manual clock, in milliseconds since 1970, but not the monotonic one, as when an
@@ -290,9 +286,13 @@ impl Server {
     /// # Panics
     /// As for [`Server::advance`].
     pub fn set_wall_ms(&self, unix_ms: i64) {
-        assert!(self.namespace().clock.is_manual(), "the date can only be set for a server with Clock::manual()");
+        self.check_steered();
         self.namespace().clock.set_wall_ms(unix_ms);
-        self.sweep();
+        travel_blocking(self.namespace(), self.shared.handlers, TimeTravel::By(Duration::ZERO));
+    }
+
+    fn check_steered(&self) {
+        assert!(self.namespace().clock.is_steered(), "only the time of a server with Clock::manual() can be moved");
     }
 
     /// Removes every key of every database.
@@ -320,11 +320,6 @@ impl Server {
             // A socket that is gone already, or not ours to remove, does not prevent the shutdown.
             let _ = std::fs::remove_file(path);
         }
-    }
-
-    fn sweep(&self) {
-        let now = self.namespace().clock.now();
-        while self.shared.sweep_once(now) <= now.mono_ms() {}
     }
 }
 
@@ -369,6 +364,16 @@ struct Shared {
 }
 
 impl Shared {
+    /// Starts the tasks that follow the clock.
+    fn start_upkeep(&self) {
+        let (sweeper, housekeeper, handlers) = (self.namespace.clone(), self.namespace.clone(), self.handlers);
+        let sweep = self.supervised("sweep", move || upkeep::sweep(sweeper.clone(), handlers));
+        // On a worker, so that neither contends for the other's locks, and accepting continues while a million keys
+        // expire.
+        self.tasks.spawn_on(sweep, &self.workers[0].runtime);
+        self.tasks.spawn(self.supervised("housekeeping", move || upkeep::housekeeping(housekeeper.clone())));
+    }
+
     /// Accepts connections at an open port.
     fn listen(self: &Arc<Self>, opened: &mut Opened) {
         for listener in opened.take() {
@@ -539,95 +544,6 @@ impl Shared {
 
     fn refuse(&self, stream: TcpStream, error: Error) {
         self.tasks.spawn(say_and_close(stream, error));
-    }
-
-    /// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
-    /// when the next sweep is needed.
-    fn sweep_once(&self, now: Now) -> u64 {
-        let is_done = self.namespace.end_departed_sessions(now);
-        let due_ms = self.namespace.sweep(now);
-        serve_leftover_keys(&self.namespace, self.handlers);
-        if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
-    }
-
-    /// Deletes keys the moment they expire; a large number of them in several steps.
-    async fn sweep(self: Arc<Self>) {
-        let (store, clock, timer) = (&self.namespace.store, &self.namespace.clock, Timer::open());
-        loop {
-            self.namespace.instance.panics.pass(Site::Sweep);
-            let now = clock.now();
-            let due_ms = self.sweep_once(now);
-            let is_short = store.memory_account().is_over()
-                && self.namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction))
-                    == Eviction::Unfinished;
-            if (is_short || due_ms <= now.mono_ms()) && !self.namespace.instance.stop.is_cancelled() {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            let wait = match due_ms {
-                NEVER => HOUSEKEEPING,
-                due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
-            };
-            tokio::select! {
-                () = self.namespace.instance.stop.cancelled() => return,
-                () = self.namespace.sweep_notify.notified() => {}
-                () = timer.wait(wait) => {}
-            }
-        }
-    }
-
-    /// Housekeeping: checks the clients' total memory `hz` times a second, and every client each second.
-    async fn housekeeping(self: Arc<Self>) {
-        let mut rounds = 0;
-        loop {
-            let hz = self.namespace.instance.settings.current().hz.max(1);
-            tokio::select! {
-                () = self.namespace.instance.stop.cancelled() => return,
-                () = tokio::time::sleep(HOUSEKEEPING / hz) => {
-                    self.namespace.instance.panics.pass(Site::Housekeeping);
-                    let begun = self.namespace.clock.ticks();
-                    rounds += 1;
-                    if rounds >= hz {
-                        rounds = 0;
-                        self.close_overdue();
-                        self.namespace.sample();
-                    } else {
-                        self.relieve_clients();
-                    }
-                    self.namespace.note_housekeeping(begun);
-                }
-            }
-        }
-    }
-
-    /// Disconnects the largest clients while all together exceed `maxmemory-clients`.
-    fn relieve_clients(&self) {
-        if let Some(most) = self.namespace.instance.settings.current().client_memory_max() {
-            self.namespace.instance.clients.evict(most);
-        }
-    }
-
-    /// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use
-    /// too much memory.
-    fn close_overdue(&self) {
-        let config = self.namespace.instance.settings.current();
-        let timeout_ms = u64::from(config.timeout_s) * 1000;
-        let clients = &self.namespace.instance.clients;
-        self.relieve_clients();
-        let has_subscribers = self.namespace.hub.has_subscribers();
-        let normal = config.client_output_buffer_limit[Class::Normal as usize];
-        if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {
-            return;
-        }
-        let now = self.namespace.clock.now();
-        for client in clients.all() {
-            client.note_soft_limit(client.output_limit(&config), now);
-            let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
-            if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
-                info!(client = client.id, "closing an idle or slow client");
-                client.outbox.signal(END);
-            }
-        }
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Control {
     clock: Clock,
     /// For timeouts that must pass even while a test's clock stands still.
     real_clock: Clock,
+    /// Whether the time limit of scripts is one of those: in test mode.
+    is_limit_real: bool,
     busy_flag: Arc<BusyFlag>,
     state: AtomicU8,
     started_ms: AtomicU64,
@@ -81,10 +83,11 @@ pub struct Running {
 }
 
 impl Control {
-    pub(super) fn new(clock: Clock, busy_flag: Arc<BusyFlag>) -> Self {
+    pub(super) fn new(clock: Clock, is_limit_real: bool, busy_flag: Arc<BusyFlag>) -> Self {
         Control {
             clock,
             real_clock: Clock::system(),
+            is_limit_real,
             busy_flag,
             state: AtomicU8::new(0),
             started_ms: AtomicU64::new(0),
@@ -109,9 +112,15 @@ impl Control {
 
     /// Called when a script or function starts; it becomes busy after `threshold_ms` milliseconds, or never for 0.
     pub(super) fn begin(&self, is_function: bool, now_ms: u64, threshold_ms: u64) {
-        self.started_ms.store(now_ms, Relaxed);
+        let started_ms = if self.is_limit_real { self.present_ms() } else { now_ms };
+        self.started_ms.store(started_ms, Relaxed);
         self.threshold_ms.store(threshold_ms, Relaxed);
         self.state.store(if is_function { RUNNING | FUNCTION } else { RUNNING }, Relaxed);
+    }
+
+    /// Returns the time by the clock that limits scripts, in monotonic milliseconds.
+    fn present_ms(&self) -> u64 {
+        if self.is_limit_real { self.real_clock.now().mono_ms() } else { self.clock.heading_ms() }
     }
 
     /// Called when it has ended. Returns whether it was killed.
@@ -165,7 +174,7 @@ impl Control {
         if self.state.load(Relaxed) & FUNCTION == 0 {
             return Err(self.busy_error());
         }
-        let duration_ms = self.clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
+        let duration_ms = self.present_ms().saturating_sub(self.started_ms.load(Relaxed));
         Ok(Some(Running { duration_ms, ..running.clone() }))
     }
 
@@ -259,7 +268,7 @@ impl Control {
     }
 
     fn look_at_the_clock(&self) {
-        let passed_ms = self.clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
+        let passed_ms = self.present_ms().saturating_sub(self.started_ms.load(Relaxed));
         let threshold_ms = self.threshold_ms.load(Relaxed);
         if threshold_ms == 0 || passed_ms < threshold_ms || !HOST.is_set() {
             return;

@@ -140,9 +140,10 @@ struct Counters {
 }
 
 impl Scripts {
-    /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's.
-    pub fn new(clock: Clock, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
-        let control = Arc::new(Control::new(clock, busy_flag));
+    /// Creates the scripts of a namespace; `busy_flag` is that of its store's gate, and `memory_account` its store's. In
+    /// test mode their time limit is one of real time.
+    pub fn new(clock: Clock, is_test_mode: bool, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
+        let control = Arc::new(Control::new(clock, is_test_mode, busy_flag));
         Scripts { control, engines: Mutex::default(), counters: Counters::default(), memory_account }
     }
 

@@ -133,6 +133,8 @@ pub enum Group {
     Server,
     /// Locks.
     Lock,
+    /// Control of a server in test mode.
+    Test,
 }
 
 impl Group {
@@ -156,6 +158,7 @@ impl Group {
             Group::Scripting => "scripting",
             Group::Server => "server",
             Group::Lock => "lock",
+            Group::Test => "test",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Time as a parameter: the only file that reads the operating system's clocks.
 //!
 //! A [`Clock`] gives one reading, [`Now`], of two clocks at once: the monotonic one, for relative TTLs, and the wall
-//! clock, for absolute deadlines (`EXPIREAT`, `PXAT`). A manual clock stands still until it is advanced, so that tests
-//! and test doubles move time instead of waiting for it.
+//! clock, for absolute deadlines (`EXPIREAT`, `PXAT`). A steered clock can be stopped and moved, so that tests and test
+//! doubles move time instead of waiting for it.
 //!
 //! Durations are measured with a counter, [`Clock::ticks`]: the processor's own where it can be trusted, because
 //! reading it takes a few nanoseconds and every command is measured.
@@ -16,6 +16,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 /// How far the wall clock may deviate from its last known offset before that counts as an adjustment.
 const WALL_TOLERANCE_MS: i64 = 1;
@@ -63,6 +65,16 @@ impl Now {
         Now { mono_us: self.mono_us.saturating_add(us), ..self }
     }
 
+    /// Returns the reading at the next whole millisecond.
+    pub(crate) fn at_next_ms(self) -> Self {
+        Now { mono_us: self.next_mono_ms().saturating_mul(US_PER_MS), ..self }
+    }
+
+    /// Returns the microseconds since 1970 by the wall clock.
+    fn wall_us(self) -> i64 {
+        self.wall_offset_ms.saturating_mul(1000).saturating_add_unsigned(self.mono_us)
+    }
+
     /// Returns the milliseconds since 1970 by the system's wall clock.
     pub fn wall_ms(self) -> i64 {
         self.wall_offset_ms.wrapping_add_unsigned(self.mono_ms())
@@ -74,7 +86,7 @@ impl Now {
     }
 }
 
-/// A source of time: the system's clocks, or a manual clock for tests. Clones share the same time.
+/// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Source>);
 
@@ -91,10 +103,29 @@ enum Source {
         compared_ms: AtomicU64,
         counter: Counter,
     },
-    Manual {
-        mono_us: AtomicU64,
-        wall_us: AtomicI64,
-    },
+    Steered(Mutex<Steered>),
+}
+
+/// The state of a clock that can be stopped and moved.
+#[derive(Debug)]
+struct Steered {
+    /// The reading when it was last moved, stopped or started.
+    base: Now,
+    /// When that was, if it has been running since.
+    runs_since: Option<Instant>,
+    /// Where it is being moved to, in monotonic microseconds.
+    heading_us: u64,
+}
+
+impl Steered {
+    fn now(&self) -> Now {
+        self.base.later_by_us(self.runs_since.map_or(0, |since| since.elapsed().as_micros() as u64))
+    }
+
+    /// Makes a reading the present one.
+    fn set(&mut self, now: Now) {
+        (self.base, self.runs_since) = (now, self.runs_since.map(|_| Instant::now()));
+    }
 }
 
 impl Clock {
@@ -114,22 +145,37 @@ impl Clock {
 
     /// Creates a clock that stays at today's date until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
-        Clock(Arc::new(Source::Manual { mono_us: AtomicU64::new(0), wall_us: AtomicI64::new(unix_us()) }))
+        Clock::steered(Now::at_ms(0, unix_us().div_euclid(1000)), None)
     }
 
-    /// Returns whether the clock is a manual one.
-    pub fn is_manual(&self) -> bool {
-        matches!(*self.0, Source::Manual { .. })
+    /// Creates a clock that runs as the system's until it is stopped or moved.
+    pub(crate) fn running() -> Self {
+        let wall_us = unix_us();
+        let (mono_us, wall_offset_ms) = (wall_us.rem_euclid(1000) as u64, wall_us.div_euclid(1000));
+        Clock::steered(Now { mono_us, wall_offset_ms }, Some(Instant::now()))
+    }
+
+    fn steered(base: Now, runs_since: Option<Instant>) -> Self {
+        Clock(Arc::new(Source::Steered(Mutex::new(Steered { base, runs_since, heading_us: 0 }))))
+    }
+
+    /// Returns whether the clock can be stopped and moved.
+    pub fn is_steered(&self) -> bool {
+        matches!(*self.0, Source::Steered(_))
+    }
+
+    /// Returns whether the clock stands still.
+    pub(crate) fn is_stopped(&self) -> bool {
+        match &*self.0 {
+            Source::Steered(state) => state.lock().runs_since.is_none(),
+            Source::System { .. } => false,
+        }
     }
 
     /// Reads both clocks.
     pub fn now(&self) -> Now {
         match &*self.0 {
-            Source::Manual { mono_us, wall_us } => {
-                let mono_us = mono_us.load(Ordering::Relaxed);
-                let wall_ms = wall_us.load(Ordering::Relaxed).div_euclid(1000);
-                Now { mono_us, wall_offset_ms: wall_ms.wrapping_sub_unsigned(mono_us / US_PER_MS) }
-            }
+            Source::Steered(state) => state.lock().now(),
             Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
                 let mono_us = (elapsed + *lead).as_micros() as u64;
@@ -152,7 +198,7 @@ impl Clock {
     /// Returns the duration until a monotonic time in milliseconds, to the nanosecond.
     pub fn time_until(&self, mono_ms: u64) -> Duration {
         let since_start = match &*self.0 {
-            Source::Manual { mono_us, .. } => Duration::from_micros(mono_us.load(Ordering::Relaxed)),
+            Source::Steered(_) => Duration::from_micros(self.now().mono_us),
             Source::System { origin, lead, .. } => origin.elapsed() + *lead,
         };
         Duration::from_millis(mono_ms).saturating_sub(since_start)
@@ -161,7 +207,7 @@ impl Clock {
     /// Returns the wall clock in microseconds since 1970, for `TIME`.
     pub fn wall_us(&self) -> i64 {
         match &*self.0 {
-            Source::Manual { wall_us, .. } => wall_us.load(Ordering::Relaxed),
+            Source::Steered(_) => self.now().wall_us(),
             Source::System { .. } => unix_us(),
         }
     }
@@ -171,7 +217,7 @@ impl Clock {
     pub fn ticks(&self) -> u64 {
         match &*self.0 {
             Source::System { counter: Counter { is_trusted: true, .. }, .. } => raw_counter(),
-            Source::Manual { mono_us, .. } => mono_us.load(Ordering::Relaxed) * 1000,
+            Source::Steered(_) => self.now().mono_us.saturating_mul(1000),
             Source::System { origin, .. } => elapsed_ns(*origin),
         }
     }
@@ -184,26 +230,65 @@ impl Clock {
         }
     }
 
-    /// Waits on this thread: sleeps with a system clock, advances a manual one.
+    /// Waits on this thread: sleeps while the clock runs, advances one that stands still.
     pub fn pass(&self, time: Duration) {
-        match &*self.0 {
-            Source::System { .. } => std::thread::sleep(time),
-            Source::Manual { .. } => self.advance(time),
+        match self.is_stopped() {
+            true => self.advance(time),
+            false => std::thread::sleep(time),
         }
     }
 
-    /// Moves a manual clock forward, both of its clocks together; a system clock is not changed.
+    /// Moves a steered clock forward, both of its clocks together; a system clock is not changed.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual { mono_us, wall_us } = &*self.0 {
-            mono_us.fetch_add(by.as_micros() as u64, Ordering::Relaxed);
-            wall_us.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
-        }
+        self.steer(|state| state.set(state.now().later_by_us(by.as_micros().try_into().unwrap_or(u64::MAX))));
     }
 
-    /// Sets only the wall clock of a manual clock, as an administrator does with `date`, in milliseconds since 1970.
+    /// Moves a steered clock forward to a reading, unless that has passed; a running one runs on from there.
+    pub(crate) fn advance_to(&self, mono_us: u64) {
+        self.steer(|state| {
+            let now = state.now();
+            if mono_us > now.mono_us {
+                state.set(Now { mono_us, ..now });
+            }
+        });
+    }
+
+    /// Notes that a steered clock is being moved to a time, in monotonic microseconds.
+    pub(crate) fn head_for(&self, mono_us: u64) {
+        self.steer(|state| state.heading_us = mono_us);
+    }
+
+    /// Returns the time that the clock is being moved to, or else the present one, in monotonic milliseconds.
+    pub(crate) fn heading_ms(&self) -> u64 {
+        let heading_us = match &*self.0 {
+            Source::Steered(state) => state.lock().heading_us,
+            Source::System { .. } => 0,
+        };
+        self.now().mono_ms().max(heading_us / US_PER_MS)
+    }
+
+    /// Sets only the wall clock of a steered clock, as an administrator does with `date`, in milliseconds since 1970.
     pub fn set_wall_ms(&self, unix_ms: i64) {
-        if let Source::Manual { wall_us, .. } = &*self.0 {
-            wall_us.store(unix_ms.saturating_mul(1000), Ordering::Relaxed);
+        self.steer(|state| {
+            let now = state.now();
+            state.set(Now { wall_offset_ms: unix_ms.wrapping_sub_unsigned(now.mono_ms()), ..now });
+        });
+    }
+
+    /// Stops a steered clock, at a whole millisecond: what expires after so many milliseconds has then expired when it
+    /// was moved by so many.
+    pub(crate) fn stop(&self) {
+        self.steer(|state| (state.base, state.runs_since) = (state.now().at_next_ms(), None));
+    }
+
+    /// Lets a steered clock run on from its present reading.
+    pub(crate) fn run(&self) {
+        self.steer(|state| (state.base, state.runs_since) = (state.now(), Some(Instant::now())));
+    }
+
+    fn steer(&self, steer: impl FnOnce(&mut Steered)) {
+        if let Source::Steered(state) = &*self.0 {
+            steer(&mut state.lock());
         }
     }
 }

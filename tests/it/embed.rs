@@ -149,7 +149,7 @@ fn a_manual_clock_does_not_advance_by_itself() {
 }
 
 #[test]
-#[should_panic(expected = "only a server with Clock::manual() can be advanced")]
+#[should_panic(expected = "only the time of a server with Clock::manual() can be moved")]
 fn a_server_on_the_systems_clock_refuses_to_be_advanced() {
     TestServer::start_in_real_time().advance_ms(1);
 }

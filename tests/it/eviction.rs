@@ -174,7 +174,8 @@ fn survivors(policy: &str, uses: usize) -> i64 {
 fn what_is_used_stays() {
     for (policy, uses) in [("allkeys-lru", 3), ("volatile-lru", 3), ("allkeys-lfu", 30), ("volatile-lfu", 30)] {
         let survivors = survivors(policy, uses);
-        assert!(survivors >= 190, "{policy}: {survivors} of 200");
+        // Nearly all; of those chosen at random it would be about 133.
+        assert!(survivors >= 170, "{policy}: {survivors} of 200");
     }
     assert!(survivors("allkeys-random", 3) < 160);
 }

@@ -11,9 +11,10 @@ use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
-    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "text", "time"]),
+    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "text", "time", "upkeep"]),
     ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
-    ("net", &["acl", "client", "command", "config", "dispatch", "error", "memory", "metrics", "namespace", "resp", "runtime", "store", "text", "time"]),
+    ("net", &["acl", "client", "command", "config", "dispatch", "error", "memory", "metrics", "namespace", "resp", "runtime", "store", "text", "time", "upkeep"]),
+    ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "text", "time"]),
     ("dispatch", &["acl", "client", "config", "error", "namespace", "observe", "persist", "push", "resp", "script", "spec", "store", "text", "time"]),

@@ -73,6 +73,7 @@ mod streams;
 mod string;
 mod tidy;
 mod time;
+mod time_travel;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

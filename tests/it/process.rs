@@ -619,3 +619,37 @@ fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     };
     queues(&client, &server).0 + queues(&server, &client).1
 }
+
+#[test]
+fn the_port_file_names_the_port_while_the_server_runs() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("port");
+    let mut process = Process::start(&["--port-file", path.to_str().expect("text")]);
+    let mut client = process.client();
+    let written = std::fs::read_to_string(&path).expect("it is there once the server is ready");
+    assert_eq!(written, format!("{}\n", process.known_addr().port()));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 1, "nothing else is left there");
+    client.send(b"SHUTDOWN\r\n");
+    assert!(process.wait().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_server_that_watches_standard_input_ends_when_that_is_closed() {
+    for switch in [&["--exit-on-stdin-close"][..], &["--exit-on-stdin-close", "yes"]] {
+        let args = [switch, &["--port", "0", "--bind", "127.0.0.1"]].concat();
+        let mut process = Process::run(Command::new(binary()).args(args).stdin(Stdio::piped()));
+        let mut client = process.client();
+        process.child.stdin.iter_mut().for_each(|input| input.write_all(b"ignored\n").expect("it is read"));
+        client.expect(&[("SET k v", "+OK")]);
+        drop(process.child.stdin.take());
+        assert!(process.wait().success());
+        assert_eq!(client.read_to_end(), b"");
+    }
+}
+
+#[test]
+fn test_mode_is_a_switch_of_the_command_line() {
+    let mut process = Process::start(&["--test-mode"]);
+    assert!(process.client().int("TEST.TIME GET") > 0);
+}

@@ -1,5 +1,6 @@
 //! Clients blocked by CLIENT PAUSE or by a blocking command.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -47,7 +48,17 @@ pub struct BlockedCall {
     pub spent_ns: u64,
 }
 
+/// Blocked clients that were answered.
+pub(crate) struct Answered(Vec<(u64, Wait)>);
+
 impl BlockedCall {
+    /// Returns the keys, each with its database.
+    pub(crate) fn keys(&self) -> Vec<(usize, Box<[u8]>)> {
+        let request = self.request.as_request();
+        let key_of = |(position, _)| (self.caller.db, Box::from(request.arg(position)));
+        self.command.keys_of(request).map(key_of).collect()
+    }
+
     /// Returns whether it waits in line for a lock.
     pub(crate) fn is_in_line(&self) -> bool {
         self.command.name == "lock.acquire"
@@ -68,6 +79,14 @@ pub enum Unblocked {
 /// The ticket of a blocked client.
 pub(crate) type BlockedTicket = Ticket<Blocking, Unblocked>;
 
+/// The wait of a blocked client, as other tasks see it.
+#[derive(Clone)]
+pub(super) struct Wait {
+    ticket: Arc<BlockedTicket>,
+    /// The timeout in monotonic milliseconds, or [`NEVER`].
+    until_ms: u64,
+}
+
 /// A client that is blocked until this is dropped.
 pub struct Blocked {
     clients: Arc<Clients>,
@@ -84,10 +103,10 @@ impl Blocked {
         self.ticket.is_answered()
     }
 
-    /// Returns the outcome of the wait once it is over.
-    pub fn ended(&self, now: Now) -> Option<Unblocked> {
+    /// Returns the outcome of the wait once it is over: it was answered, or has timed out if that ends it.
+    pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
         // A concurrent UNBLOCK comes first or has no effect.
-        let is_over = || now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
+        let is_over = || heeds_timeout && now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
         self.ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
     }
 
@@ -101,21 +120,26 @@ impl Blocked {
 
     /// Reads the call, if the client is still blocked on keys.
     pub(crate) fn call<R>(&self, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
-        let mut found = None;
-        self.ticket.serve(|blocking| {
-            if let Blocking::Keys(call) = blocking {
-                found = Some(read(call));
-            }
-            None
-        });
-        found
+        read_call(&self.ticket, read)
     }
+}
+
+/// Reads the call of a ticket, if it is blocked on keys.
+fn read_call<R>(ticket: &BlockedTicket, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
+    let mut found = None;
+    ticket.serve(|blocking| {
+        if let Blocking::Keys(call) = blocking {
+            found = Some(read(call));
+        }
+        None
+    });
+    found
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
         self.ticket.take();
-        self.clients.tickets.lock().remove(&self.info.id);
+        self.clients.waits.lock().remove(&self.info.id);
         self.info.is_blocked.store(false, Relaxed);
         self.info.is_in_line.store(false, Relaxed);
         self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
@@ -129,7 +153,7 @@ impl Clients {
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
         info.is_in_line.store(matches!(&blocking, Blocking::Keys(call) if call.is_in_line()), Relaxed);
         let ticket = Arc::new(Ticket::new(blocking));
-        self.tickets.lock().insert(info.id, ticket.clone());
+        self.waits.lock().insert(info.id, Wait { ticket: ticket.clone(), until_ms });
         info.is_blocked.store(true, Relaxed);
         Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed }
     }
@@ -141,7 +165,7 @@ impl Clients {
 
     /// Unblocks all clients that wait for the end of a pause; the others check what the pause has delayed.
     pub fn end_pause(&self) {
-        let blocked: Vec<u64> = self.tickets.lock().keys().copied().collect();
+        let blocked: Vec<u64> = self.waits.lock().keys().copied().collect();
         for id in blocked {
             if !self.answer(id, |blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime)) {
                 self.find(id).iter().for_each(|client| client.outbox.signal(NUDGE));
@@ -151,36 +175,73 @@ impl Clients {
 
     /// Lets `answer` try to end a client's wait; returns whether it did.
     pub(crate) fn answer(&self, id: u64, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
-        let ticket = self.tickets.lock().get(&id).cloned();
-        let (Some(client), Some(ticket)) = (self.find(id), ticket) else { return false };
-        let is_over = ticket.serve(answer);
+        let wait = self.waits.lock().get(&id).cloned();
+        let (Some(client), Some(wait)) = (self.find(id), wait) else { return false };
+        let is_over = wait.ticket.serve(answer);
         if is_over {
             client.outbox.signal(NUDGE);
         }
         is_over
     }
 
-    /// Makes every blocked client check its timeout: a manual clock was moved.
+    /// Makes every blocked client check its timeout: a steered clock was moved, stopped or started.
     pub fn nudge_blocked(&self) {
         self.all().iter().filter(|client| client.is_blocked()).for_each(|client| client.outbox.signal(NUDGE));
     }
 
     /// Calls `look` with each call that is blocked on keys.
     pub(crate) fn each_blocked_call(&self, mut look: impl FnMut(&BlockedCall)) {
-        let tickets: Vec<Arc<BlockedTicket>> = self.tickets.lock().values().cloned().collect();
-        for ticket in tickets {
-            ticket.serve(|blocking| {
-                if let Blocking::Keys(call) = blocking {
-                    look(call);
-                }
-                None
-            });
+        for wait in self.all_waits().values() {
+            read_call(&wait.ticket, &mut look);
         }
+    }
+
+    fn all_waits(&self) -> BTreeMap<u64, Wait> {
+        self.waits.lock().clone()
+    }
+
+    /// Ends the waits whose timeout has passed, as the clients do themselves while the clock runs.
+    pub(crate) fn end_overdue(&self, now: Now) {
+        for (id, wait) in self.all_waits() {
+            if wait.until_ms <= now.mono_ms() {
+                self.answer(id, |_| Some(Unblocked::InTime));
+            }
+        }
+    }
+
+    /// Returns when the next wait ends or the next blocked call is to be made again after `now`, in monotonic
+    /// milliseconds, or [`NEVER`].
+    pub(crate) fn next_due_ms(&self, now: Now) -> u64 {
+        let due_ms = |wait: &Wait| {
+            let retry_at_ms = read_call(&wait.ticket, |call| call.retry_at_ms).unwrap_or(NEVER);
+            [wait.until_ms, retry_at_ms].into_iter().filter(|at_ms| *at_ms > now.mono_ms()).min()
+        };
+        self.all_waits().values().filter_map(due_ms).min().unwrap_or(NEVER)
+    }
+
+    /// Returns the keys, with their databases, of the blocked calls that are to be made again by now.
+    pub(crate) fn due_keys(&self, now: Now) -> Vec<(usize, Box<[u8]>)> {
+        let due = |wait: &Wait| {
+            read_call(&wait.ticket, |call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten()
+        };
+        self.all_waits().values().filter_map(due).flatten().collect()
+    }
+
+    /// Returns the clients that were answered and whose own tasks have not noticed yet.
+    pub(crate) fn answered(&self) -> Answered {
+        Answered(self.all_waits().into_iter().filter(|(_, wait)| wait.ticket.is_answered()).collect())
+    }
+
+    /// Returns whether the tasks of all these clients have fetched their answers.
+    pub(crate) fn have_noticed(&self, answered: &Answered) -> bool {
+        let waits = self.waits.lock();
+        let is_same = |id: &u64, wait: &Wait| waits.get(id).is_some_and(|now| Arc::ptr_eq(&now.ticket, &wait.ticket));
+        !answered.0.iter().any(|(id, wait)| is_same(id, wait))
     }
 
     /// Returns how many clients are blocked.
     pub fn blocked(&self) -> usize {
-        self.tickets.lock().len()
+        self.waits.lock().len()
     }
 
     /// Returns how many clients are blocked with a timeout.

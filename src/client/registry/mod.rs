@@ -15,7 +15,7 @@ mod blocked;
 mod line;
 mod locks;
 
-use blocked::BlockedTicket;
+use blocked::Wait;
 pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
 use locks::ClientLocks;
 pub(crate) use locks::LockName;
@@ -418,7 +418,7 @@ pub struct Clients {
     last_id: AtomicU64,
     refused: AtomicU64,
     /// The blocked clients, and how many of them have a timeout.
-    tickets: Mutex<BTreeMap<u64, Arc<BlockedTicket>>>,
+    waits: Mutex<BTreeMap<u64, Wait>>,
     timed: AtomicUsize,
     /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,

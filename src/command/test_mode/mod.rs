@@ -1,0 +1,24 @@
+//! `TEST.*`: what a test asks of a server that stands in for Redis. Only a server with `test-mode` has these commands.
+
+mod time;
+
+use std::sync::LazyLock;
+
+use crate::command::{FAMILIES, server};
+use crate::dispatch::{Command, Handlers};
+use crate::spec::{ADMIN, Flags, LOADING, NO_MULTI, NO_SCRIPT, SKIP_MONITOR, SKIP_SLOWLOG, STALE};
+
+/// The flags of all commands here: they are about the server, and not part of what is tested.
+const CONTROLS: Flags = ADMIN | NO_SCRIPT | NO_MULTI | LOADING | STALE | SKIP_MONITOR | SKIP_SLOWLOG;
+
+/// The families that exist in test mode only.
+const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS];
+
+/// Returns the commands of every server and those of test mode.
+pub(crate) fn handlers() -> &'static Handlers {
+    static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
+        let families: Vec<&'static [Command]> = FAMILIES.iter().chain(TEST_FAMILIES).copied().collect();
+        Handlers::new(families.leak(), server::help::row)
+    });
+    &HANDLERS
+}

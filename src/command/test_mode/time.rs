@@ -1,0 +1,82 @@
+//! TEST.TIME: moves, stops and starts the clock.
+
+use std::time::Duration;
+
+use crate::client::registry::Unblocked;
+use crate::command::test_mode::CONTROLS;
+use crate::dispatch::{Call, Command, Continuation, TimeTravel, Wait};
+use crate::error::{Error, Result};
+use crate::resp::Reply;
+use crate::spec::{FAST, Group, integer};
+use crate::store::View;
+
+/// The most milliseconds that a clock can be moved at once: three hundred years.
+const MS_MAX: i64 = 300 * 366 * 24 * 60 * 60 * 1000;
+
+/// The commands of this file.
+pub(super) const COMMANDS: &[Command] = &[Command::container(
+    "TEST.TIME",
+    Group::Test,
+    &[
+        Command::new("ADVANCE", advance, CONTROLS, Group::Test).args(&[integer("milliseconds")]).docs(
+            "1.0.0",
+            "O(N) where N is the number of instants at which something is due",
+            "Moves the clock forward, and returns the time when everything due has happened.",
+        ),
+        Command::new("FREEZE", freeze, CONTROLS, Group::Test).docs("1.0.0", "O(1)", "Stops the clock."),
+        Command::new("GET", get, CONTROLS | FAST, Group::Test).docs("1.0.0", "O(1)", "Returns the time."),
+        Command::new("RUN", run, CONTROLS, Group::Test).docs("1.0.0", "O(1)", "Lets the clock run on at real pace."),
+        Command::new("SET", set, CONTROLS, Group::Test).args(&[integer("unix-time-milliseconds")]).docs(
+            "1.0.0",
+            "O(N) where N is the number of instants at which something is due",
+            "Moves the clock forward to a time, or sets only the wall clock back.",
+        ),
+    ],
+)
+.docs("1.0.0", "Depends on subcommand.", "Contains the subcommands that steer time.")];
+
+/// Replies with the time once the clock was steered.
+struct Journey(TimeTravel);
+
+impl Continuation for Journey {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::TimeTravel(self.0)
+    }
+
+    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        reply.int(view.now().wall_ms());
+        Ok(true)
+    }
+}
+
+fn advance(call: &mut Call<'_>) -> Result<()> {
+    let ms = u64::try_from(read_ms(call)?).map_err(|_| Error::other("milliseconds must not be negative"))?;
+    call.continue_with(Journey(TimeTravel::By(Duration::from_millis(ms))))
+}
+
+fn set(call: &mut Call<'_>) -> Result<()> {
+    let unix_ms = read_ms(call)?;
+    call.continue_with(Journey(TimeTravel::To { unix_ms }))
+}
+
+fn freeze(call: &mut Call<'_>) -> Result<()> {
+    call.continue_with(Journey(TimeTravel::Stop))
+}
+
+fn run(call: &mut Call<'_>) -> Result<()> {
+    call.continue_with(Journey(TimeTravel::Run))
+}
+
+fn get(call: &mut Call<'_>) -> Result<()> {
+    call.reply.int(call.present().wall_ms());
+    Ok(())
+}
+
+/// Parses a number of milliseconds.
+fn read_ms(call: &mut Call<'_>) -> Result<i64> {
+    let ms = call.args.int()?;
+    match ms.unsigned_abs() > MS_MAX as u64 {
+        true => Err(Error::other("milliseconds are out of range")),
+        false => Ok(ms),
+    }
+}

@@ -1,0 +1,117 @@
+//! What keeps a namespace in order while no command does: expiry, eviction, limits of clients, rates.
+//!
+//! Where time runs, tasks do it at its time. Where time is steered, [`time_travel`] does it at every instant that the
+//! clock is moved over.
+
+pub(crate) mod time_travel;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use crate::client::outbox::END;
+use crate::client::registry::Class;
+use crate::dispatch::Handlers;
+use crate::dispatch::serve::serve_leftover_keys;
+use crate::namespace::Namespace;
+use crate::runtime::panics::Site;
+use crate::store::{Cx, Eviction, NEVER, Origin};
+use crate::time::clock::Now;
+use crate::time::timer::Timer;
+
+/// The interval of housekeeping, and the longest sleep of the sweeper, so that it notices a wall clock set forward.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// When to try again what a busy script has prevented, in milliseconds.
+const BUSY_RETRY_MS: u64 = 20;
+
+/// Deletes some expired keys, releases the locks of closed connections, and serves clients blocked on them; returns
+/// when the next sweep is needed.
+fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
+    let is_done = namespace.end_departed_sessions(now);
+    let due_ms = namespace.sweep(now);
+    serve_leftover_keys(namespace, handlers);
+    if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
+}
+
+/// Deletes keys the moment they expire; a large number of them in several steps.
+pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers) {
+    let (store, clock, timer) = (&namespace.store, &namespace.clock, Timer::open());
+    loop {
+        namespace.instance.panics.pass(Site::Sweep);
+        let turn = namespace.steering.lock().await;
+        let now = clock.now();
+        // While the clock stands still, only what moves it lets keys expire.
+        let due_ms = if clock.is_stopped() { NEVER } else { sweep_once(&namespace, handlers, now) };
+        let is_short = store.memory_account().is_over()
+            && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
+        drop(turn);
+        if (is_short || due_ms <= now.mono_ms()) && !namespace.instance.stop.is_cancelled() {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let wait = match due_ms {
+            NEVER => HOUSEKEEPING,
+            due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
+        };
+        tokio::select! {
+            () = namespace.instance.stop.cancelled() => return,
+            () = namespace.sweep_notify.notified() => {}
+            () = timer.wait(wait) => {}
+        }
+    }
+}
+
+/// Housekeeping: checks the clients' total memory `hz` times a second, and every client each second.
+pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
+    let mut rounds = 0;
+    loop {
+        let hz = namespace.instance.settings.current().hz.max(1);
+        tokio::select! {
+            () = namespace.instance.stop.cancelled() => return,
+            () = tokio::time::sleep(HOUSEKEEPING / hz) => {
+                namespace.instance.panics.pass(Site::Housekeeping);
+                let begun = namespace.clock.ticks();
+                rounds += 1;
+                if rounds >= hz {
+                    rounds = 0;
+                    check_clients(&namespace);
+                    namespace.sample();
+                } else {
+                    relieve_clients(&namespace);
+                }
+                namespace.note_housekeeping(begun);
+            }
+        }
+    }
+}
+
+/// Disconnects the largest clients while all together exceed `maxmemory-clients`.
+fn relieve_clients(namespace: &Namespace) {
+    if let Some(most) = namespace.instance.settings.current().client_memory_max() {
+        namespace.instance.clients.evict(most);
+    }
+}
+
+/// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use too much
+/// memory.
+fn check_clients(namespace: &Namespace) {
+    let config = namespace.instance.settings.current();
+    let timeout_ms = u64::from(config.timeout_s) * 1000;
+    relieve_clients(namespace);
+    let has_subscribers = namespace.hub.has_subscribers();
+    let normal = config.client_output_buffer_limit[Class::Normal as usize];
+    if timeout_ms == 0 && normal.soft_bytes == 0 && !has_subscribers {
+        return;
+    }
+    let now = namespace.clock.now();
+    for client in namespace.instance.clients.all() {
+        client.note_soft_limit(client.output_limit(&config), now);
+        let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
+        if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {
+            info!(client = client.id, "closing an idle or slow client");
+            client.outbox.signal(END);
+        }
+    }
+}
