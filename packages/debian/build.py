@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Builds the Debian package with dpkg-deb, from [package.metadata.deb] in Cargo.toml as `cargo deb` would.
+
+    build.py BINARY FOLDER
+
+cargo-deb exists only as source, and building it takes longer than building keylatch. What this knows of the metadata is
+what is used there: assets, conf-files, maintainer-scripts, depends with $auto. Needs python3 (3.11) and dpkg-dev.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIG = "target/package/keylatch.conf"
+# Of redis.conf.example: a line, and what it is in /etc/keylatch.conf.
+CHANGES = {
+    "# Example configuration of keylatch: every setting with its default.": (
+        "# Configuration of keylatch: every setting, with its default but for bind and\n# dir."
+    ),
+    "#     keylatch /path/to/this/file --port 7000": "#     keylatch /etc/keylatch.conf --port 7000",
+    "# This file is generated from the table of settings; do not edit it by hand.": (
+        "# Restart the service after a change: systemctl restart keylatch"
+    ),
+    "bind * -::*": "bind 127.0.0.1 -::1",
+    "dir .": "dir /var/lib/keylatch",
+}
+
+
+def configuration():
+    """Returns the text of /etc/keylatch.conf."""
+    lines = (ROOT / "redis.conf.example").read_text().splitlines()
+    missing = CHANGES.keys() - set(lines)
+    if missing:
+        sys.exit(f"redis.conf.example has no line {missing.pop()!r}")
+    return "".join(f"{CHANGES.get(line, line)}\n" for line in lines)
+
+
+def libraries(binary, folder):
+    """Returns what the binary depends on, as dpkg-shlibdeps finds it; nothing for a static one."""
+    (folder / "debian").mkdir()
+    (folder / "debian" / "control").write_text("Source: keylatch\n\nPackage: keylatch\nArchitecture: any\n")
+    command = ["dpkg-shlibdeps", "-O", f"-e{binary}"]
+    found = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    return re.sub(r"^shlibs:Depends=", "", found.strip())
+
+
+def control(package, depends, size):
+    metadata = package["metadata"]["deb"]
+    architecture = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
+    needed = (depends if each == "$auto" else each for each in metadata["depends"].split(", "))
+    # A package that is built once more gets the next revision; there was none yet.
+    fields = {
+        "Package": package["name"],
+        "Version": f"{package['version']}-1",
+        "Architecture": architecture,
+        "Maintainer": metadata["maintainer"],
+        "Installed-Size": str(size // 1024),
+        "Depends": ", ".join(filter(None, needed)),
+        "Section": metadata["section"],
+        "Priority": metadata["priority"],
+        "Description": "in-memory key-value server that speaks the Redis protocol",
+    }
+    lines = metadata["extended-description"].splitlines()
+    return "".join(f"{name}: {value}\n" for name, value in fields.items()) + "".join(f" {line}\n" for line in lines)
+
+
+def build(binary, destination, folder):
+    package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
+    metadata = package["metadata"]["deb"]
+    tree = folder / "tree"
+    for source, target, mode in metadata["assets"]:
+        to = tree / target
+        to = to / pathlib.Path(source).name if target.endswith("/") else to
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if source == CONFIG:
+            to.write_text(configuration())
+        else:
+            shutil.copyfile(binary if source.startswith("target/") else ROOT / source, to)
+        to.chmod(int(mode, 8))
+    scripts = tree / "DEBIAN"
+    scripts.mkdir()
+    for name in ("postinst", "prerm", "postrm"):
+        shutil.copy(ROOT / metadata["maintainer-scripts"] / name, scripts / name)
+        (scripts / name).chmod(0o755)
+    (scripts / "conffiles").write_text("".join(f"{name}\n" for name in metadata["conf-files"]))
+    size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
+    (scripts / "control").write_text(control(package, libraries(binary, folder), size))
+    for path in (tree, *(path for path in tree.rglob("*") if path.is_dir())):
+        path.chmod(0o755)
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, destination], check=True)
+
+
+def main():
+    binary, destination = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
+    destination.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        build(binary, destination, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()

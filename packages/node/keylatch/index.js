@@ -1,0 +1,157 @@
+// A server process of the test's own, and where its binary is.
+'use strict';
+
+const { spawn } = require('node:child_process');
+const { randomUUID } = require('node:crypto');
+const { accessSync, constants } = require('node:fs');
+const path = require('node:path');
+const { Fault, Keylatch } = require('./instance.js');
+const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
+
+const READY_MS = 60_000;
+const STOP_MS = 10_000;
+const LOG_LINES = 100;
+
+/** The path of the server: KEYLATCH_BINARY, the one of the package for this platform, or one in PATH. */
+function findBinary() {
+  if (process.env.KEYLATCH_BINARY) return process.env.KEYLATCH_BINARY;
+  try {
+    return require.resolve(`@keylatch/${process.platform}-${process.arch}/bin/keylatch`);
+  } catch {
+    const folders = (process.env.PATH ?? '').split(path.delimiter);
+    const found = folders.map((folder) => path.join(folder, 'keylatch')).find(isExecutable);
+    if (found) return found;
+    const name = `@keylatch/${process.platform}-${process.arch}`;
+    throw new Error(`neither ${name} is installed nor is there a keylatch in PATH; KEYLATCH_BINARY may name it`);
+  }
+}
+
+function isExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A server in test mode that something else has started. */
+class RunningServer {
+  constructor(url) {
+    const { hostname, port } = new URL(url);
+    this.host = hostname.replace(/^\[|\]$/g, '');
+    this.port = Number(port || 6379);
+  }
+
+  get url() {
+    return new Keylatch(this.host, this.port).url;
+  }
+
+  async instance(name) {
+    const instance = new Keylatch(this.host, this.port, `ns-${name ?? randomUUID()}`);
+    try {
+      await instance.now(); // makes the instance, and fails where the server has no test mode
+    } catch (error) {
+      instance.close();
+      if (name !== undefined || !error.message.startsWith('WRONGPASS')) throw error;
+      const shared = new Keylatch(this.host, this.port);
+      await shared.now().finally(() => shared.close());
+      return OwnProcess.start();
+    }
+    return instance;
+  }
+}
+
+/** A server process, which ends with this process. */
+class Server extends RunningServer {
+  #child;
+
+  constructor(child, { host, port }) {
+    super(`redis://${host.includes(':') ? `[${host}]` : host}:${port}`);
+    this.#child = child;
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  async stop() {
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    const killer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+    child.stdin.end();
+    await ended;
+    clearTimeout(killer);
+  }
+
+  async [ASYNC_DISPOSE]() {
+    await this.stop();
+  }
+}
+
+/** A server process in place of a private instance, which this version of the server does not have. */
+class OwnProcess extends Keylatch {
+  #server;
+
+  static async start() {
+    const server = await start();
+    const instance = new OwnProcess(server.host, server.port);
+    instance.#server = server;
+    await instance.now();
+    return instance;
+  }
+
+  close() {
+    super.close();
+    this.#server.stop();
+  }
+}
+
+/** Starts a server process on a free port; resolves when it is ready. */
+function start({ binary = findBinary(), settings = {} } = {}) {
+  const all = { port: 0, bind: '127.0.0.1', loglevel: 'warning', 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
+  const args = Object.entries({ ...all, ...settings }).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  // Names of this package in the environment are no settings of the server.
+  const { KEYLATCH_BINARY, KEYLATCH_URL, ...env } = process.env;
+  const child = spawn(binary, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  child.stdin.on('error', () => {}); // it may have ended already
+  return new Promise((resolve, reject) => {
+    const log = [];
+    const fail = (why) => reject(new Error(`keylatch did not start: ${why}\n${log.join('\n')}`));
+    const late = setTimeout(() => child.kill('SIGKILL'), READY_MS);
+    child.once('error', (error) => fail(error.message));
+    child.once('close', (code) => {
+      clearTimeout(late);
+      fail(`it ended with status ${code}`);
+    });
+    const listen = (stream) => eachLine(stream, (line) => {
+      log.splice(0, Math.max(0, log.push(line) - LOG_LINES));
+      if (!line.startsWith('{"ready":true')) return;
+      clearTimeout(late);
+      for (const part of [child, child.stdin, child.stdout, child.stderr]) part.unref(); // it keeps no process alive
+      resolve(new Server(child, JSON.parse(line)));
+    });
+    [child.stdout, child.stderr].forEach(listen);
+  });
+}
+
+function eachLine(stream, act) {
+  let rest = '';
+  stream.setEncoding('utf8').on('data', (text) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop();
+    lines.forEach(act);
+  });
+}
+
+let shared;
+
+/** Makes a private instance of the server of KEYLATCH_URL, or of one that this process starts once. */
+async function instance(name) {
+  shared ??= process.env.KEYLATCH_URL ? Promise.resolve(new RunningServer(process.env.KEYLATCH_URL)) : start();
+  return (await shared).instance(name);
+}
+
+module.exports = { Fault, Keylatch, ReplyError, RunningServer, Server, findBinary, instance, start };

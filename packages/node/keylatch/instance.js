@@ -1,0 +1,145 @@
+// A private instance of a server: its address, its clock, its faults and its journal.
+'use strict';
+
+const { ASYNC_DISPOSE, Connection } = require('./resp.js');
+
+const LIMITS = { prob: 'PROB', seed: 'SEED', count: 'COUNT', after: 'AFTER' };
+const FILTERS = { key: 'KEY', client: 'CLIENT' };
+
+/** The options that are given, as arguments of a command. */
+function named(names, options) {
+  return Object.keys(names).flatMap((name) => options[name] === undefined ? [] : [names[name], options[name]]);
+}
+
+/** An injected fault. */
+class Fault {
+  #instance;
+
+  constructor(instance, id) {
+    this.#instance = instance;
+    this.id = id;
+  }
+
+  async fired() {
+    const faults = await this.#instance.command('TEST.FAULT', 'LIST');
+    const fault = faults.find(({ id }) => id === this.id);
+    if (!fault) throw new Error(`fault ${this.id} was removed`);
+    return fault.fired;
+  }
+
+  async remove() {
+    return await this.#instance.command('TEST.FAULT', 'DEL', this.id) === 1;
+  }
+
+  async [ASYNC_DISPOSE]() {
+    await this.remove();
+  }
+}
+
+/** A private instance; see index.d.ts. */
+class Keylatch {
+  #connection;
+
+  constructor(host, port, user, password = 'test') {
+    Object.assign(this, { host, port, user, password });
+    this.#connection = new Connection(host, port, user, password);
+  }
+
+  get url() {
+    const login = [this.user, this.password].map(encodeURIComponent).join(':');
+    const host = this.host.includes(':') ? `[${this.host}]` : this.host;
+    return `redis://${this.user === undefined ? '' : `${login}@`}${host}:${this.port}/0`;
+  }
+
+  command(...args) {
+    return this.#connection.call(...args);
+  }
+
+  advance(ms) {
+    return this.command('TEST.TIME', 'ADVANCE', Math.round(ms));
+  }
+
+  setTime(time) {
+    return this.command('TEST.TIME', 'SET', Math.round(Number(time)));
+  }
+
+  freeze() {
+    return this.command('TEST.TIME', 'FREEZE');
+  }
+
+  run() {
+    return this.command('TEST.TIME', 'RUN');
+  }
+
+  now() {
+    return this.command('TEST.TIME', 'GET');
+  }
+
+  async fault(command, options) {
+    const { error, delayMs, drop, loseReply, partial } = options;
+    const kinds = [
+      ...error === undefined ? [] : [['ERROR', error]],
+      ...delayMs === undefined ? [] : [['DELAY', Math.round(delayMs)]],
+      ...drop ? [['DROP']] : [],
+      ...loseReply ? [['LOSEREPLY']] : [],
+      ...partial === undefined ? [] : [['PARTIAL', partial]],
+    ];
+    if (kinds.length !== 1) {
+      throw new TypeError('exactly one of error, delayMs, drop, loseReply and partial must be given');
+    }
+    const args = [command, ...named(FILTERS, options), ...kinds[0], ...named(LIMITS, options)];
+    return new Fault(this, await this.command('TEST.FAULT', 'ADD', ...args));
+  }
+
+  async clearFaults() {
+    await this.command('TEST.FAULT', 'CLEAR');
+  }
+
+  async calls(options = {}) {
+    const found = await this.command('TEST.CALLS', ...named({ match: 'MATCH', count: 'COUNT' }, options));
+    return found.map((call) => ({
+      timeMs: call['time-ms'],
+      clientId: call['client-id'],
+      clientName: call['client-name'],
+      args: call.args,
+      fault: call.fault,
+    }));
+  }
+
+  async forgetCalls() {
+    await this.command('TEST.CALLS', 'RESET');
+  }
+
+  async snapshot(name = 'default') {
+    await this.command('TEST.SNAPSHOT', name);
+  }
+
+  async restore(name = 'default') {
+    await this.command('TEST.RESTORE', name);
+  }
+
+  async failover({ lose = 0 } = {}) {
+    await this.command('TEST.FAILOVER', 'LOSE', lose);
+    this.close();
+  }
+
+  async reset() {
+    await this.clearFaults();
+    await this.command('FLUSHALL', 'SYNC');
+    await this.command('FUNCTION', 'FLUSH');
+    await this.command('SCRIPT', 'FLUSH');
+    await this.run();
+    await this.setTime(Date.now());
+    await this.forgetCalls();
+  }
+
+  close() {
+    this.#connection.close();
+  }
+
+  async [ASYNC_DISPOSE]() {
+    this.close();
+  }
+}
+
+module.exports = { Fault, Keylatch };

@@ -1,0 +1,117 @@
+// A minimal RESP3 client: requests are pipelined, replies come in their order.
+'use strict';
+
+const net = require('node:net');
+
+// Jest's environments lack the symbol of Node 20.
+const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
+/** An error reply of the server. */
+class ReplyError extends Error {
+  name = 'ReplyError';
+}
+
+const scalars = {
+  '+': String,
+  '-': (text) => new ReplyError(text),
+  ':': Number,
+  '(': BigInt,
+  ',': Number,
+  '#': (text) => text === 't',
+  _: () => null,
+};
+
+/** Parses one reply; returns it and the place behind it, or undefined if there is not all of it. */
+function parse(bytes, from) {
+  const end = bytes.indexOf('\r\n', from);
+  if (end < 0) return undefined;
+  const kind = String.fromCharCode(bytes[from]);
+  const rest = bytes.toString('utf8', from + 1, end);
+  if (kind in scalars) return [scalars[kind](rest), end + 2];
+  const length = Number(rest);
+  if (length < 0) return [null, end + 2];
+  if ('$=!'.includes(kind)) {
+    const at = end + 2 + length;
+    if (bytes.length < at + 2) return undefined;
+    const text = bytes.toString('utf8', end + 2, at);
+    return [kind === '!' ? new ReplyError(text) : text, at + 2];
+  }
+  const items = [];
+  let at = end + 2;
+  for (let left = kind === '%' ? 2 * length : length; left > 0; left -= 1) {
+    const item = parse(bytes, at);
+    if (!item) return undefined;
+    items.push(item[0]);
+    at = item[1];
+  }
+  if (kind !== '%') return [items, at];
+  return [Object.fromEntries(items.flatMap((item, i) => i % 2 ? [] : [[item, items[i + 1]]])), at];
+}
+
+/** A connection that is opened at the first request, and again after it was closed. */
+class Connection {
+  #address;
+  #login;
+  #socket;
+  #received = Buffer.alloc(0);
+  #waiting = [];
+
+  constructor(host, port, user, password) {
+    this.#address = { host, port, noDelay: true };
+    this.#login = user === undefined ? [] : ['AUTH', user, password];
+  }
+
+  /** Sends a request; resolves with its reply, where maps are objects. An error reply rejects. */
+  async call(...args) {
+    if (!this.#socket) {
+      this.#open();
+      const greeting = this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
+      const [reply] = await Promise.all([this.#send(args), greeting]);
+      return reply;
+    }
+    return this.#send(args);
+  }
+
+  /** Closes the connection; the next request opens another. */
+  close() {
+    this.#socket?.destroy();
+    this.#lost(this.#socket, new Error('the connection was closed'));
+  }
+
+  #open() {
+    const socket = this.#socket = net.connect(this.#address);
+    socket.on('data', (bytes) => this.#receive(bytes));
+    socket.on('error', (error) => this.#lost(socket, error));
+    socket.on('close', () => this.#lost(socket, new Error('keylatch has closed the connection')));
+  }
+
+  #send(args) {
+    const parts = args.map((arg) => Buffer.isBuffer(arg) ? arg : Buffer.from(String(arg)));
+    const request = parts.flatMap((part) => [Buffer.from(`$${part.length}\r\n`), part, Buffer.from('\r\n')]);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#socket.ref(); // the process stays for a reply, but not for an idle connection
+      this.#socket.write(Buffer.concat([Buffer.from(`*${parts.length}\r\n`), ...request]));
+    });
+  }
+
+  #receive(bytes) {
+    this.#received = Buffer.concat([this.#received, bytes]);
+    let at = 0;
+    for (let found; at < this.#received.length && (found = parse(this.#received, at)); [, at] = found) {
+      const { resolve, reject } = this.#waiting.shift();
+      (found[0] instanceof ReplyError ? reject : resolve)(found[0]);
+    }
+    this.#received = this.#received.subarray(at);
+    if (this.#waiting.length === 0) this.#socket?.unref();
+  }
+
+  #lost(socket, error) {
+    if (socket === undefined || socket !== this.#socket) return;
+    this.#socket = undefined;
+    this.#received = Buffer.alloc(0);
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+}
+
+module.exports = { ASYNC_DISPOSE, Connection, ReplyError };

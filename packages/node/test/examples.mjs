@@ -1,0 +1,20 @@
+// Writes the examples of the READMEs and of MIGRATION.md as test files: examples.mjs ROOT
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+const root = process.argv[2];
+mkdirSync('node/examples', { recursive: true });
+let count = 0;
+for (const name of ['README.md', 'MIGRATION.md', 'packages/node/README.md']) {
+  const text = readFileSync(path.join(root, name), 'utf8');
+  for (const [, example] of text.matchAll(/^```js\n(.*?)^```$/gms)) {
+    if (!/from 'keylatch'/.test(example)) continue;
+    count += 1;
+    const used = [[/\.fault\(/, 'TEST.FAULT'], [/\.calls\(/, 'TEST.CALLS']].filter(([call]) => call.test(example));
+    const options = `needs(${used.map(([, command]) => `'${command}'`).join(', ')})`;
+    const skippable = example.replace(/^(test\('[^\n]*'), async/gm, `$1, ${options}, async`);
+    writeFileSync(`node/examples/${count}.test.mjs`, `import { needs } from '../has.mjs';\n${skippable}`);
+  }
+}
+if (count < 3) throw new Error(`only ${count} examples were found`);

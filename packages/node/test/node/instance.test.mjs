@@ -1,0 +1,181 @@
+// What tests steer: the clock, faults, the journal, snapshots, failover; by ioredis and node-redis.
+
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { Redis } from 'ioredis';
+import { instance } from 'keylatch';
+import { createClient } from 'redis';
+import { needs } from './has.mjs';
+
+const HOUR_MS = 3_600_000;
+const FRAGILE = { retryStrategy: null, maxRetriesPerRequest: 0, enableReadyCheck: false };
+let keylatch, client;
+const connect = (options = {}) => new Redis(keylatch.url, options).on('error', () => {});
+
+describe('an instance', { timeout: 120_000 }, () => {
+  beforeEach(async () => {
+    keylatch = await instance();
+    client = connect();
+  });
+  afterEach(() => {
+    client.disconnect();
+    keylatch.close();
+  });
+
+  test('lets keys expire when time is advanced', async () => {
+    await client.set('session', 'token', 'EX', 3600);
+    await keylatch.advance(HOUR_MS - 60_000);
+    assert.equal(await client.get('session'), 'token');
+    await keylatch.advance(60_000);
+    assert.equal(await client.get('session'), null);
+  });
+
+  test('can stand still and go on', async () => {
+    const frozen = await keylatch.freeze();
+    assert.equal(await keylatch.advance(5), frozen + 5);
+    assert.deepEqual((await client.time()).map(Number), [Math.floor((frozen + 5) / 1000), (frozen + 5) % 1000 * 1000]);
+    assert.ok(await keylatch.run() >= frozen + 5);
+    const instant = new Date('2040-02-29T00:00:00Z');
+    await keylatch.freeze();
+    assert.equal(await keylatch.setTime(instant), Number(instant));
+    assert.equal(await keylatch.now(), Number(instant));
+  });
+
+  test('wakes a blocked call at its deadline', async () => {
+    await keylatch.freeze();
+    const blocked = connect();
+    const popped = blocked.blpop('queue', 60);
+    while (!/blocked_clients:1/.test(await client.info('clients')));
+    await keylatch.advance(60_000);
+    assert.equal(await popped, null);
+    blocked.disconnect();
+  });
+
+  test('replies with errors as often as asked', needs('TEST.FAULT'), async () => {
+    const fault = await keylatch.fault('GET', { error: 'ERR not yet', count: 2 });
+    await assert.rejects(client.get('key'), /not yet/);
+    await assert.rejects(client.get('key'), /not yet/);
+    assert.equal(await client.get('key'), null);
+    assert.equal(await fault.fired(), 2);
+    assert.equal(await fault.remove(), true);
+    await assert.rejects(fault.fired(), /removed/);
+  });
+
+  test('breaks connections before a command, after it, and within its reply', needs('TEST.FAULT'), async () => {
+    for (const [kind, value] of [[{ drop: true }, null], [{ loseReply: true }, 'new'], [{ partial: 1 }, 'new']]) {
+      const fragile = connect(FRAGILE);
+      await fragile.ping();
+      const fault = await keylatch.fault('SET', { ...kind, count: 1 });
+      await assert.rejects(fragile.set('key', 'new'));
+      assert.equal(await client.getdel('key'), value, JSON.stringify(kind));
+      await fault.remove();
+    }
+  });
+
+  test('shows node-redis what a slow server is like', needs('TEST.FAULT'), async () => {
+    const slow = await keylatch.fault('PING', { delayMs: 60_000 });
+    const impatient = await createClient({ url: keylatch.url, commandOptions: { timeout: 50 } }).connect();
+    await assert.rejects(impatient.ping());
+    impatient.destroy();
+    await slow.remove();
+  });
+
+  test('hits some keys, some clients, and by chance that repeats itself', needs('TEST.FAULT'), async () => {
+    await keylatch.fault('GET', { error: 'ERR chosen', key: 'user:*' });
+    await keylatch.fault('INCR', { error: 'ERR chosen', client: 'worker' });
+    const worker = connect({ connectionName: 'worker' });
+    await client.get('group:1');
+    await assert.rejects(client.get('user:1'), /chosen/);
+    await assert.rejects(worker.incr('n'), /chosen/);
+    await keylatch.clearFaults();
+    assert.equal(await worker.incr('n'), 1);
+    worker.disconnect();
+    const hits = async () => {
+      const fault = await keylatch.fault('ECHO', { error: 'ERR unlucky', prob: 0.5, seed: 7, after: 2 });
+      const replies = await Promise.allSettled(Array.from({ length: 40 }, () => client.echo('x')));
+      await fault.remove();
+      return replies.map(({ status }) => status === 'rejected');
+    };
+    const first = await hits();
+    assert.deepEqual(await hits(), first);
+    assert.deepEqual([first[0], first[1], first.includes(true)], [false, false, true]);
+    await assert.rejects(keylatch.fault('GET', {}), TypeError);
+    await assert.rejects(keylatch.fault('GET', { drop: true, error: 'ERR' }), TypeError);
+  });
+
+  test('lists the calls with what happened to them', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
+    await keylatch.forgetCalls();
+    const now = await keylatch.freeze();
+    await client.set('key', 'value', 'EX', 10);
+    await keylatch.fault('SET', { error: 'ERR no' });
+    await assert.rejects(client.set('key', 'other'));
+    const [first, second] = await keylatch.calls({ match: 'SET' });
+    assert.deepEqual([first.timeMs, first.args], [now, ['set', 'key', 'value', 'EX', '10']]);
+    assert.equal(first.clientId, await client.client('ID'));
+    assert.ok(first.fault === null && second.fault !== null);
+    assert.deepEqual((await keylatch.calls({ match: 'SET', count: 1 })).map(({ args }) => args[2]), ['other']);
+    await keylatch.forgetCalls();
+    assert.deepEqual(await keylatch.calls(), []);
+  });
+
+  test('brings a snapshot back', needs('TEST.SNAPSHOT'), async () => {
+    await client.set('user', '1');
+    await keylatch.snapshot();
+    await client.flushall();
+    await keylatch.restore();
+    assert.equal(await client.get('user'), '1');
+    await assert.rejects(keylatch.restore('unknown'), { name: 'ReplyError' });
+  });
+
+  test('fails over and forgets the last writes', needs('TEST.FAILOVER'), async () => {
+    for (const name of 'abc') await client.set(name, 1);
+    const closed = new Promise((resolve) => client.once('close', resolve));
+    await keylatch.failover({ lose: 2 });
+    await closed;
+    assert.deepEqual(await client.keys('*'), ['a']);
+    assert.equal(await keylatch.command('GET', 'a'), '1');
+  });
+
+  test('is as new after a reset', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
+    await client.set('key', 1);
+    await keylatch.fault('*', { error: 'ERR always' });
+    await keylatch.freeze();
+    await keylatch.setTime(0);
+    await keylatch.reset();
+    assert.deepEqual(await keylatch.calls(), []);
+    assert.equal(await client.dbsize(), 0);
+    assert.ok(Math.abs(await keylatch.now() - Date.now()) < 60_000);
+  });
+
+  test('shares nothing with another', async () => {
+    await client.set('key', '1');
+    const other = await instance();
+    await other.freeze();
+    await other.setTime(0);
+    assert.deepEqual([await other.command('DBSIZE'), await other.now()], [0, 0]);
+    assert.equal(await client.get('key'), '1');
+    assert.ok(await keylatch.now() > HOUR_MS);
+    other.close();
+  });
+
+  test('has faults and a journal of its own', needs('TEST.CALLS', 'TEST.FAULT', 'ns-'), async () => {
+    const other = await instance();
+    assert.equal(other.port, keylatch.port);
+    await other.fault('GET', { error: 'ERR mine' });
+    assert.equal(await client.get('key'), null);
+    assert.equal((await other.calls({ match: 'GET' })).length, 0);
+    assert.equal((await keylatch.calls({ match: 'GET' })).length, 1);
+    other.close();
+  });
+
+  test('replies of any kind arrive at the control connection', async () => {
+    await keylatch.command('HSET', 'hash', 'field', 'völlig ☃');
+    assert.deepEqual(await keylatch.command('HGETALL', 'hash'), { field: 'völlig ☃' });
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, number) => keylatch.command('ECHO', number)));
+    assert.deepEqual(replies, Array.from({ length: 100 }, (_, number) => String(number)));
+    const large = 'x'.repeat(1_000_000);
+    await keylatch.command('SET', 'large', large);
+    assert.equal(await keylatch.command('GET', 'large'), large);
+    await assert.rejects(keylatch.command('INCR', 'hash'), { name: 'ReplyError', message: /WRONGTYPE/ });
+  });
+});

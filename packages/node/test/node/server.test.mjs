@@ -1,0 +1,95 @@
+// The server as a process: found, started, stopped, and ended with the process that has started it.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import net from 'node:net';
+import { test } from 'node:test';
+import { Redis } from 'ioredis';
+import { Keylatch, RunningServer, findBinary, instance, start } from 'keylatch';
+import { needs } from './has.mjs';
+
+const LIMIT = { timeout: 120_000 };
+
+/** Waits until nobody listens on a port; a connection that was still accepted is closed when the server ends. */
+async function ended(port) {
+  const probe = net.connect(port, '127.0.0.1').on('error', () => {});
+  await new Promise((resolve) => probe.once('close', resolve)); // `once` of node:events would reject at an error
+  const again = net.connect(port, '127.0.0.1');
+  await assert.rejects(once(again, 'connect'), { code: 'ECONNREFUSED' });
+}
+
+test('a server serves until it is stopped', LIMIT, async () => {
+  const server = await start({ settings: { maxmemory: '5mb' } });
+  const client = new Redis(server.url);
+  assert.match(await client.info('server'), new RegExp(`process_id:${server.pid}\r`));
+  assert.deepEqual(await client.config('GET', 'maxmemory'), ['maxmemory', '5242880']);
+  client.disconnect();
+  await server.stop();
+  await server.stop(); // again does no harm
+  await ended(server.port);
+});
+
+test('a start that fails says why', LIMIT, async () => {
+  await assert.rejects(start({ settings: { nonsense: 1 } }), /did not start.*nonsense/s);
+  await assert.rejects(start({ binary: '/no/such/file' }), /did not start.*ENOENT/);
+});
+
+test('a process that has started a server exits, and the server with it', LIMIT, async () => {
+  const program = "require('keylatch').instance().then(({ port }) => console.log(port))";
+  const port = Number(execFileSync(process.execPath, ['-e', program], { timeout: 60_000 }));
+  await ended(port);
+});
+
+test('the server ends with a parent that is killed', LIMIT, async () => {
+  const program = "require('keylatch').start().then(({ port }) => { console.log(port); process.kill(process.pid, 9) })";
+  const { stdout, signal } = spawnSync(process.execPath, ['-e', program]);
+  assert.equal(signal, 'SIGKILL');
+  await ended(Number(stdout));
+});
+
+test('settings come from the environment, too', LIMIT, () => {
+  const program = `require('keylatch').instance().then(async (it) => console.log(
+    (await it.command('CONFIG', 'GET', 'timeout')).timeout))`;
+  const env = { ...process.env, KEYLATCH_TIMEOUT: '77' };
+  assert.equal(String(execFileSync(process.execPath, ['-e', program], { env })), '77\n');
+});
+
+test('a server that runs already is named by the environment', needs('ns-'), async () => {
+  const server = await start();
+  const mine = await server.instance('shared');
+  await mine.command('SET', 'key', 'value');
+  const program = `require('keylatch').instance('shared').then(async (it) => console.log(
+    await it.command('GET', 'key')))`;
+  const env = { ...process.env, KEYLATCH_URL: server.url };
+  assert.equal(String(execFileSync(process.execPath, ['-e', program], { env })), 'value\n');
+  assert.equal(new RunningServer(server.url).url, server.url);
+  await server.stop();
+});
+
+test('the binary is that of the environment or of the package', LIMIT, () => {
+  const given = process.env.KEYLATCH_BINARY;
+  delete process.env.KEYLATCH_BINARY;
+  const { resolve } = createRequire(import.meta.url);
+  assert.equal(findBinary(), resolve('@keylatch/linux-x64/bin/keylatch'));
+  process.env.KEYLATCH_BINARY = '/elsewhere/keylatch';
+  assert.equal(findBinary(), '/elsewhere/keylatch');
+  if (given === undefined) delete process.env.KEYLATCH_BINARY;
+  else process.env.KEYLATCH_BINARY = given;
+});
+
+test('an instance of a server without test mode is refused', LIMIT, async () => {
+  const server = await start({ settings: { 'test-mode': 'no' } });
+  await assert.rejects(server.instance(), { name: 'ReplyError' });
+  assert.equal(await new Keylatch(server.host, server.port).command('PING'), 'PONG');
+  await server.stop();
+});
+
+test('the instances of a process share its server', needs('ns-'), async () => {
+  const [first, second] = await Promise.all([instance(), instance()]);
+  assert.equal(first.port, second.port);
+  assert.notEqual(first.user, second.user);
+  first.close();
+  second.close();
+});

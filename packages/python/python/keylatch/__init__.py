@@ -1,0 +1,15 @@
+"""A real Redis-compatible server for tests: they move its clock, inject faults, and have private instances.
+
+    with keylatch.Server() as server, server.instance() as instance:
+        client = redis.Redis.from_url(instance.url)
+        client.set("session", "token", ex=3600)
+        instance.advance(timedelta(hours=1))    # without sleeping
+        assert client.get("session") is None
+"""
+
+from ._instance import Call, Fault, Keylatch
+from ._resp import ReplyError
+from ._server import RunningServer, Server, find_binary, instance
+
+__all__ = ["Call", "Fault", "Keylatch", "ReplyError", "RunningServer", "Server", "find_binary", "instance"]
+__version__ = "0.1.0"

@@ -1,0 +1,186 @@
+"""A private instance of a server: its address, its clock, its faults and its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from ._resp import Connection
+
+
+def milliseconds(duration: float | timedelta) -> int:
+    """Returns a duration in whole milliseconds; a number is in milliseconds already."""
+    return round(duration / timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that the server has received, as its journal keeps it."""
+
+    time_ms: int  # Unix time, by the instance's clock
+    client_id: int
+    client_name: str
+    args: Sequence[str]  # the command and its arguments
+    fault: Any  # the fault that was injected, or None
+
+
+class Fault:
+    """An injected fault; as a context manager it is removed at the end of the `with` block."""
+
+    def __init__(self, instance: Keylatch, id: int) -> None:
+        self._instance, self.id = instance, id
+
+    @property
+    def fired(self) -> int:
+        """How many requests it has hit. A removed fault is unknown: KeyError."""
+        for fault in self._instance.command("TEST.FAULT", "LIST"):
+            if fault["id"] == self.id:
+                return fault["fired"]
+        raise KeyError(self.id)
+
+    def remove(self) -> bool:
+        """Removes the fault; returns whether it was still there."""
+        return bool(self._instance.command("TEST.FAULT", "DEL", self.id))
+
+    def __enter__(self) -> Fault:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.remove()
+
+
+class Keylatch:
+    """A private instance: what connects as its user has keys, channels, a clock, faults and a journal of its own.
+
+    It exists as long as a connection to it is open, and a few seconds longer; this object holds one.
+    """
+
+    def __init__(self, host: str, port: int, user: str | None, password: str = "test") -> None:
+        self.host, self.port, self.user, self.password = host, port, user, password
+        self._connection = Connection(host, port, user, password)
+
+    @property
+    def url(self) -> str:
+        """What clients connect to."""
+        login = "" if self.user is None else f"{quote(self.user)}:{quote(self.password)}@"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"redis://{login}{host}:{self.port}/0"
+
+    def command(self, *args: object) -> Any:
+        """Sends any command over the control connection; returns the reply with text as `str`."""
+        return self._connection.call(*args)
+
+    def advance(self, duration: float | timedelta) -> int:
+        """Moves the clock by milliseconds or a timedelta. When it returns, everything due has happened."""
+        return self.command("TEST.TIME", "ADVANCE", milliseconds(duration))
+
+    def set_time(self, time: float | datetime) -> int:
+        """Sets the clock to a Unix time in milliseconds, or to a datetime."""
+        unix_ms = time.timestamp() * 1000 if isinstance(time, datetime) else time
+        return self.command("TEST.TIME", "SET", round(unix_ms))
+
+    def freeze(self) -> int:
+        """Stops the clock."""
+        return self.command("TEST.TIME", "FREEZE")
+
+    def run(self) -> int:
+        """Lets the clock go on from where it stands, at real pace."""
+        return self.command("TEST.TIME", "RUN")
+
+    def now(self) -> int:
+        """Returns the instance's Unix time in milliseconds, as all methods for the clock do."""
+        return self.command("TEST.TIME", "GET")
+
+    def fault(
+        self,
+        command: str = "*",
+        *,
+        error: str | None = None,
+        delay_ms: float | None = None,
+        drop: bool = False,
+        lose_reply: bool = False,
+        partial: int | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        prob: float | None = None,
+        seed: int | None = None,
+        count: int | None = None,
+        after: int | None = None,
+    ) -> Fault:
+        """Injects a fault into a command, or into all (`*`); exactly one kind must be given.
+
+        error: replies with this error instead of executing.
+        delay_ms: executes after these milliseconds of real time.
+        drop: closes the connection instead of executing.
+        lose_reply: executes, then closes the connection without a reply.
+        partial: executes, sends this many bytes of the reply, then closes the connection.
+        key, client: only requests with a key that matches this glob; only connections of this name.
+        after: lets so many requests pass first; prob, seed: hits with this probability, repeatably; count: hits so often.
+        """
+        kinds: list[list[object]] = []
+        kinds += [["ERROR", error]] if error is not None else []
+        kinds += [["DELAY", round(delay_ms)]] if delay_ms is not None else []
+        kinds += [["DROP"]] if drop else []
+        kinds += [["LOSEREPLY"]] if lose_reply else []
+        kinds += [["PARTIAL", partial]] if partial is not None else []
+        if len(kinds) != 1:
+            raise TypeError("exactly one of error, delay_ms, drop, lose_reply and partial must be given")
+        filters = {"KEY": key, "CLIENT": client}
+        limits = {"PROB": prob, "SEED": seed, "COUNT": count, "AFTER": after}
+        args: list[object] = ["TEST.FAULT", "ADD", command]
+        args += [part for name, value in filters.items() if value is not None for part in (name, value)]
+        args += kinds[0]
+        args += [part for name, value in limits.items() if value is not None for part in (name, value)]
+        return Fault(self, self.command(*args))
+
+    def clear_faults(self) -> None:
+        """Removes all faults."""
+        self.command("TEST.FAULT", "CLEAR")
+
+    def calls(self, match: str | None = None, count: int | None = None) -> list[Call]:
+        """Returns the requests received so far, oldest first: those of a command, and the last `count`, if given."""
+        args: list[object] = ["TEST.CALLS"]
+        args += ["MATCH", match] if match is not None else []
+        args += ["COUNT", count] if count is not None else []
+        names = ("time-ms", "client-id", "client-name", "args", "fault")
+        return [Call(*(each.get(name) for name in names)) for each in self.command(*args)]
+
+    def forget_calls(self) -> None:
+        """Empties the journal of requests."""
+        self.command("TEST.CALLS", "RESET")
+
+    def snapshot(self, name: str = "default") -> None:
+        """Keeps the data under a name."""
+        self.command("TEST.SNAPSHOT", name)
+
+    def restore(self, name: str = "default") -> None:
+        """Brings the data of a snapshot back."""
+        self.command("TEST.RESTORE", name)
+
+    def failover(self, lose: int = 0) -> None:
+        """Forgets the last `lose` writes and closes every connection, as an asynchronous failover does."""
+        self.command("TEST.FAILOVER", "LOSE", lose)
+        self._connection.close()
+
+    def reset(self) -> None:
+        """Makes the instance as new: no data, faults, scripts or calls, and the system's time."""
+        self.clear_faults()
+        for args in ("FLUSHALL", "SYNC"), ("FUNCTION", "FLUSH"), ("SCRIPT", "FLUSH"), ("TEST.TIME", "RUN"):
+            self.command(*args)
+        self.set_time(datetime.now())
+        self.forget_calls()
+
+    def close(self) -> None:
+        """Closes the control connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Keylatch:
+        self.now()  # makes the instance, and fails where the server has no test mode
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,86 @@
+"""A minimal RESP3 client: one connection, one request at a time."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from typing import Any
+
+
+class ReplyError(Exception):
+    """An error reply of the server."""
+
+
+class Connection:
+    """A connection that is opened at the first request, and again if the server has closed it since the last."""
+
+    def __init__(self, host: str, port: int, user: str | None, password: str) -> None:
+        self._address, self._user, self._password = (host, port), user, password
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def call(self, *args: object) -> Any:
+        """Sends a request and returns its reply: text as `str`, maps as `dict`. Raises ReplyError for an error."""
+        with self._lock:
+            if self._socket is None or self._is_closed():
+                self._open()
+            reply = self._exchange(args)
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def close(self) -> None:
+        """Closes the connection; the next request opens another."""
+        with self._lock:
+            self._drop()
+
+    def _is_closed(self) -> bool:
+        # No reply is outstanding, so what can be read is the end.
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def _open(self) -> None:
+        self._drop()
+        self._socket = socket.create_connection(self._address, timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._replies = self._socket.makefile("rb")
+        login = () if self._user is None else ("AUTH", self._user, self._password)
+        greeting = self._exchange(("HELLO", 3, *login, "SETNAME", "keylatch-control"))
+        if isinstance(greeting, ReplyError):
+            self._drop()
+            raise greeting
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._replies.close()
+            self._socket.close()
+            self._socket = None
+
+    def _exchange(self, args: tuple[object, ...]) -> Any:
+        assert self._socket is not None
+        parts = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape") for part in args]
+        request = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+        try:
+            self._socket.sendall(b"*%d\r\n%b" % (len(parts), request))
+            return self._read()
+        except OSError:
+            self._drop()  # a late reply must not be taken for that of the next request
+            raise
+
+    def _read(self) -> Any:
+        line = self._replies.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("keylatch has closed the connection")
+        kind, rest = line[:1], line[1:-2].decode("utf-8", "surrogateescape")
+        if kind in b"$=!":
+            if rest == "-1":
+                return None
+            text = self._replies.read(int(rest) + 2)[:-2].decode("utf-8", "surrogateescape")
+            return ReplyError(text) if kind == b"!" else text
+        if kind in b"*~>%":
+            if rest == "-1":
+                return None
+            items = [self._read() for _ in range(int(rest) * (2 if kind == b"%" else 1))]
+            return dict(zip(items[::2], items[1::2])) if kind == b"%" else items
+        scalars = {b"+": str, b"-": ReplyError, b":": int, b"(": int, b",": float, b"#": "t".__eq__}
+        return scalars[kind](rest) if kind in scalars else None

@@ -1,0 +1,171 @@
+"""A server process of the test's own, and where its binary is."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import threading
+import uuid
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from ._instance import Keylatch
+from ._resp import ReplyError
+
+READY_S = 60
+STOP_S = 10
+
+
+def find_binary() -> str:
+    """Returns the path of the server: KEYLATCH_BINARY, the one that came with this package, or one in PATH."""
+    given = os.environ.get("KEYLATCH_BINARY")
+    if given:
+        return given
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    installed = (os.path.join(sysconfig.get_path("scripts", scheme), "keylatch") for scheme in schemes)
+    found = next(filter(os.path.isfile, installed), None) or shutil.which("keylatch")
+    if found is None:
+        raise FileNotFoundError("no keylatch in this package or in PATH; KEYLATCH_BINARY may name it")
+    return found
+
+
+class RunningServer:
+    """A server in test mode that something else has started."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host, self.port = parts.hostname or "127.0.0.1", parts.port or 6379
+
+    @property
+    def url(self) -> str:
+        """The address of the server; what connects there without a user shares one instance."""
+        return Keylatch(self.host, self.port, None).url
+
+    def instance(self, name: str | None = None) -> Keylatch:
+        """Returns a private instance; without a name, one that nobody else has."""
+        if name is None and not self._has_instances():
+            return OwnProcess()
+        return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}")
+
+    @functools.cache
+    def _has_instances(self) -> bool:
+        """Whether the server accepts users of private instances: a version without them rejects the password."""
+        try:
+            with Keylatch(self.host, self.port, f"ns-{uuid.uuid4().hex}"):
+                return True
+        except ReplyError as error:
+            if not str(error).startswith("WRONGPASS"):
+                raise
+        with Keylatch(self.host, self.port, None):  # fails where the server has no test mode
+            return False
+
+    def __enter__(self) -> RunningServer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+
+class Server(RunningServer):
+    """A server process on a free port, stopped at the end of the `with` block, by `stop()`, or with this process.
+
+    Settings are those of the command line: `Server(maxmemory="1mb")`, with `_` for `-` in names.
+    """
+
+    def __init__(self, binary: str | None = None, **settings: str) -> None:
+        options = {"port": "0", "bind": "127.0.0.1", "loglevel": "warning", "test-mode": "yes"}
+        options |= {"exit-on-stdin-close": "yes"} | {name.replace("_", "-"): value for name, value in settings.items()}
+        command = [binary or find_binary(), *(part for name, value in options.items() for part in (f"--{name}", value))]
+        self._log: collections.deque[str] = collections.deque(maxlen=100)
+        self._ready = threading.Event()
+        self._address: dict[str, str] = {}
+        # Names of this package in the environment are no settings of the server.
+        environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+        threading.Thread(target=self._read_log, name="keylatch-log", daemon=True).start()
+        if not self._ready.wait(READY_S) or not self._address:
+            self.process.kill()
+            raise RuntimeError(f"keylatch did not start: {' '.join(command)}\n{self.log}")
+        super().__init__(f"redis://{self._address['host']}:{self._address['port']}")
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """The last hundred lines that the server has printed."""
+        return "".join(self._log)
+
+    def stop(self) -> None:
+        """Stops the server and waits for its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _read_log(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                text = line.decode("utf-8", "replace")
+                self._log.append(text)
+                if text.startswith('{"ready":true') and not self._ready.is_set():
+                    self._address = json.loads(text)
+                    self._ready.set()
+        self._ready.set()  # it has ended
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+class OwnProcess(Keylatch):
+    """A server process in place of a private instance, which this version of the server does not have."""
+
+    def __init__(self) -> None:
+        self._server = Server()
+        super().__init__(self._server.host, self._server.port, None)
+
+    def close(self) -> None:
+        """Closes the control connection and stops the process."""
+        super().close()
+        self._server.stop()
+
+
+OWN_VARIABLES = {"KEYLATCH_BINARY", "KEYLATCH_URL"}
+_shared: RunningServer | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_server() -> RunningServer:
+    """Returns the server of KEYLATCH_URL, or one that is started once for this process and stopped at its exit."""
+    global _shared
+    with _shared_lock:
+        if _shared is None and "KEYLATCH_URL" in os.environ:
+            _shared = RunningServer(os.environ["KEYLATCH_URL"])
+        elif _shared is None:
+            _shared = started = Server()
+            starter = os.getpid()
+            # A forked process uses the server, too, and leaves it to run.
+            atexit.register(lambda: started.stop() if os.getpid() == starter else None)
+        return _shared
+
+
+def instance(name: str | None = None) -> Keylatch:
+    """Returns a private instance of the server that this process shares."""
+    return shared_server().instance(name)

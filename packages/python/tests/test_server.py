@@ -1,0 +1,97 @@
+"""The server as a process: found, started, stopped, and ended with the process that has started it."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+
+import keylatch
+import pytest
+import redis
+from conftest import needs
+
+STARTS_AND_DIES = """
+import os, keylatch
+server = keylatch.Server()
+print(server.pid, server.port, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def refuses(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_server_serves_until_the_end_of_its_block():
+    with keylatch.Server() as server:
+        assert redis.Redis.from_url(server.url).info("server")["process_id"] == server.pid
+    assert server.process.returncode == 0 and refuses(server.port)
+
+
+def test_settings_are_options_and_the_environment_counts(monkeypatch):
+    monkeypatch.setenv("KEYLATCH_TIMEOUT", "77")
+    monkeypatch.setenv("KEYLATCH_MAXCLIENTS", "88")
+    with keylatch.Server(maxclients="99", maxmemory="5mb") as server:
+        config = redis.Redis.from_url(server.url).config_get("max*", "timeout")
+    assert (config["timeout"], config["maxclients"], config["maxmemory"]) == ("77", "99", "5242880")
+
+
+def test_a_start_that_fails_says_why():
+    with pytest.raises(RuntimeError, match="nonsense"):
+        keylatch.Server(nonsense="1")
+
+
+def test_the_server_ends_with_a_parent_that_is_killed():
+    died = subprocess.run([sys.executable, "-c", STARTS_AND_DIES], stdout=subprocess.PIPE, text=True)
+    assert died.returncode == -signal.SIGKILL
+    pid, port = map(int, died.stdout.split())
+    # A connection that is still accepted ends with the server.
+    with socket.socket() as probe, contextlib.suppress(ConnectionResetError):
+        probe.settimeout(60)
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            assert probe.recv(1) == b""
+    assert refuses(port), f"process {pid} still listens"
+
+
+def test_the_port_file_and_the_health_check_serve_those_who_start_it_otherwise(tmp_path):
+    binary, path = keylatch.find_binary(), tmp_path / "port"
+    with keylatch.Server(port_file=str(path)) as server:
+        assert path.read_text().strip() == str(server.port)
+        assert subprocess.run([binary, "--healthcheck", "-p", path.read_text().strip()]).returncode == 0
+    assert subprocess.run([binary, "--healthcheck", "-p", str(server.port)], capture_output=True).returncode == 1
+
+
+def test_the_binary_of_the_package_is_found_unless_the_environment_names_another(monkeypatch, tmp_path):
+    monkeypatch.delenv("KEYLATCH_BINARY", raising=False)
+    assert pathlib.Path(keylatch.find_binary()).parent == pathlib.Path(sys.executable).parent
+    monkeypatch.setenv("KEYLATCH_BINARY", "/elsewhere/keylatch")
+    assert keylatch.find_binary() == "/elsewhere/keylatch"
+
+
+def test_a_forked_process_shares_the_server_and_leaves_it_running():
+    program = """
+        import os, keylatch
+        from keylatch._server import shared_server
+        server = shared_server()
+        child = os.fork()
+        if not child:
+            raise SystemExit(0 if shared_server().port == server.port else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        print(keylatch.Keylatch(server.host, server.port, None).command("ECHO", 1))
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
+    assert (run.returncode, run.stdout) == (0, "1\n")
+
+
+@needs("ns-")
+def test_a_server_that_runs_already_is_named_by_the_environment():
+    program = "import keylatch; print(keylatch.instance('shared').command('GET', 'key'))"
+    with keylatch.Server() as server, server.instance("shared") as instance:
+        instance.command("SET", "key", "value")
+        environment = os.environ | {"KEYLATCH_URL": server.url}
+        assert subprocess.check_output([sys.executable, "-c", program], env=environment, text=True) == "value\n"
