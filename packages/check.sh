@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Builds all packages, installs each into an environment of its own and runs its tests: check.sh PATH-TO-KEYLATCH
+#
+# The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
+# is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
+# node 20, npm and cargo; for the Debian package root, dpkg-dev and a kernel with overlay mounts.
+# KEYLATCH_MUSL=1 also builds with musl, which takes as long as everything else together: without optimisation across
+# crates, since only that it builds and runs is checked. Needs the target x86_64-unknown-linux-musl and musl-tools.
+set -euo pipefail
+
+binary=$(realpath "${1:?usage: check.sh PATH-TO-KEYLATCH}")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(realpath "$here/..")
+work=$root/target/packages
+rm -rf "$work/out" && mkdir -p "$work/out"
+export PYTHONDONTWRITEBYTECODE=1
+unset KEYLATCH_REQUIRE_REDIS # the server would take it for a setting
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+pip() { "$work/$1/bin/pip" --quiet --disable-pip-version-check "${@:2}"; }
+# `cargo rustc` leaves what it has built under the name of the ordinary binary, which others need as it was.
+cp "$binary" "$work/keylatch-dynamic"
+binary=$work/keylatch-dynamic
+
+build_wheel() {
+    [ -x "$work/tools/bin/python" ] || python3 -m venv "$work/tools"
+    pip tools install maturin==1.16.0
+    cd "$here/python"
+    "$work/tools/bin/maturin" build --quiet --release --locked --out "$work/out" -- -C target-feature=+crt-static
+    cp "${CARGO_TARGET_DIR:-$root/target}/release/keylatch" "$work/keylatch-static"
+}
+# Whether a binary needs no library, and serves.
+check_static() {
+    local linked server port
+    linked=$(ldd "$1" 2>&1 || true)
+    [[ $linked =~ 'statically linked'|'not a dynamic executable' ]] || fail "$1 is not static: $linked"
+    timeout 60 "$1" --port 0 --bind 127.0.0.1 --dir "$work" --port-file "$work/port" >"$work/static.log" &
+    server=$!
+    until [ -s "$work/port" ]; do
+        kill -0 "$server" || fail "$1 does not start"
+        sleep 0.05
+    done
+    port=$(<"$work/port")
+    [ "$("$1" redis-cli -h localhost -p "$port" PING)" = PONG ] || fail 'no PONG'
+    [ "$("$1" redis-cli -p "$port" EVAL 'return cjson.encode({1})' 0)" = '[1]' ] || fail 'no scripts'
+    kill "$server"
+    wait "$server"
+}
+build_musl() {
+    local target=x86_64-unknown-linux-musl
+    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+        cargo build --quiet --locked --release --bin keylatch --target "$target" --target-dir "$work/musl"
+    check_static "$work/musl/$target/release/keylatch"
+}
+test_python() {
+    rm -rf "$work/python" && python3 -m venv "$work/python"
+    pip python install -r "$here/python/requirements-test.txt" "$work"/out/*.whl
+    "$work/python/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$here/python" "$here/python/tests"
+}
+test_node() {
+    "$here/node/pack.sh" "$work/keylatch-static" "$work/out" >/dev/null
+    rm -rf "$work/node" && cp -r "$here/node/test" "$work/node"
+    (
+        cd "$work/node"
+        npm install --silent --no-audit --no-fund --no-package-lock
+        npm install --silent --no-audit --no-fund --no-package-lock --no-save "$work"/out/keylatch-*.tgz
+        node examples.mjs "$root"
+        npm test --silent
+    )
+}
+test_debian() {
+    command -v dpkg-shlibdeps >/dev/null || apt-get install -y -qq --no-install-recommends dpkg-dev >/dev/null
+    command -v adduser >/dev/null || apt-get install -y -qq --no-install-recommends adduser >/dev/null
+    "$here/debian/build.py" "$binary" "$work/out" >/dev/null
+    "$here/debian/test.sh" "$work"/out/keylatch_*.deb
+}
+
+(build_wheel)
+check_static "$work/keylatch-static"
+[ -z "${KEYLATCH_MUSL:-}" ] || build_musl
+# At the same time: most of it waits for the network or for a server.
+running=()
+for part in python node debian; do
+    (set -e; "test_$part") & running+=($!)
+done
+for each in "${running[@]}"; do wait "$each"; done
+echo 'packages: wheel, npm packages, Debian package and static binary are well'
