@@ -53,6 +53,7 @@ class Connection {
   #address;
   #login;
   #socket;
+  #ready; // until the server has accepted the user
   #received = Buffer.alloc(0);
   #waiting = [];
 
@@ -63,12 +64,8 @@ class Connection {
 
   /** Sends a request; resolves with its reply, where maps are objects. An error reply rejects. */
   async call(...args) {
-    if (!this.#socket) {
-      this.#open();
-      const greeting = this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
-      const [reply] = await Promise.all([this.#send(args), greeting]);
-      return reply;
-    }
+    this.#ready ??= this.#open();
+    await this.#ready;
     return this.#send(args);
   }
 
@@ -78,17 +75,24 @@ class Connection {
     this.#lost(this.#socket, new Error('the connection was closed'));
   }
 
-  #open() {
+  async #open() {
     const socket = this.#socket = net.connect(this.#address);
     socket.on('data', (bytes) => this.#receive(bytes));
     socket.on('error', (error) => this.#lost(socket, error));
     socket.on('close', () => this.#lost(socket, new Error('keylatch has closed the connection')));
+    try {
+      await this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
+    } catch (error) {
+      this.close(); // or the next request would be that of another user
+      throw error;
+    }
   }
 
   #send(args) {
     const parts = args.map((arg) => Buffer.isBuffer(arg) ? arg : Buffer.from(String(arg)));
     const request = parts.flatMap((part) => [Buffer.from(`$${part.length}\r\n`), part, Buffer.from('\r\n')]);
     return new Promise((resolve, reject) => {
+      if (!this.#socket) return reject(new Error('the connection was closed'));
       this.#waiting.push({ resolve, reject });
       this.#socket.ref(); // the process stays for a reply, but not for an idle connection
       this.#socket.write(Buffer.concat([Buffer.from(`*${parts.length}\r\n`), ...request]));
@@ -109,6 +113,7 @@ class Connection {
   #lost(socket, error) {
     if (socket === undefined || socket !== this.#socket) return;
     this.#socket = undefined;
+    this.#ready = undefined;
     this.#received = Buffer.alloc(0);
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }

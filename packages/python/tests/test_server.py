@@ -57,6 +57,17 @@ def test_the_server_ends_with_a_parent_that_is_killed():
     wait_until_ended(int(died.stdout))
 
 
+def test_an_instance_of_a_server_without_test_mode_is_refused():
+    with keylatch.Server(test_mode="no") as server:
+        with pytest.raises(keylatch.ReplyError):
+            server.instance().now()
+        stranger = keylatch.Keylatch(server.host, server.port, "stranger")
+        for _ in range(2):
+            with pytest.raises(keylatch.ReplyError, match="WRONGPASS"):
+                stranger.command("SET", "key", "value")
+        assert keylatch.Keylatch(server.host, server.port, None).command("DBSIZE") == 0
+
+
 def test_the_port_file_and_the_health_check_serve_those_who_start_it_otherwise(tmp_path):
     binary, path = keylatch.find_binary(), tmp_path / "port"
     with keylatch.Server(port_file=str(path)) as server:
