@@ -1,0 +1,76 @@
+# The projects of run.sh: what they are, from where, what their tests need, and the command that runs them.
+#
+# A source is an archive of PyPI that holds its tests, or the tag of a repository. Suites are run as the projects' own
+# documentation or CI does. What is left out needs another server: Sentinel, a cluster, a module of Redis, Memcached.
+
+projects='redis-py limits python-redis-lock rq huey django-redis cachelib aiocache walrus channels_redis pottery
+    flask-session connect-redis bee-queue'
+pytest='pytest -q --junitxml=$report'
+
+kind[redis-py]=client version[redis-py]=8.1.0 source[redis-py]=pypi:redis
+packages[redis-py]="-r dev_requirements.txt -e ."
+server[redis-py]='--enable-debug-command yes'
+suite[redis-py]="$pytest --ignore=tests/test_scenario --ignore=tests/test_asyncio/test_scenario \
+    --ignore-glob='*cluster_maint_notifications*' --ignore-glob='*test_vsets*' -k 'not SSLCache and not SentinelCache' \
+    -m 'not onlycluster and not redismod and not ssl and not replica and not cp_integration and \
+        not multidb_integration'"
+
+kind[limits]='rate limiter' version[limits]=5.8.0 source[limits]=pypi:limits
+packages[limits]="'.[redis,async-redis,valkey,async-valkey]' hiro flaky pytest==9.0.2 \
+    pytest-asyncio==1.3.0 pytest-benchmark pytest-cov pytest-lazy-fixtures pytest-mock PyYAML pymemcache \
+    pymongo coredis"
+suite[limits]="$pytest -p docker_services --no-cov -m '(redis or valkey) and not benchmark'"
+
+kind[python-redis-lock]=locks version[python-redis-lock]=4.0.1 source[python-redis-lock]=pypi:python-redis-lock
+packages[python-redis-lock]="pytest Django django-redis process-tests redis==8.1.0 gevent eventlet ."
+suite[python-redis-lock]="PYTHONPATH=tests DJANGO_SETTINGS_MODULE=test_project.settings PYTHONUNBUFFERED=yes \
+    $pytest --ignore=src"
+
+kind[rq]=queue version[rq]=3.0.0 source[rq]=pypi:rq
+packages[rq]='psutil pytest redis==8.1.0 .'
+suite[rq]="RUN_SLOW_TESTS_TOO=1 $pytest"
+
+kind[huey]=queue version[huey]=3.5.4 source[huey]=pypi:huey
+packages[huey]='pytest redis==8.1.0 gevent peewee .'
+suite[huey]="HUEY_SLOW_TESTS=1 $pytest huey/tests"
+
+kind[django-redis]='cache, sessions' version[django-redis]=7.0.0 source[django-redis]=pypi:django-redis
+packages[django-redis]="'.[lz4,msgpack,pyzstd]' 'pytest>=9' pytest-cov pytest-mock pytest-pythonpath pytest-xdist \
+    'Django<6' redis==8.1.0"
+server[django-redis]='--unixsocket /tmp/redis.sock --unixsocketperm 777'
+suite[django-redis]="$pytest --no-cov -n 0 -k 'not sentinel'"
+
+kind[cachelib]=cache version[cachelib]=0.17.0 source[cachelib]=pypi:cachelib
+packages[cachelib]='pytest pytest-xprocess redis==8.1.0 .'
+suite[cachelib]="$pytest tests/test_redis_cache.py"
+
+kind[aiocache]=cache version[aiocache]=0.12.3 source[aiocache]=pypi:aiocache
+packages[aiocache]="pytest==7.2.0 pytest-asyncio==0.20.3 pytest-cov==4.0.0 pytest-mock==3.10.0 redis==4.4.2 \
+    marshmallow==3.19.0 aiomcache==0.8.0 'aiohttp>=3.8.3' msgpack ."
+suite[aiocache]="$pytest -W ignore --no-cov tests/acceptance -k 'not memcached'"
+
+kind[walrus]='collections, locks, limits' version[walrus]=0.9.8 source[walrus]=pypi:walrus
+packages[walrus]='pytest redis==5.3.1 setuptools wheel cython'
+prepare[walrus]='$venv/bin/pip install --quiet --no-build-isolation .'
+suite[walrus]="$pytest -o python_files='[!_]*.py' walrus/tests"
+
+kind[channels_redis]='channels, groups' version[channels_redis]=4.3.0 source[channels_redis]=pypi:channels_redis
+packages[channels_redis]="'.[tests]' redis==8.1.0"
+suite[channels_redis]="$pytest --ignore=tests/test_sentinel.py --ignore=tests/test_pubsub_sentinel.py"
+
+kind[pottery]='collections, locks' version[pottery]=3.0.1 source[pottery]=git:brainix/pottery@v3.0.1
+packages[pottery]='pytest==8.3.5 pytest-asyncio==0.25.3 redis==5.3.1 hiredis==3.1.0 mmh3==5.1.0 \
+    uvloop==0.21.0 typing_extensions'
+suite[pottery]="PYTHONPATH=. $pytest tests"
+
+kind[flask-session]=sessions version[flask-session]=0.8.0 source[flask-session]=git:pallets-eco/flask-session@0.8.0
+packages[flask-session]='pytest pytest-cov redis==8.1.0 msgspec cachelib .'
+suite[flask-session]="$pytest --no-cov tests/test_redis.py tests/test_basic.py"
+
+kind[connect-redis]=sessions version[connect-redis]=9.0.0 source[connect-redis]=git:tj/connect-redis@v9.0.0
+prepare[connect-redis]='npm install --silent --no-audit --no-fund --no-package-lock'
+suite[connect-redis]='npx vitest run --reporter=junit --outputFile=$report'
+
+kind[bee-queue]=queue version[bee-queue]=2.0.0 source[bee-queue]=git:bee-queue/bee-queue@v2.0.0
+prepare[bee-queue]='npm install --silent --no-audit --no-fund ava ava-spec tap-xunit'
+suite[bee-queue]='npx ava --serial --timeout=30s --tap | npx tap-xunit >$report'
