@@ -86,6 +86,8 @@ pub enum Error {
     ExecAborted,
     /// EXEC itself was rejected; holds the reason without its `ERR` prefix.
     ExecRefused(Vec<u8>),
+    /// An error that a test has asked for, as it is.
+    Injected(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
     /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
@@ -248,7 +250,7 @@ impl Error {
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::NoGroup(sentence) => quoting("NOGROUP ", sentence, ""),
             Error::ClaimOption(word) => quoting("ERR Unrecognized XCLAIM option '", until_nul(word), "'"),
-            Error::Script(line) => line.clone(),
+            Error::Script(line) | Error::Injected(line) => line.clone(),
             Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),
             Error::PrefixOverlap(prefix, kind, other) => {
                 let between = format!("' overlaps with {kind} prefix '");

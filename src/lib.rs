@@ -93,6 +93,7 @@ mod runtime;
 mod script;
 mod spec;
 mod store;
+mod test_mode;
 mod text;
 mod time;
 mod upkeep;

@@ -25,6 +25,7 @@ use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
 use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, View};
+use crate::test_mode::TestMode;
 use crate::time::clock::{Clock, Now};
 
 /// One namespace.
@@ -66,7 +67,9 @@ pub struct Namespace {
     departed: Mutex<Vec<(u64, Vec<LockName>)>>,
     /// Whether expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
-    /// Why some commands are rejected: a set of [`LACKS_REPLICAS`] and [`RESTARTING`].
+    /// What test mode keeps; `None` without it.
+    pub(crate) test_mode: Option<Box<TestMode>>,
+    /// Why some commands are rejected: a set of [`LACKS_REPLICAS`], [`RESTARTING`] and [`IN_TEST_MODE`].
     restrictions: AtomicU8,
     /// Until when a start after a crash serves no keys, in monotonic milliseconds.
     grace_until_ms: AtomicU64,
@@ -78,6 +81,8 @@ pub struct Namespace {
 const LACKS_REPLICAS: u8 = 1;
 /// The server has begun after a crash and may still serve no keys.
 const RESTARTING: u8 = 1 << 1;
+/// The server is in test mode, where any call may meet a fault.
+const IN_TEST_MODE: u8 = 1 << 2;
 
 /// How many keys are evicted in a step with the default tenacity: about half a millisecond's work.
 const EVICTED_KEYS: usize = 500;
@@ -168,7 +173,8 @@ impl Namespace {
             last_fence: AtomicI64::new(0),
             departed: Mutex::default(),
             is_sweeping: AtomicBool::new(true),
-            restrictions: AtomicU8::new(0),
+            test_mode: config.test_mode.then(Box::default),
+            restrictions: AtomicU8::new(if config.test_mode { IN_TEST_MODE } else { 0 }),
             grace_until_ms: AtomicU64::new(0),
             resident: Resident::default(),
         };

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::acl::Acl;
 use crate::client::caller::Caller;
@@ -14,6 +15,7 @@ use crate::memory::heap::list_len;
 use crate::resp::{Mark, Output, OwnedRequest, Request};
 use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, EVERY, Flags, Group};
 use crate::store::{Store, View, WatchFlag};
+use crate::test_mode::FaultKind;
 
 /// The state of one connection: the caller, and the session.
 pub struct Client {
@@ -40,6 +42,8 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// Whether replies are written.
     pub replies: Replies,
+    /// What a fault does to the reply of the present request; boxed, because only tests have any.
+    pub(crate) tampering: Option<Box<FaultKind>>,
     /// Set by a command inside EXEC after which another batch begins, see `Call::end_batch`.
     pub batch_is_over: bool,
 }
@@ -133,6 +137,33 @@ impl Client {
     #[inline]
     pub fn needs_attention(&self) -> bool {
         self.session.replies != Replies::On || self.caller.is_pushed_to() || self.caller.info.is_no_touch()
+    }
+
+    /// Ends a request whose reply was written since `mark`: removes a reply that is not wanted, or does to it what a fault
+    /// does. Returns a reply that is held back, and for how long.
+    pub(crate) fn end_request(
+        &mut self,
+        out: &mut Output,
+        mark: Mark,
+        command: Option<&CommandSpec>,
+    ) -> Option<(Box<Output>, Duration)> {
+        self.session.replies.end_request(out, mark, command);
+        self.session.tampering.take().and_then(|fault| self.tamper(*fault, out, mark))
+    }
+
+    #[cold]
+    fn tamper(&mut self, fault: FaultKind, out: &mut Output, mark: Mark) -> Option<(Box<Output>, Duration)> {
+        let mut reply = out.split_off(mark);
+        match fault {
+            FaultKind::Delay(time) => return Some((Box::new(reply), time)),
+            FaultKind::Partial(len) => {
+                reply.truncate(len);
+                out.append(reply);
+            }
+            FaultKind::LoseReply | FaultKind::Drop | FaultKind::Error(_) => {}
+        }
+        self.caller.closing = true;
+        None
     }
 
     /// Writes the pushed frames so far, if the client is of a kind that expects pushes.

@@ -322,6 +322,8 @@ supported! {
         /// Adds the commands TEST.*, which let tests steer time, inject faults and see the calls received. Whoever may
         /// connect may use them: never for a server that keeps data.
         "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
+        /// The number of received calls that TEST.CALLS shows; older ones are forgotten, as are those beyond 64 MB.
+        "test-calls-max" !hidden test_calls_max: usize = "10000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Writes the TCP port to this file once the server is ready, in one step: whoever finds the file finds the whole
         /// number in it. The file is removed at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;

@@ -17,8 +17,9 @@ use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, NO_QUEUE, WRITE};
+use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
+use crate::test_mode::{FaultKind, ReceivedCall};
 use crate::time::clock::Now;
 
 /// How long calls share one reading of the time, in nanoseconds. A key may be found for this long after its deadline.
@@ -197,7 +198,9 @@ impl<'n> BatchRun<'n> {
         let before = out.mark();
         let command = plan.command(index);
         let mut answered = None;
-        let next = match self.admit(client, request, command) {
+        let admitted = self.admit(client, request, command);
+        self.note_received(client, request, command, admitted.as_ref().err());
+        let next = match meet_fault(client, command, admitted) {
             Ok(command) => {
                 client.caller.called = Some(command);
                 client.session.replies.begin_request();
@@ -214,6 +217,10 @@ impl<'n> BatchRun<'n> {
                 client.caller.called = command;
                 Next::Retry
             }
+            Err(Obstacle::Struck(_)) => {
+                client.caller.closing = true;
+                Next::Done
+            }
             Err(Obstacle::Refused(error, _)) => {
                 client.session.replies.begin_request();
                 self.reject(client, request, command, &error, out);
@@ -221,11 +228,44 @@ impl<'n> BatchRun<'n> {
             }
         };
         client.caller.is_short_of_memory = false;
-        if !next.is_unfinished() {
-            client.session.replies.end_request(out, before, answered);
-            self.write_own_pushes(client, command, out);
+        if next.is_unfinished() {
+            return next;
         }
-        next
+        let delayed = client.end_request(out, before, answered);
+        self.write_own_pushes(client, command, out);
+        delayed.map_or(next, |(reply, time)| Next::Delay(reply, time))
+    }
+
+    /// Adds a request to the journal of test mode, unless it is held back by a pause and will come again.
+    fn note_received(
+        &self,
+        client: &Client,
+        request: Request<'_>,
+        command: Option<&'static CommandSpec>,
+        obstacle: Option<&Obstacle>,
+    ) {
+        let Some(test_mode) = self.namespace.test_mode.as_deref() else { return };
+        let is_control = command.is_some_and(|command| command.command.group == Group::Test);
+        if is_control || matches!(obstacle, Some(Obstacle::Paused)) {
+            return;
+        }
+        let args = match command {
+            Some(command) => post_call::visible(command, request),
+            None => request.args().collect(),
+        };
+        let fault = match obstacle {
+            Some(Obstacle::Struck(kind)) => Some(kind.name()),
+            _ => None,
+        };
+        let info = &client.caller.info;
+        let call = ReceivedCall {
+            unix_ms: self.now.wall_ms(),
+            client_id: info.id,
+            client_name: info.names().name,
+            args: args.into_iter().map(Box::from).collect(),
+            fault,
+        };
+        test_mode.calls.lock().push(call, self.config.test_calls_max);
     }
 
     /// Hands expired locks among the keys of a call over to the clients in line for them, before the call.
@@ -330,9 +370,14 @@ impl<'n> BatchRun<'n> {
         let cx = self.cx();
         let guard = self.guard.get_or_insert_with(|| namespace.store.hold(1));
         session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
-        let text = error.wire_text();
-        let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
-        refuse(namespace, &mut Reply::new(out, caller.protocol), &Error::ExecRefused(reason.to_vec()));
+        let mut reply = Reply::new(out, caller.protocol);
+        if let Error::Injected(_) = error {
+            refuse(namespace, &mut reply, error); // as it is
+        } else {
+            let text = error.wire_text();
+            let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+            refuse(namespace, &mut reply, &Error::ExecRefused(reason.to_vec()));
+        }
         self.closed = closed(self.namespace, client, self.has_extra_work);
     }
 
@@ -493,6 +538,22 @@ impl<'n> BatchRun<'n> {
             guard.report();
             self.namespace.sweep_notify.notify_one(); // which evicts the excess even without further commands
         }
+    }
+}
+
+/// Lets a call be executed that a fault strikes only afterwards, and refuses one that it strikes before.
+fn meet_fault(
+    client: &mut Client,
+    command: Option<&'static CommandSpec>,
+    admitted: Result<&'static CommandSpec, Obstacle>,
+) -> Result<&'static CommandSpec, Obstacle> {
+    match (admitted, command) {
+        (Err(Obstacle::Struck(FaultKind::Error(line))), _) => Err(Error::Injected(line).into()),
+        (Err(Obstacle::Struck(kind)), Some(command)) if kind != FaultKind::Drop => {
+            client.session.tampering = Some(Box::new(kind));
+            Ok(command)
+        }
+        (admitted, _) => admitted,
     }
 }
 

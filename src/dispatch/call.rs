@@ -331,7 +331,7 @@ impl Call<'_> {
                 }
                 Some(error)
             }
-            Obstacle::Paused => None,
+            Obstacle::Paused | Obstacle::Struck(_) => None,
         }
     }
 

@@ -15,8 +15,9 @@ use crate::namespace::Namespace;
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
-    NO_MULTI, NO_SCRIPT, WRITE,
+    NO_MULTI, NO_QUEUE, NO_SCRIPT, WRITE,
 };
+use crate::test_mode::FaultKind;
 use crate::text::Dialect;
 use crate::time::clock::Now;
 
@@ -49,6 +50,8 @@ pub(crate) enum Obstacle {
     Refused(Error, Option<Denial>),
     /// It has to wait until CLIENT PAUSE is over.
     Paused,
+    /// A fault strikes it, or its reply.
+    Struck(FaultKind),
 }
 
 impl From<Error> for Obstacle {
@@ -61,8 +64,8 @@ impl From<Error> for Obstacle {
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Check; 11] =
-    [arity, login, no_multi, permission, memory, replicas, subscribed, restarting, script_runs, monitor, pause];
+pub(crate) const CHECKS: [Check; 12] =
+    [arity, login, no_multi, permission, memory, replicas, subscribed, restarting, script_runs, monitor, pause, fault];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
@@ -183,6 +186,16 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
         Held::Writes => call.executes(may_write),
     };
     is_held.then_some(Obstacle::Paused)
+}
+
+/// Last, because a fault counts the calls that would be executed. Those in a transaction are struck as part of EXEC.
+fn fault(call: &Admission<'_>) -> Option<Obstacle> {
+    let test_mode = call.namespace.test_mode.as_deref()?;
+    if call.is_in_transaction() && call.command.name != "exec" && !call.has(NO_QUEUE) {
+        return None;
+    }
+    let name = call.caller.info.names().name;
+    test_mode.faults.lock().strike(call.command, call.request, &name).map(Obstacle::Struck)
 }
 
 fn permission_at_exec(call: &Admission<'_>) -> Option<Obstacle> {

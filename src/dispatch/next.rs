@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::registry::{Blocked, Unblocked};
 use crate::error::Result;
-use crate::resp::{Reply, Request};
+use crate::resp::{Output, Reply, Request};
 use crate::store::View;
 
 /// What must be done after a request and before the next.
@@ -23,12 +23,14 @@ pub(crate) enum Next {
     StayBlocked { retry_at_ms: u64 },
     /// Continue the command, whose reply is not written yet.
     Continue(Box<dyn Continuation>),
+    /// Send this reply only after a time: a fault holds it back.
+    Delay(Box<Output>, Duration),
 }
 
 impl Next {
-    /// Returns whether the request has no reply yet.
+    /// Returns whether the reply of the request is not written yet.
     pub(crate) fn is_unfinished(&self) -> bool {
-        matches!(self, Next::Retry | Next::StayBlocked { .. } | Next::Continue(_))
+        matches!(self, Next::Retry | Next::StayBlocked { .. } | Next::Continue(_) | Next::Delay(..))
     }
 }
 

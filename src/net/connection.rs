@@ -4,6 +4,8 @@
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
+mod leave;
+
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -30,7 +32,7 @@ use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
-use crate::store::{Cx, NEVER, Origin};
+use crate::store::NEVER;
 use crate::time::clock::Clock;
 use crate::upkeep::time_travel;
 
@@ -400,6 +402,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 None => Ok(true),
             },
             Next::Continue(rest) => self.finish_command(rest).await,
+            Next::Delay(reply, time) => self.send_later(*reply, time).await,
         }
     }
 
@@ -429,21 +432,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 return woken.map(|_| false);
             };
-            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-            let before = buffers.output.mark();
-            let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
-            batch.set_up_extra_work(&self.client);
-            if batch.resume(&mut *rest, &mut self.client.caller, woken, &mut buffers.output) {
-                let caller = &self.client.caller;
-                caller.info.set_commands(caller.commands);
-                if self.namespace.tracking.has_invalidations() {
-                    self.namespace.tracking.broadcast((&self.config, batch.now()));
-                }
-                self.client.session.replies.end_request(&mut buffers.output, before, None);
-                self.client.take_pushes(&mut buffers.output);
-                return Ok(true);
+            match self.step(&mut *rest, woken) {
+                None => {}
+                Some(Next::Delay(reply, time)) => return self.send_later(*reply, time).await,
+                Some(_) => return Ok(true),
             }
         }
+    }
+
+    /// Executes the next step of an unfinished command; returns what remains to be done once it is finished.
+    fn step(&mut self, rest: &mut dyn Continuation, woken: Unblocked) -> Option<Next> {
+        let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+        let before = buffers.output.mark();
+        let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
+        batch.set_up_extra_work(&self.client);
+        if !batch.resume(rest, &mut self.client.caller, woken, &mut buffers.output) {
+            return None;
+        }
+        let caller = &self.client.caller;
+        caller.info.set_commands(caller.commands);
+        if self.namespace.tracking.has_invalidations() {
+            self.namespace.tracking.broadcast((&self.config, batch.now()));
+        }
+        let delayed = self.client.end_request(&mut buffers.output, before, None);
+        self.client.take_pushes(&mut buffers.output);
+        Some(delayed.map_or(Next::Done, |(reply, time)| Next::Delay(reply, time)))
+    }
+
+    /// Sends a reply after a real time; returns whether the client is still connected.
+    async fn send_later(&mut self, reply: Output, time: Duration) -> io::Result<bool> {
+        let is_here = self.meanwhile(tokio::time::sleep(time)).await?;
+        self.buffers.get_or_insert_with(|| self.pool.take()).output.append(reply);
+        Ok(is_here)
     }
 
     /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.
@@ -635,47 +655,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
         .await?;
         self.stream.shutdown().await
-    }
-}
-
-impl<S> Connection<S> {
-    fn unsubscribe(&mut self) {
-        self.namespace.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
-        self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.events());
-    }
-
-    fn unwatch(&mut self) {
-        let store = &self.namespace.store;
-        if self.client.session.is_known_to_shards() {
-            let Client { caller, session } = &mut self.client;
-            let cx = Cx::new(self.namespace.clock.now(), Origin::Client(caller.info.id));
-            session.stop_watching(caller, &mut store.hold(1).view(0, &[], cx), store);
-        }
-    }
-}
-
-impl<S> Connection<S> {
-    /// Releases the locks that are bound to the connection.
-    fn end_session(&mut self) {
-        if self.client.caller.info.has_bound_locks() {
-            let store = &self.namespace.store;
-            let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
-            self.namespace.end_session(&self.client.caller.info, &mut store.hold(1).view(0, &[], cx));
-        }
-    }
-}
-
-impl<S> Drop for Connection<S> {
-    fn drop(&mut self) {
-        self.unsubscribe();
-        self.unwatch();
-        self.end_session();
-        self.namespace.observed.monitors.remove(self.client.caller.info.id);
-        self.namespace.instance.clients.remove(self.client.caller.info.id);
-        self.client.caller.info.outbox.close();
-        self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
-        self.namespace.instance.clients.set_throttled(&self.client.caller.info, false);
-        self.namespace.instance.clients.report_backlog(self.reported, 0);
     }
 }
 

@@ -108,6 +108,21 @@ impl Output {
         self.push_shared(tail.freeze());
     }
 
+    /// Takes what was appended since `mark`; nothing of that may have been written yet.
+    pub fn split_off(&mut self, mark: Mark) -> Output {
+        let kept = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        let all = std::mem::take(self);
+        let (written, mut tail) = (all.written, all.into_bytes());
+        let split = tail.split_off(kept.min(tail.len()));
+        *self = Output { tail, written, ..Output::default() };
+        Output::append_to(split)
+    }
+
+    /// Removes all but the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.rollback(Mark(self.written.saturating_add(len.min(self.len()) as u64)));
+    }
+
     /// Returns the memory of the pending output, including shared values.
     pub fn held(&self) -> usize {
         if self.is_empty() { 0 } else { self.chunks_len + self.tail.capacity() }

@@ -28,6 +28,7 @@ mod dump;
 mod embed;
 mod eviction;
 mod expiry;
+mod faults;
 mod fences;
 mod fields_model;
 mod floors;

@@ -1,5 +1,7 @@
 //! `TEST.*`: what a test asks of a server that stands in for Redis. Only a server with `test-mode` has these commands.
 
+mod calls;
+mod fault;
 mod time;
 
 use std::sync::LazyLock;
@@ -12,7 +14,7 @@ use crate::spec::{ADMIN, Flags, LOADING, NO_MULTI, NO_SCRIPT, SKIP_MONITOR, SKIP
 const CONTROLS: Flags = ADMIN | NO_SCRIPT | NO_MULTI | LOADING | STALE | SKIP_MONITOR | SKIP_SLOWLOG;
 
 /// The families that exist in test mode only.
-const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS];
+const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS];
 
 /// Returns the commands of every server and those of test mode.
 pub(crate) fn handlers() -> &'static Handlers {

@@ -1,0 +1,58 @@
+//! The journal of calls received: the latest ones, within a number and a size.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most bytes of arguments that are kept, all calls together.
+const BYTES_MAX: usize = 64 << 20;
+
+/// A call as it was received.
+pub(crate) struct ReceivedCall {
+    /// When it was executed or refused, in milliseconds since 1970 by the clock of the namespace.
+    pub(crate) unix_ms: i64,
+    /// The client's id.
+    pub(crate) client_id: u64,
+    /// The client's name.
+    pub(crate) client_name: String,
+    /// The arguments, secrets redacted.
+    pub(crate) args: Vec<Box<[u8]>>,
+    /// The kind of the fault that was injected, if any.
+    pub(crate) fault: Option<&'static str>,
+}
+
+impl ReceivedCall {
+    fn bytes(&self) -> usize {
+        self.args.iter().map(|arg| arg.len()).sum()
+    }
+}
+
+/// The calls received, oldest first.
+#[derive(Default)]
+pub(crate) struct Calls {
+    calls: VecDeque<Arc<ReceivedCall>>,
+    bytes: usize,
+}
+
+impl Calls {
+    /// Adds a call, and drops the oldest until at most `most` are left, which take no more than the limit.
+    pub(crate) fn push(&mut self, call: ReceivedCall, most: usize) {
+        self.bytes += call.bytes();
+        self.calls.push_back(Arc::new(call));
+        while self.calls.len() > most || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.calls.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+        }
+    }
+
+    /// Forgets all calls.
+    pub(crate) fn clear(&mut self) {
+        *self = Calls::default();
+    }
+
+    /// Returns the latest `most` calls for which a test holds, oldest first.
+    pub(crate) fn latest(&self, most: usize, holds: impl Fn(&ReceivedCall) -> bool) -> Vec<Arc<ReceivedCall>> {
+        let mut found: Vec<_> = self.calls.iter().rev().filter(|call| holds(call)).take(most).cloned().collect();
+        found.reverse();
+        found
+    }
+}

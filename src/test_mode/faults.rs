@@ -1,0 +1,181 @@
+//! Faults: which calls they match, when they fire, and what happens then.
+
+use std::time::Duration;
+
+use crate::glob;
+use crate::resp::Request;
+use crate::spec::{CommandSpec, Group};
+
+/// What a fault does to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// Replies with this error instead of executing it.
+    Error(Vec<u8>),
+    /// Holds its reply back for this real time.
+    Delay(Duration),
+    /// Closes the connection before it is executed.
+    Drop,
+    /// Closes the connection instead of replying.
+    LoseReply,
+    /// Closes the connection after so many bytes of the reply.
+    Partial(usize),
+}
+
+impl FaultKind {
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            FaultKind::Error(_) => "ERROR",
+            FaultKind::Delay(_) => "DELAY",
+            FaultKind::Drop => "DROP",
+            FaultKind::LoseReply => "LOSEREPLY",
+            FaultKind::Partial(_) => "PARTIAL",
+        }
+    }
+
+    /// Returns it as TEST.FAULT ADD takes it.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        let value = match self {
+            FaultKind::Error(text) => text.clone(),
+            FaultKind::Delay(time) => time.as_millis().to_string().into_bytes(),
+            FaultKind::Partial(bytes) => bytes.to_string().into_bytes(),
+            FaultKind::Drop | FaultKind::LoseReply => return self.name().into(),
+        };
+        [self.name().as_bytes(), b" ", &value].concat()
+    }
+}
+
+/// A fault to be injected.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    /// The command whose calls it matches, or the container of such commands; `None` for all.
+    pub(crate) command: Option<&'static CommandSpec>,
+    /// A pattern that one of the keys must match.
+    pub(crate) key: Option<Vec<u8>>,
+    /// The name that the client must have.
+    pub(crate) client: Option<Vec<u8>>,
+    /// What it does.
+    pub(crate) kind: FaultKind,
+    /// How many matching calls it lets pass first.
+    pub(crate) after: u64,
+    /// The probability with which it fires.
+    pub(crate) prob: f64,
+    /// Where the random numbers for that begin.
+    pub(crate) seed: u64,
+    /// How often it may still fire; `None` without a limit.
+    pub(crate) left: Option<u64>,
+    /// How often it has fired.
+    pub(crate) fired: u64,
+    /// The state of the random numbers.
+    random: u64,
+}
+
+impl Fault {
+    /// Creates a fault that drops the connection at every call of a command.
+    pub(crate) fn new(command: Option<&'static CommandSpec>) -> Self {
+        Fault {
+            command,
+            key: None,
+            client: None,
+            kind: FaultKind::Drop,
+            after: 0,
+            prob: 1.0,
+            seed: 0,
+            left: None,
+            fired: 0,
+            random: 0,
+        }
+    }
+
+    /// Sets where its random numbers begin.
+    pub(crate) fn seeded(self, seed: u64) -> Self {
+        Fault { seed, random: seed, ..self }
+    }
+
+    /// Returns whether it fires at a call, which it counts.
+    fn fires(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
+        if !self.matches(command, request, client) || self.left == Some(0) {
+            return false;
+        }
+        if self.after > 0 {
+            self.after -= 1;
+            return false;
+        }
+        if self.prob < 1.0 && self.next_random() >= self.prob {
+            return false;
+        }
+        self.fired += 1;
+        self.left = self.left.map(|left| left - 1);
+        true
+    }
+
+    fn matches(&self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
+        let is_command = match self.command {
+            Some(wanted) => is_or_contains(wanted, command),
+            None => !matches!(&command.name[..], "hello" | "auth" | "reset" | "quit"),
+        };
+        let has_key = |pattern: &Vec<u8>| {
+            let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position));
+            keys.any(|key| pattern == b"*" || glob::matches(pattern, key, false))
+        };
+        is_command
+            && self.client.as_ref().is_none_or(|name| name == client.as_bytes())
+            && self.key.as_ref().is_none_or(has_key)
+    }
+
+    /// Returns the next random number from 0 up to 1, by SplitMix64.
+    fn next_random(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Returns whether a command is the wanted one or, if that only contains others, one of these.
+pub(crate) fn is_or_contains(wanted: &CommandSpec, command: &CommandSpec) -> bool {
+    let rest = command.name.strip_prefix(&wanted.name[..]);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
+}
+
+/// The faults, in the order in which they were added.
+#[derive(Default)]
+pub(crate) struct Faults {
+    list: Vec<(i64, Fault)>,
+    last_id: i64,
+}
+
+impl Faults {
+    /// Adds a fault; returns its id.
+    pub(crate) fn add(&mut self, fault: Fault) -> i64 {
+        self.last_id += 1;
+        self.list.push((self.last_id, fault));
+        self.last_id
+    }
+
+    /// Removes a fault; returns whether there was one with this id.
+    pub(crate) fn remove(&mut self, id: i64) -> bool {
+        let before = self.list.len();
+        self.list.retain(|(other, _)| *other != id);
+        self.list.len() < before
+    }
+
+    /// Removes all faults; returns how many there were.
+    pub(crate) fn clear(&mut self) -> usize {
+        std::mem::take(&mut self.list).len()
+    }
+
+    /// Returns all faults with their ids.
+    pub(crate) fn all(&self) -> &[(i64, Fault)] {
+        &self.list
+    }
+
+    /// Returns what happens to a call: what the first fault does that fires.
+    pub(crate) fn strike(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
+        if self.list.is_empty() || command.command.group == Group::Test {
+            return None;
+        }
+        self.list.iter_mut().find_map(|(_, fault)| fault.fires(command, request, client).then(|| fault.kind.clone()))
+    }
+}
