@@ -276,7 +276,8 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
         assert_eq!(client.call(&publish), ":4");
     }
     let waiting = used(&mut client) - before;
-    assert!((200 * MESSAGE_LEN..310 * MESSAGE_LEN).contains(&waiting), "{waiting}");
+    // Counted for each client it would be four times as much; a portion that is being written may be counted twice.
+    assert!((200 * MESSAGE_LEN..600 * MESSAGE_LEN).contains(&waiting), "{waiting}");
     drop(slow);
     wait_until(|| used(&mut client) < before + MESSAGE_LEN);
 }
