@@ -76,7 +76,7 @@ class TestFaults:
 
     def test_a_fault_can_be_meant_for_some_keys_and_some_clients(self, keylatch, client):
         keylatch.fault("GET", error="ERR chosen", key="user:*")
-        keylatch.fault("INCR", error="ERR chosen", client="worker")
+        keylatch.fault("INCRBY", error="ERR chosen", client="worker")  # what `incr` sends
         assert client.get("group:1") is None and client.incr("n") == 1
         with pytest.raises(redis.ResponseError, match="chosen"):
             client.get("user:1")

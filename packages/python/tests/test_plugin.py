@@ -14,7 +14,7 @@ PARALLEL = """
             assert client.incr("counter") == expected
         keylatch.advance(number * 1000)
         assert client.keys() == ["counter"]
-        assert len(keylatch.calls("INCR")) == 19    # needs TEST.CALLS
+        assert len(keylatch.calls("INCRBY")) == 19    # needs TEST.CALLS
 """
 
 if not has("TEST.CALLS"):

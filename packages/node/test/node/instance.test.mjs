@@ -72,11 +72,12 @@ describe('an instance', { timeout: 120_000 }, () => {
     }
   });
 
-  test('shows node-redis what a slow server is like', needs('TEST.FAULT'), async () => {
-    const slow = await keylatch.fault('PING', { delayMs: 60_000 });
-    const impatient = await createClient({ url: keylatch.url, commandOptions: { timeout: 50 } }).connect();
-    await assert.rejects(impatient.ping());
-    impatient.destroy();
+  test('can be slow', needs('TEST.FAULT'), async () => {
+    const slow = await keylatch.fault('ECHO', { delayMs: 60_000 });
+    const impatient = connect({ ...FRAGILE, commandTimeout: 50 });
+    await impatient.ping();
+    await assert.rejects(impatient.echo('x'), /timed out/);
+    impatient.disconnect();
     await slow.remove();
   });
 
@@ -166,6 +167,14 @@ describe('an instance', { timeout: 120_000 }, () => {
     assert.equal((await other.calls({ match: 'GET' })).length, 0);
     assert.equal((await keylatch.calls({ match: 'GET' })).length, 1);
     other.close();
+  });
+
+  test('serves node-redis', needs('TEST.FAULT'), async () => {
+    const redis = await createClient({ url: keylatch.url }).on('error', () => {}).connect();
+    await keylatch.fault('INCR', { drop: true, count: 1 });
+    await assert.rejects(redis.incr('n'));
+    assert.equal(await redis.incr('n'), 1);
+    redis.destroy();
   });
 
   test('replies of any kind arrive at the control connection', async () => {
