@@ -14,7 +14,7 @@ root=$(realpath "$here/..")
 work=$root/target/packages
 rm -rf "$work/out" && mkdir -p "$work/out"
 export PYTHONDONTWRITEBYTECODE=1
-unset KEYLATCH_REQUIRE_REDIS # the server would take it for a setting
+unset KEYLATCH_REQUIRE_REDIS KEYLATCH_BINARY KEYLATCH_URL # the server, or the tests, would follow them
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 pip() { "$work/$1/bin/pip" --quiet --disable-pip-version-check "${@:2}"; }
