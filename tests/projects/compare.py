@@ -13,7 +13,7 @@ def outcomes(path):
     """Returns the outcome of each test of a report: the last one, for those that are tried again or fail late."""
     found = {}
     for case in xml.etree.ElementTree.parse(path).iter('testcase'):
-        name = re.sub(r'^#\d+ ', '', case.get('name'))  # those of ava are numbered as they end
+        name = re.sub(r'^#\d+ ', '', case.get('name', ''))  # those of ava are numbered as they end
         name = f'{case.get("classname", "")}::{name}'
         kinds = {child.tag for child in case}
         outcome = 'failed' if kinds & {'failure', 'error'} else 'skipped' if 'skipped' in kinds else 'passed'
