@@ -48,6 +48,14 @@ pub struct Session {
     pub batch_is_over: bool,
 }
 
+/// A reply that a fault holds back.
+pub(crate) struct DelayedReply {
+    /// The reply.
+    pub(crate) reply: Output,
+    /// For how long in real time.
+    pub(crate) time: Duration,
+}
+
 /// The commands queued between MULTI and EXEC.
 #[derive(Default)]
 pub struct Transaction {
@@ -140,22 +148,22 @@ impl Client {
     }
 
     /// Ends a request whose reply was written since `mark`: removes a reply that is not wanted, or does to it what a fault
-    /// does. Returns a reply that is held back, and for how long.
+    /// does. Returns a reply that is held back.
     pub(crate) fn end_request(
         &mut self,
         out: &mut Output,
         mark: Mark,
         command: Option<&CommandSpec>,
-    ) -> Option<(Box<Output>, Duration)> {
+    ) -> Option<Box<DelayedReply>> {
         self.session.replies.end_request(out, mark, command);
         self.session.tampering.take().and_then(|fault| self.tamper(*fault, out, mark))
     }
 
     #[cold]
-    fn tamper(&mut self, fault: FaultKind, out: &mut Output, mark: Mark) -> Option<(Box<Output>, Duration)> {
+    fn tamper(&mut self, fault: FaultKind, out: &mut Output, mark: Mark) -> Option<Box<DelayedReply>> {
         let mut reply = out.split_off(mark);
         match fault {
-            FaultKind::Delay(time) => return Some((Box::new(reply), time)),
+            FaultKind::Delay(time) => return Some(Box::new(DelayedReply { reply, time })),
             FaultKind::Partial(len) => {
                 reply.truncate(len);
                 out.append(reply);

@@ -233,7 +233,7 @@ impl<'n> BatchRun<'n> {
         }
         let delayed = client.end_request(out, before, answered);
         self.write_own_pushes(client, command, out);
-        delayed.map_or(next, |(reply, time)| Next::Delay(reply, time))
+        delayed.map_or(next, Next::Delay)
     }
 
     /// Adds a request to the journal of test mode, unless it is held back by a pause and will come again.

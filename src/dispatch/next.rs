@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::client::registry::{Blocked, Unblocked};
+use crate::client::session::DelayedReply;
 use crate::error::Result;
-use crate::resp::{Output, Reply, Request};
+use crate::resp::{Reply, Request};
 use crate::store::View;
 
 /// What must be done after a request and before the next.
@@ -23,14 +24,14 @@ pub(crate) enum Next {
     StayBlocked { retry_at_ms: u64 },
     /// Continue the command, whose reply is not written yet.
     Continue(Box<dyn Continuation>),
-    /// Send this reply only after a time: a fault holds it back.
-    Delay(Box<Output>, Duration),
+    /// Send a reply later: a fault holds it back.
+    Delay(Box<DelayedReply>),
 }
 
 impl Next {
     /// Returns whether the reply of the request is not written yet.
     pub(crate) fn is_unfinished(&self) -> bool {
-        matches!(self, Next::Retry | Next::StayBlocked { .. } | Next::Continue(_) | Next::Delay(..))
+        matches!(self, Next::Retry | Next::StayBlocked { .. } | Next::Continue(_) | Next::Delay(_))
     }
 }
 

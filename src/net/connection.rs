@@ -24,7 +24,7 @@ use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Blocked, Blocking, Unblocked};
-use crate::client::session::{Client, Replies, Transaction};
+use crate::client::session::{Client, DelayedReply, Replies, Transaction};
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::{serve_due, serve_leftover_keys};
@@ -402,7 +402,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 None => Ok(true),
             },
             Next::Continue(rest) => self.finish_command(rest).await,
-            Next::Delay(reply, time) => self.send_later(*reply, time).await,
+            Next::Delay(delayed) => self.send_later(*delayed).await,
         }
     }
 
@@ -434,7 +434,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             match self.step(&mut *rest, woken) {
                 None => {}
-                Some(Next::Delay(reply, time)) => return self.send_later(*reply, time).await,
+                Some(Next::Delay(delayed)) => return self.send_later(*delayed).await,
                 Some(_) => return Ok(true),
             }
         }
@@ -456,13 +456,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let delayed = self.client.end_request(&mut buffers.output, before, None);
         self.client.take_pushes(&mut buffers.output);
-        Some(delayed.map_or(Next::Done, |(reply, time)| Next::Delay(reply, time)))
+        Some(delayed.map_or(Next::Done, Next::Delay))
     }
 
-    /// Sends a reply after a real time; returns whether the client is still connected.
-    async fn send_later(&mut self, reply: Output, time: Duration) -> io::Result<bool> {
-        let is_here = self.meanwhile(tokio::time::sleep(time)).await?;
-        self.buffers.get_or_insert_with(|| self.pool.take()).output.append(reply);
+    /// Sends a reply when its time has come; returns whether the client is still connected.
+    async fn send_later(&mut self, delayed: DelayedReply) -> io::Result<bool> {
+        let is_here = self.meanwhile(tokio::time::sleep(delayed.time)).await?;
+        self.buffers.get_or_insert_with(|| self.pool.take()).output.append(delayed.reply);
         Ok(is_here)
     }
 

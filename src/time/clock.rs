@@ -103,10 +103,62 @@ enum Source {
         compared_ms: AtomicU64,
         counter: Counter,
     },
-    Steered(Mutex<Steered>),
+    Steered(SteeredClock),
 }
 
-/// The state of a clock that can be stopped and moved.
+/// Stands for the time of a steered clock that does not stand still.
+const RUNNING: u64 = u64::MAX;
+
+/// A clock that can be stopped and moved.
+#[derive(Debug)]
+struct SteeredClock {
+    /// The base of the state, from which a clock that stands still is read without a lock; the first is [`RUNNING`]
+    /// otherwise.
+    mono_us: AtomicU64,
+    wall_offset_ms: AtomicI64,
+    state: Mutex<Steered>,
+}
+
+impl SteeredClock {
+    fn new(state: Steered) -> Self {
+        SteeredClock {
+            mono_us: AtomicU64::new(state.standing_us()),
+            wall_offset_ms: AtomicI64::new(state.base.wall_offset_ms),
+            state: Mutex::new(state),
+        }
+    }
+
+    #[inline]
+    fn now(&self) -> Now {
+        match self.mono_us.load(Ordering::Relaxed) {
+            RUNNING => self.running_now(),
+            mono_us => Now { mono_us, wall_offset_ms: self.wall_offset_ms.load(Ordering::Relaxed) },
+        }
+    }
+
+    #[inline]
+    fn mono_us(&self) -> u64 {
+        match self.mono_us.load(Ordering::Relaxed) {
+            RUNNING => self.running_now().mono_us,
+            mono_us => mono_us,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn running_now(&self) -> Now {
+        self.state.lock().now()
+    }
+
+    fn steer(&self, steer: impl FnOnce(&mut Steered)) {
+        let mut state = self.state.lock();
+        steer(&mut state);
+        self.wall_offset_ms.store(state.base.wall_offset_ms, Ordering::Relaxed);
+        self.mono_us.store(state.standing_us(), Ordering::Relaxed);
+    }
+}
+
+/// The state of such a clock.
 #[derive(Debug)]
 struct Steered {
     /// The reading when it was last moved, stopped or started.
@@ -118,6 +170,11 @@ struct Steered {
 }
 
 impl Steered {
+    /// Returns the monotonic time of a clock that stands still, or [`RUNNING`].
+    fn standing_us(&self) -> u64 {
+        if self.runs_since.is_some() { RUNNING } else { self.base.mono_us.min(RUNNING - 1) }
+    }
+
     fn now(&self) -> Now {
         self.base.later_by_us(self.runs_since.map_or(0, |since| since.elapsed().as_micros() as u64))
     }
@@ -156,7 +213,7 @@ impl Clock {
     }
 
     fn steered(base: Now, runs_since: Option<Instant>) -> Self {
-        Clock(Arc::new(Source::Steered(Mutex::new(Steered { base, runs_since, heading_us: 0 }))))
+        Clock(Arc::new(Source::Steered(SteeredClock::new(Steered { base, runs_since, heading_us: 0 }))))
     }
 
     /// Returns whether the clock can be stopped and moved.
@@ -167,7 +224,7 @@ impl Clock {
     /// Returns whether the clock stands still.
     pub(crate) fn is_stopped(&self) -> bool {
         match &*self.0 {
-            Source::Steered(state) => state.lock().runs_since.is_none(),
+            Source::Steered(clock) => clock.mono_us.load(Ordering::Relaxed) != RUNNING,
             Source::System { .. } => false,
         }
     }
@@ -175,7 +232,7 @@ impl Clock {
     /// Reads both clocks.
     pub fn now(&self) -> Now {
         match &*self.0 {
-            Source::Steered(state) => state.lock().now(),
+            Source::Steered(clock) => clock.now(),
             Source::System { origin, lead, wall_offset_ms, compared_ms, counter } => {
                 let elapsed = origin.elapsed();
                 let mono_us = (elapsed + *lead).as_micros() as u64;
@@ -198,7 +255,7 @@ impl Clock {
     /// Returns the duration until a monotonic time in milliseconds, to the nanosecond.
     pub fn time_until(&self, mono_ms: u64) -> Duration {
         let since_start = match &*self.0 {
-            Source::Steered(_) => Duration::from_micros(self.now().mono_us),
+            Source::Steered(clock) => Duration::from_micros(clock.now().mono_us),
             Source::System { origin, lead, .. } => origin.elapsed() + *lead,
         };
         Duration::from_millis(mono_ms).saturating_sub(since_start)
@@ -207,7 +264,7 @@ impl Clock {
     /// Returns the wall clock in microseconds since 1970, for `TIME`.
     pub fn wall_us(&self) -> i64 {
         match &*self.0 {
-            Source::Steered(_) => self.now().wall_us(),
+            Source::Steered(clock) => clock.now().wall_us(),
             Source::System { .. } => unix_us(),
         }
     }
@@ -217,7 +274,7 @@ impl Clock {
     pub fn ticks(&self) -> u64 {
         match &*self.0 {
             Source::System { counter: Counter { is_trusted: true, .. }, .. } => raw_counter(),
-            Source::Steered(_) => self.now().mono_us.saturating_mul(1000),
+            Source::Steered(clock) => clock.mono_us().wrapping_mul(1000),
             Source::System { origin, .. } => elapsed_ns(*origin),
         }
     }
@@ -261,7 +318,7 @@ impl Clock {
     /// Returns the time that the clock is being moved to, or else the present one, in monotonic milliseconds.
     pub(crate) fn heading_ms(&self) -> u64 {
         let heading_us = match &*self.0 {
-            Source::Steered(state) => state.lock().heading_us,
+            Source::Steered(clock) => clock.state.lock().heading_us,
             Source::System { .. } => 0,
         };
         self.now().mono_ms().max(heading_us / US_PER_MS)
@@ -287,8 +344,8 @@ impl Clock {
     }
 
     fn steer(&self, steer: impl FnOnce(&mut Steered)) {
-        if let Source::Steered(state) = &*self.0 {
-            steer(&mut state.lock());
+        if let Source::Steered(clock) = &*self.0 {
+            clock.steer(steer);
         }
     }
 }
