@@ -1,6 +1,6 @@
 //! TEST.TIME: a clock on the wire that tests stop, move and start, and with it everything that depends on time.
 
-use crate::harness::{Client, TestServer, encode, wait_until};
+use crate::harness::{Client, TestServer, wait_until};
 
 const MS_MIN: i64 = 1_600_000_000_000;
 
@@ -174,7 +174,7 @@ fn scripts_see_the_same_time_and_are_limited_by_the_real_one() {
     assert_eq!(client.call_args(&["EVAL", script, "0"]), format!(":{begun}"));
     client.expect(&[("CONFIG SET busy-reply-threshold 1", "+OK")]);
     let mut other = server.client();
-    client.send(&encode(&["EVAL", "while true do end", "0"]));
+    client.send(&crate::harness::encode(&["EVAL", "while true do end", "0"]));
     wait_until(|| other.call("PING").starts_with("-BUSY"));
     assert!(other.call("TEST.TIME ADVANCE 1").starts_with("-BUSY"));
     wait_until(|| other.call("SCRIPT KILL") == "+OK");
