@@ -156,7 +156,8 @@ fn the_first_to_end_goes_first() {
 
 /// Fills a server with old keys and 200 that are used all the time, and returns how many of the latter survive.
 fn survivors(policy: &str, uses: usize) -> i64 {
-    let server = TestServer::start_with(&[("maxmemory-policy", policy)]);
+    // More samples than the default of 5, with which a few more than 10 of the used ones go now and then.
+    let server = TestServer::start_with(&[("maxmemory-policy", policy), ("maxmemory-samples", "10")]);
     let mut client = server.client();
     client.pipeline(&(0..2000).map(|at| format!("SET k:{at} v EX 100000")).collect::<Vec<_>>());
     let get: Vec<String> = (0..200).map(|at| format!("GET k:{}", at * 10)).collect();
@@ -174,8 +175,7 @@ fn survivors(policy: &str, uses: usize) -> i64 {
 fn what_is_used_stays() {
     for (policy, uses) in [("allkeys-lru", 3), ("volatile-lru", 3), ("allkeys-lfu", 30), ("volatile-lfu", 30)] {
         let survivors = survivors(policy, uses);
-        // Nearly all; of those chosen at random it would be about 133.
-        assert!(survivors >= 170, "{policy}: {survivors} of 200");
+        assert!(survivors >= 190, "{policy}: {survivors} of 200");
     }
     assert!(survivors("allkeys-random", 3) < 160);
 }
@@ -276,8 +276,8 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
         assert_eq!(client.call(&publish), ":4");
     }
     let waiting = used(&mut client) - before;
-    // Counted for each client it would be four times as much; a portion that is being written may be counted twice.
-    assert!((200 * MESSAGE_LEN..600 * MESSAGE_LEN).contains(&waiting), "{waiting}");
+    // All 300 if nothing was read yet, each in an allocation of the next size class, 114,688 bytes.
+    assert!((200 * MESSAGE_LEN..350 * MESSAGE_LEN).contains(&waiting), "{waiting}");
     drop(slow);
     wait_until(|| used(&mut client) < before + MESSAGE_LEN);
 }
