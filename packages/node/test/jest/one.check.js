@@ -22,8 +22,7 @@ test('the server is that of the global setup', () => {
 test.each([...Array(20).keys()])('a counter of its own, %i', async (number) => {
   for (let expected = 1; expected < 10; expected += 1) expect(await client.incr('counter')).toBe(expected);
   await keylatch.advance(number * 1000);
-  const calls = await keylatch.calls({ match: 'INCR' }).catch((error) => error); // not every server has a journal
-  expect(calls.message ?? String(calls.length)).toMatch(/^9$|unknown command/);
+  expect(await keylatch.calls({ match: 'INCR' })).toHaveLength(9);
 });
 
 test('a rate limit is over when its window is', async () => {

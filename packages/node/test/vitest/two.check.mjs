@@ -1,33 +1,3 @@
-// With vitest: one server for all workers, a private instance for each test.
+// The same tests in a second worker at the same time.
 
-import { Redis } from 'ioredis';
-import { instance } from 'keylatch';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-
-let keylatch, client;
-beforeEach(async () => {
-  keylatch = await instance();
-  client = new Redis(keylatch.url);
-});
-afterEach(() => {
-  client.disconnect();
-  keylatch.close();
-});
-
-test('the server is that of the global setup', () => {
-  // A server without private instances gives each test a process instead.
-  if (keylatch.user) expect(process.env.KEYLATCH_URL).toContain(`:${keylatch.port}/`);
-});
-
-test.each([...Array(20).keys()])('a counter of its own, %i', async (number) => {
-  for (let expected = 1; expected < 10; expected += 1) expect(await client.incr('counter')).toBe(expected);
-  await keylatch.advance(number * 1000);
-  const calls = await keylatch.calls({ match: 'INCR' }).catch((error) => error); // not every server has a journal
-  expect(calls.message ?? calls.length).toSatisfy((found) => found === 9 || /unknown command/.test(found));
-});
-
-test('a rate limit is over when its window is', async () => {
-  await client.set('hits', 1, 'PX', 60_000);
-  await keylatch.advance(60_000);
-  expect(await client.incr('hits')).toBe(1);
-});
+import './one.check.mjs';
