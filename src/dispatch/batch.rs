@@ -262,6 +262,7 @@ impl<'n> BatchRun<'n> {
             unix_ms: self.now.wall_ms(),
             client_id: info.id,
             client_name: info.names().name,
+            command,
             args: args.into_iter().map(Box::from).collect(),
             fault,
         };

@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::spec::CommandSpec;
+use crate::test_mode::covers;
+
 /// The most bytes of arguments that are kept, all calls together.
 const BYTES_MAX: usize = 64 << 20;
 
@@ -14,6 +17,8 @@ pub(crate) struct ReceivedCall {
     pub(crate) client_id: u64,
     /// The client's name.
     pub(crate) client_name: String,
+    /// The command; `None` for a name that no command has.
+    pub(crate) command: Option<&'static CommandSpec>,
     /// The arguments, secrets redacted.
     pub(crate) args: Vec<Box<[u8]>>,
     /// The kind of the fault that was injected, if any.
@@ -49,9 +54,13 @@ impl Calls {
         *self = Calls::default();
     }
 
-    /// Returns the latest `most` calls for which a test holds, oldest first.
-    pub(crate) fn latest(&self, most: usize, holds: impl Fn(&ReceivedCall) -> bool) -> Vec<Arc<ReceivedCall>> {
-        let mut found: Vec<_> = self.calls.iter().rev().filter(|call| holds(call)).take(most).cloned().collect();
+    /// Returns the latest `most` calls of a command, or of all, oldest first.
+    pub(crate) fn latest(&self, most: usize, command: Option<&CommandSpec>) -> Vec<Arc<ReceivedCall>> {
+        let is_asked_for = |call: &&Arc<ReceivedCall>| match command {
+            Some(wanted) => call.command.is_some_and(|command| covers(wanted, command)),
+            None => true,
+        };
+        let mut found: Vec<_> = self.calls.iter().rev().filter(is_asked_for).take(most).cloned().collect();
         found.reverse();
         found
     }

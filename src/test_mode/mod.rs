@@ -8,6 +8,8 @@ mod faults;
 
 use parking_lot::Mutex;
 
+use crate::spec::CommandSpec;
+
 pub(crate) use calls::{Calls, ReceivedCall};
 pub(crate) use faults::{Fault, FaultKind, Faults};
 
@@ -18,4 +20,10 @@ pub(crate) struct TestMode {
     pub(crate) faults: Mutex<Faults>,
     /// The calls received.
     pub(crate) calls: Mutex<Calls>,
+}
+
+/// Returns whether a command is the wanted one or, if that is a container, one of its subcommands.
+fn covers(wanted: &CommandSpec, command: &CommandSpec) -> bool {
+    let rest = command.name.strip_prefix(&wanted.name[..]);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
 }

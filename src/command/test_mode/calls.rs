@@ -1,12 +1,12 @@
 //! TEST.CALLS: the calls that the server has received.
 
-use crate::command::test_mode::CONTROLS;
 use crate::command::test_mode::fault::read_command;
+use crate::command::test_mode::{CONTROLS, test_mode};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::spec::{CommandSpec, Group, integer, string, token};
-use crate::test_mode::{ReceivedCall, TestMode};
+use crate::spec::{Group, integer, string, token};
+use crate::test_mode::ReceivedCall;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new("TEST.CALLS", calls, CONTROLS, Group::Test)
@@ -32,27 +32,18 @@ fn calls(call: &mut Call<'_>) -> Result<()> {
             return Err(Error::Syntax);
         }
     }
-    let Some(TestMode { calls, .. }) = call.namespace.test_mode.as_deref() else { return Err(Error::Syntax) };
+    let calls = &test_mode(call)?.calls;
     if is_reset {
         calls.lock().clear();
         call.reply.ok();
         return Ok(());
     }
-    let found = calls.lock().latest(count, |received| matches(call, command, received));
+    let found = calls.lock().latest(count, command);
     call.reply.array(found.len());
     for received in found {
         write(call, &received);
     }
     Ok(())
-}
-
-/// Returns whether a call was one of a command, by whatever name that goes.
-fn matches(call: &Call<'_>, command: Option<&CommandSpec>, received: &ReceivedCall) -> bool {
-    let Some(command) = command else { return true };
-    let names = call.names();
-    let is_same = |found: &CommandSpec| std::ptr::eq(found, command);
-    let Some(found) = received.args.first().and_then(|name| names.find(name)) else { return false };
-    is_same(found) || received.args.get(1).and_then(|name| found.subcommand(name)).is_some_and(is_same)
 }
 
 fn write(call: &mut Call<'_>, received: &ReceivedCall) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::test_mode::CONTROLS;
+use crate::command::test_mode::{CONTROLS, test_mode};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -137,10 +137,7 @@ pub(super) fn read_command(call: &mut Call<'_>) -> Result<Option<&'static Comman
 }
 
 fn with_faults<R>(call: &Call<'_>, act: impl FnOnce(&mut Faults) -> R) -> Result<R> {
-    match call.namespace.test_mode.as_deref() {
-        Some(test_mode) => Ok(act(&mut test_mode.faults.lock())),
-        None => Err(Error::Syntax), // these commands exist in test mode only
-    }
+    Ok(act(&mut test_mode(call)?.faults.lock()))
 }
 
 fn del(call: &mut Call<'_>) -> Result<()> {

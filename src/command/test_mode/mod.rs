@@ -7,14 +7,24 @@ mod time;
 use std::sync::LazyLock;
 
 use crate::command::{FAMILIES, server};
-use crate::dispatch::{Command, Handlers};
+use crate::dispatch::{Call, Command, Handlers};
+use crate::error::{Error, Result};
 use crate::spec::{ADMIN, Flags, LOADING, NO_MULTI, NO_SCRIPT, SKIP_MONITOR, SKIP_SLOWLOG, STALE};
+use crate::test_mode::TestMode;
 
 /// The flags of all commands here: they are about the server, and not part of what is tested.
 const CONTROLS: Flags = ADMIN | NO_SCRIPT | NO_MULTI | LOADING | STALE | SKIP_MONITOR | SKIP_SLOWLOG;
 
 /// The families that exist in test mode only.
 const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS];
+
+/// Returns what test mode keeps.
+///
+/// # Errors
+/// Never in test mode, and without it no call gets here.
+fn test_mode<'c>(call: &Call<'c>) -> Result<&'c TestMode> {
+    call.namespace.test_mode.as_deref().ok_or(Error::other("the server is not in test mode"))
+}
 
 /// Returns the commands of every server and those of test mode.
 pub(crate) fn handlers() -> &'static Handlers {
