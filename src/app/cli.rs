@@ -77,9 +77,6 @@ const OFTEN_USED: [&str; 29] = [
     "exit-on-stdin-close",
 ];
 
-/// The options that mean "yes" without a value.
-const SWITCHES: [&str; 2] = ["--test-mode", "--exit-on-stdin-close"];
-
 /// The arguments of a server, as parsed by clap.
 #[derive(Debug, Parser)]
 #[command(disable_help_flag = true, disable_version_flag = true, no_binary_name = true)]
@@ -308,11 +305,12 @@ fn take_dash(raw: &mut Vec<Vec<u8>>) -> bool {
     raw.len() != before
 }
 
-/// Lets our own switches be given without a value; Redis has no such options.
+/// Completes our own switches that are given without a value, which means yes; those of Redis need one.
 fn complete_switches(raw: &mut Vec<Vec<u8>>) {
     for at in (0..raw.len()).rev() {
         let has_value = raw.get(at + 1).is_some_and(|word| !word.starts_with(b"--"));
-        if SWITCHES.iter().any(|name| raw[at] == name.as_bytes()) && !has_value {
+        let setting = raw[at].strip_prefix(b"--").and_then(Setting::find);
+        if setting.is_some_and(|(_, setting)| setting.is_own_switch()) && !has_value {
             raw.insert(at + 1, b"yes".to_vec());
         }
     }

@@ -298,7 +298,7 @@ impl Input {
         }
         let (ended, end) = oneshot::channel();
         thread::Builder::new().name("stdin".into()).spawn(move || {
-            // An input that cannot be read has ended, too.
+            // A read error counts as the end of the input.
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
             // Nobody listens any more when the server has stopped for another reason.
             let _ = ended.send(());

@@ -133,6 +133,11 @@ impl Setting {
         Setting { since: Some(version), ..self }
     }
 
+    /// Returns whether it is a switch that Redis does not have.
+    pub fn is_own_switch(&self) -> bool {
+        self.hidden && self.effect == Effect::Supported && matches!(self.kind, Kind::Switch)
+    }
+
     /// Returns whether the example file and the help show it: hidden settings without effect are only for test suites.
     pub fn is_documented(&self) -> bool {
         !self.hidden || self.effect == Effect::Supported
@@ -319,13 +324,12 @@ supported! {
         "tls-session-cache-size" tls_session_cache_size: u32 = "20480", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
     "Testing" {
-        /// Adds the commands TEST.*, which let tests steer time, inject faults and see the calls received. Whoever may
-        /// connect may use them: never for a server that keeps data.
+        /// Adds the commands TEST.*, which let tests steer time, inject faults and see the calls received. Every
+        /// client can use them: never for a server that keeps data.
         "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
         /// The number of received calls that TEST.CALLS shows; older ones are forgotten, as are those beyond 64 MB.
         "test-calls-max" !hidden test_calls_max: usize = "10000", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// Writes the TCP port to this file once the server is ready, in one step: whoever finds the file finds the whole
-        /// number in it. The file is removed at exit.
+        /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and
         /// keeps the other end of the pipe.
