@@ -270,8 +270,8 @@ impl Server {
     }
 
     /// Advances a clock that stands still, from one deadline to the next. When this returns, every key whose TTL is over
-    /// has expired at its own instant, every wait whose timeout has passed has ended, and every client whose idle timeout
-    /// is over was told to close.
+    /// has expired at its own instant, every blocked call past its timeout has timed out, and every client past its idle
+    /// timeout was told to close.
     ///
     /// # Panics
     /// If the server uses the system's clock: build it with [`Clock::manual`].

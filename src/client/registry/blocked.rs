@@ -103,7 +103,7 @@ impl Blocked {
         self.ticket.is_answered()
     }
 
-    /// Returns the outcome of the wait once it is over: it was answered, or has timed out if that ends it.
+    /// Returns the outcome of the wait if the call was answered, or if `heeds_timeout` and its timeout has passed.
     pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
         // A concurrent UNBLOCK comes first or has no effect.
         let is_over = || heeds_timeout && now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
