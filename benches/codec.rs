@@ -18,7 +18,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
-use keylatch::resp::{Limits, Output, Protocol, Reply, RequestDecoder};
+use keylatch::internals::resp::{Limits, Output, Protocol, Reply, RequestDecoder};
 use tokio_util::codec::Decoder;
 
 const ROUNDS: usize = 9;

@@ -27,7 +27,8 @@ use keylatch::internals::Namespace;
 use keylatch::internals::Peer;
 use keylatch::internals::table;
 
-use keylatch::{Clock, Config};
+use keylatch::Clock;
+use keylatch::internals::config::Config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
 

@@ -11,8 +11,8 @@
 use std::net::TcpListener;
 
 use bytes::BytesMut;
+use keylatch::internals::resp::{Codec, Limits};
 use keylatch::internals::worker;
-use keylatch::resp::{Codec, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::codec::Decoder;

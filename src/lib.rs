@@ -3,7 +3,7 @@
 //! It is a drop-in server for string workloads, a test double for CI and a lock server for small deployments. This
 //! crate is the server as a library; the binary is a thin wrapper.
 //!
-//! The public API is [`Server`], [`Builder`], [`Config`], [`Clock`] and [`resp`]. The project's own tests, benchmarks
+//! The public API is [`Server`], [`Builder`] and [`Clock`]. The project's own tests, benchmarks
 //! and fuzz targets access internals through the feature `internals`, which has no stability guarantee.
 //!
 //! # Data flow
@@ -87,7 +87,8 @@ mod observe;
 mod persist;
 mod push;
 mod rdb;
-pub mod resp;
+#[cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports, reason = "tests use all of the protocol"))]
+mod resp;
 mod runtime;
 #[cfg(feature = "lua")]
 mod script;
@@ -101,11 +102,11 @@ mod upkeep;
 #[cfg(feature = "binary")]
 #[doc(hidden)]
 pub use app::{Console, main as run_binary};
-pub use config::Config;
 #[cfg(feature = "jemalloc")]
 #[doc(hidden)]
 pub use memory::global::Jemalloc;
-pub use net::server::{Builder, Server};
+pub use net::builder::Builder;
+pub use net::server::Server;
 pub use time::clock::Clock;
 
 /// What the project's own tests, benchmarks and fuzz targets need besides the embedding API. It may change in every
@@ -168,6 +169,10 @@ pub mod internals {
 
     pub mod rdb {
         pub use crate::rdb::*;
+    }
+
+    pub mod resp {
+        pub use crate::resp::*;
     }
 
     pub mod payload {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use keylatch::internals::config;
+use keylatch::internals::config::Config;
+use keylatch::internals::resp::FrameDecoder;
 use keylatch::internals::table;
-use keylatch::resp::FrameDecoder;
-use keylatch::{Clock, Config, Server};
+use keylatch::{Clock, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;

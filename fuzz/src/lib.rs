@@ -10,9 +10,9 @@ mod scripts;
 use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::config;
+use keylatch::internals::resp::{Limits, RequestDecoder};
 use keylatch::internals::table;
 use keylatch::internals::{packed, payload, rdb};
-use keylatch::resp::{Limits, RequestDecoder};
 use tokio_util::codec::Decoder;
 
 pub use clients::dispatcher;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use keylatch::Server;
 use keylatch::internals::config;
-use keylatch::resp::{Frame, FrameDecoder};
+use keylatch::internals::resp::{Frame, FrameDecoder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use crate::config::directives::included_files;
+use crate::config::directives::{included_files, is_directive};
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::config::suggest::nearest_name;
 use crate::config::{Config, Origin, Setting};
@@ -70,12 +70,12 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Loads a file, then text from standard input, then the lines that [`options_text`] made of the command line. Users
-/// and renamed commands are checked against `commands`.
+/// Does the same as [`load_with`], without an environment.
 ///
 /// # Errors
 ///
-/// The first invalid line, or a file that cannot be read.
+/// Those of [`load_with`].
+#[cfg(feature = "internals")]
 pub(crate) fn load(
     commands: &'static CommandTable,
     file: Option<&Path>,
@@ -85,11 +85,12 @@ pub(crate) fn load(
     load_with(commands, file, stdin, b"", options)
 }
 
-/// Does the same as [`load`], with the lines from the environment before those of the command line.
+/// Loads a file, then text from standard input, then the lines of the environment and those that
+/// [`options_text`] made of the command line. Users and renamed commands are checked against `commands`.
 ///
 /// # Errors
 ///
-/// Those of [`load`].
+/// The first invalid line, or a file that cannot be read.
 pub(crate) fn load_with(
     commands: &'static CommandTable,
     file: Option<&Path>,
@@ -107,6 +108,49 @@ pub(crate) fn load_with(
     loader.apply_options(environment, environment_name)?;
     loader.apply_options(options, option_name)?;
     Ok(loader.config)
+}
+
+/// Applies lines of a config file on top of settings, for a program that embeds the server.
+///
+/// # Errors
+/// The first invalid line, and the reason.
+pub(crate) fn apply_lines(commands: &'static CommandTable, config: Config, lines: &str) -> Result<Config, String> {
+    let mut loader = Loader { commands, config, save_was_seen: false };
+    match loader.apply(lines.as_bytes(), 0) {
+        Ok(()) => Ok(loader.config),
+        Err(LoadError::Refused { text, reason, .. } | LoadError::RefusedOption { text, reason, .. }) => {
+            Err(format!("the line '{text}' is not a valid setting: {reason}"))
+        }
+        Err(error @ LoadError::Unreadable { .. }) => Err(error.to_string()),
+    }
+}
+
+/// Sets one setting or directive by its name, for a program that embeds the server. A list is given as in a line of a
+/// config file.
+///
+/// # Errors
+/// When there is no setting of this name, or it rejects the value.
+pub(crate) fn set_by_name(
+    commands: &'static CommandTable,
+    config: Config,
+    name: &str,
+    value: &str,
+) -> Result<Config, String> {
+    if Setting::find(name.as_bytes()).is_none() && !is_directive(name.as_bytes()) {
+        let hint = nearest_name(name.as_bytes()).map(|near| format!("; did you mean '{near}'?"));
+        return Err(format!("there is no setting '{name}'{}", hint.unwrap_or_default()));
+    }
+    let mut loader = Loader { commands, config, save_was_seen: false };
+    let refused = |reason: String| format!("the setting '{name}' cannot be '{value}': {reason}");
+    let words = match is_directive(name.as_bytes()) {
+        true => split_words(value.as_bytes()).ok_or_else(|| refused(UNBALANCED.to_owned()))?,
+        false => vec![value.as_bytes().to_vec()],
+    };
+    match loader.apply_words(name.as_bytes(), &words, 0) {
+        Ok(()) => Ok(loader.config),
+        Err(LineError::Here(reason)) => Err(refused(reason)),
+        Err(LineError::Nested(error)) => Err(error.to_string()),
+    }
 }
 
 /// Returns the name of the environment variable for the first word of a line.
@@ -207,7 +251,14 @@ impl Loader {
     fn apply_line(&mut self, line: &[u8], depth: usize) -> Result<(), LineError> {
         let here = |reason: &str| LineError::Here(reason.to_owned());
         let words = split_words(line).ok_or_else(|| here(UNBALANCED))?;
-        let Some((name, values)) = words.split_first() else { return Ok(()) };
+        match words.split_first() {
+            Some((name, values)) => self.apply_words(name, values, depth),
+            None => Ok(()),
+        }
+    }
+
+    fn apply_words(&mut self, name: &[u8], values: &[Vec<u8>], depth: usize) -> Result<(), LineError> {
+        let here = |reason: &str| LineError::Here(reason.to_owned());
         if let [path] = values
             && name.eq_ignore_ascii_case(b"include")
         {

@@ -36,8 +36,10 @@ pub(crate) use field::{
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::{Kind, Origin};
 pub(crate) use live::Settings;
+#[cfg(feature = "internals")]
+pub(crate) use load::load;
 pub use load::options_text;
-pub(crate) use load::{LoadError, load, load_with};
+pub(crate) use load::{LoadError, apply_lines, load_with, set_by_name};
 pub use rewrite::rewrite_file;
 pub(crate) use settings::Effect;
 pub use settings::{Change, Config, Setting};

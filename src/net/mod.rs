@@ -1,6 +1,7 @@
 //! The network: ports, TLS, connections, and the embedding API on top of them.
 
 pub(crate) mod buffers;
+pub(crate) mod builder;
 pub(crate) mod connection;
 pub(crate) mod handshakes;
 pub(crate) mod listener;

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::acl::Acl;
 use crate::client::registry::{ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::command;
-use crate::config::{Config, LoadError, SetError, load};
+use crate::config::{Config, SetError};
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::error::Error;
-use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
 use crate::net::buffers::BufferPool;
+use crate::net::builder::Builder;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
 use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
@@ -52,88 +52,7 @@ use crate::upkeep::time_travel::travel_blocking;
 /// How long to wait after a failed accept, usually because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Builds a [`Server`].
-pub struct Builder {
-    config: Config,
-    clock: Clock,
-    config_file: Option<PathBuf>,
-    workers: Vec<Handle>,
-    allocator: Option<fn() -> AllocatorStats>,
-    handlers: &'static Handlers,
-}
-
-impl Default for Builder {
-    /// Returns a builder for a server on a free port of the loopback interface that follows the system's clock.
-    fn default() -> Self {
-        let mut config = Config::default();
-        config.port = 0;
-        config.bind = vec!["127.0.0.1".into()];
-        let (clock, handlers) = (Clock::system(), command::handlers());
-        Builder { config, clock, config_file: None, workers: Vec::new(), allocator: None, handlers }
-    }
-}
-
 impl Builder {
-    /// Sets the clock; with [`Clock::manual`] time stands still until [`Server::advance`].
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Sets settings from lines of a `redis.conf`, such as `"maxmemory 10mb\nrequirepass secret"`, and all others to
-    /// their defaults. Without a `port`, `bind` or similar, the server listens on a free port of the loopback
-    /// interface.
-    ///
-    /// # Errors
-    /// When a line names no setting, or has an invalid value; the error quotes it.
-    pub fn settings(self, lines: &str) -> Result<Self, LoadError> {
-        let lines = lines.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let options: String =
-            ["port 0", "bind 127.0.0.1"].into_iter().chain(lines).flat_map(|line| [line, "\n"]).collect();
-        Ok(self.config(load(command::table(), None, None, options.as_bytes())?))
-    }
-
-    /// Replaces all settings, including the address, which defaults to port 6379 of every interface;
-    /// [`Builder::settings`] defaults to a free loopback port. A `port` of 0 selects a free one; with `tls-port` or
-    /// `unixsocket` it opens none, as in Redis.
-    pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Sets the path of the configuration file that `INFO server` shows.
-    pub fn config_file(mut self, path: Option<PathBuf>) -> Self {
-        self.config_file = path;
-        self
-    }
-
-    /// Sets the TCP port; 0, the default, selects a free one.
-    pub fn port(mut self, port: u16) -> Self {
-        self.config.port = port;
-        self
-    }
-
-    /// Lets `INFO memory` show the allocator's statistics; without them, only the data is counted.
-    pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
-        self.allocator = Some(stats);
-        self
-    }
-
-    /// Adds the commands of the project's own tests.
-    #[cfg(feature = "internals")]
-    #[doc(hidden)]
-    pub fn with_test_commands(mut self) -> Self {
-        self.handlers = command::testing::handlers();
-        self
-    }
-
-    /// Distributes connections evenly over these runtimes and accepts them on the one that calls [`Builder::start`],
-    /// instead of doing both on a thread of the server's own.
-    pub fn workers(mut self, workers: Vec<Handle>) -> Self {
-        self.workers = workers;
-        self
-    }
-
     /// Adds the commands of test mode, and makes the clock one that they can steer.
     fn enter_test_mode(&mut self) {
         self.handlers = command::test_mode::handlers();
@@ -142,23 +61,18 @@ impl Builder {
         }
     }
 
-    /// The same as [`Builder::start_blocking`], for asynchronous callers.
-    ///
-    /// # Errors
-    /// Those of [`Builder::start_blocking`].
-    pub async fn start(self) -> io::Result<Server> {
-        self.start_blocking()
-    }
-
     /// Binds and starts to serve on a thread that the server owns. It does not depend on the caller's runtime, so
     /// blocking clients may run on the caller's thread.
     ///
     /// # Errors
-    /// When an address cannot be bound, the thread cannot be started, or the users in the settings are invalid.
+    /// When a setting is invalid, an address cannot be bound, or the thread cannot be started.
     ///
     /// # Panics
     /// If workers were given and it is called outside a tokio runtime.
     pub fn start_blocking(mut self) -> io::Result<Server> {
+        if let Some(reason) = self.invalid.take() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         let runtime = match self.workers.is_empty() {
             true => OwnRuntime(Some(worker::runtime(0)?)),
             false => OwnRuntime(None),

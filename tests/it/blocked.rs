@@ -1,7 +1,7 @@
 //! Clients that block on lists, sorted sets and streams: what serves them, and what ends their wait otherwise.
 
 use crate::harness::{Client, TestServer, wait_until};
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 /// Blocks a client in a call, and returns when the server has registered it.
 fn block(server: &TestServer, request: &str) -> Client {

@@ -1,7 +1,7 @@
 //! Damaged dumps with a right checksum: RESTORE refuses them, or makes a value that every command can work with.
 
 use keylatch::internals::rdb;
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, Dice, TestServer, encode};
 

@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: values with their TTL and usage.
 
 use crate::harness::{Client, TestServer};
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 fn dump(client: &mut Client, key: &str) -> Vec<u8> {
     match client.frame(&["DUMP", key]) {

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use keylatch::{Clock, Config, Server};
+use keylatch::internals::config::Config;
+use keylatch::{Clock, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 
@@ -156,15 +157,79 @@ fn a_server_on_the_systems_clock_refuses_to_be_advanced() {
 
 #[test]
 fn settings_are_given_as_lines_of_a_config_file_and_leave_it_on_a_free_loopback_port() {
-    let builder =
-        Server::builder().settings("# a comment\nmaxmemory 10mb\n\nrequirepass p@ss:word\n").expect("valid settings");
+    let builder = Server::builder().settings("# a comment\nmaxmemory 10mb\n\nrequirepass p@ss:word\n");
     let server = builder.start_blocking().expect("a free port");
     assert!(server.addr().ip().is_loopback() && !matches!(server.addr().port(), 0 | 6379));
     assert_eq!(server.url(), format!("redis://:p%40ss%3Aword@{}", server.addr()));
     let mut client = Client::connect(server.addr());
     client.expect(&[("AUTH p@ss:word", "+OK"), ("CONFIG GET maxmemory", "*2 $9 maxmemory $8 10485760")]);
-    let error = Server::builder().settings("maxmemroy 10mb").err().expect("no such setting");
-    assert!(error.to_string().contains("maxmemroy"), "{error}");
+}
+
+/// Returns why a server does not start.
+fn why_not(builder: keylatch::Builder) -> String {
+    let error = builder.start_blocking().err().expect("invalid settings");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    error.to_string()
+}
+
+#[test]
+fn settings_the_port_and_the_clock_are_given_in_any_order() {
+    type Step = fn(keylatch::Builder) -> keylatch::Builder;
+    let steps: [Step; 5] = [
+        |builder| builder.set("requirepass", "a secret"),
+        |builder| builder.set("save", "60 1 300 10").set("maxclients", 7),
+        |builder| builder.settings("maxmemory 10mb\nuser alice on nopass +@all ~*"),
+        |builder| builder.port(0),
+        |builder| builder.clock(Clock::manual()),
+    ];
+    for first in 0..steps.len() {
+        let builder = (0..steps.len()).fold(Server::builder(), |builder, n| steps[(first + n) % steps.len()](builder));
+        let server = builder.start_blocking().expect("a free port");
+        assert_eq!(server.url(), format!("redis://:a%20secret@{}", server.addr()));
+        let mut client = Client::connect(server.addr());
+        client.expect(&[("AUTH alice x", "+OK"), ("CONFIG GET maxmemory", "*2 $9 maxmemory $8 10485760")]);
+        client.expect(&[("CONFIG GET save", "*2 $4 save $11 60 1 300 10"), ("SET k v PX 1", "+OK")]);
+        server.advance(Duration::from_millis(1));
+        client.expect(&[("GET k", "$-1"), ("CONFIG GET maxclients", "*2 $10 maxclients $1 7")]);
+    }
+}
+
+#[test]
+fn the_later_of_two_settings_counts_and_the_first_invalid_one_is_reported() {
+    let server = Server::builder().set("timeout", 1).settings("timeout 2\nport 0").set("TimeOut", 3);
+    let server = server.start_blocking().expect("a free port");
+    Client::connect(server.addr()).expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 3")]);
+    let set = |name: &str, value: &str| why_not(Server::builder().set(name, value).set("nosuch", 1));
+    assert_eq!(set("maxmemroy", "1"), "there is no setting 'maxmemroy'; did you mean 'maxmemory'?");
+    assert_eq!(set("", ""), "there is no setting ''");
+    assert_eq!(set("a\nport 1", "x"), "there is no setting 'a\nport 1'");
+    let reason = "argument couldn't be parsed into an integer";
+    assert_eq!(set("maxclients", "many"), format!("the setting 'maxclients' cannot be 'many': {reason}"));
+    let reason = "Bad directive or wrong number of arguments";
+    assert_eq!(set("rename-command", "GET"), format!("the setting 'rename-command' cannot be 'GET': {reason}"));
+    assert_eq!(
+        why_not(Server::builder().settings("timeout 1\nmaxmemroy 10mb")),
+        "the line 'maxmemroy 10mb' is not a valid setting: Bad directive or wrong number of arguments\n\
+         Did you mean 'maxmemory'?"
+    );
+}
+
+#[test]
+fn test_mode_is_a_setting_and_leaves_the_clock_that_was_chosen() {
+    for builder in [Server::builder().set("test-mode", "yes"), Server::builder().test_mode()] {
+        let server = builder.start_blocking().expect("a free port");
+        let mut client = Client::connect(server.addr());
+        client.expect(&[("SET k v PX 1000", "+OK")]);
+        client.int("TEST.TIME ADVANCE 600");
+        server.advance(Duration::from_millis(400));
+        client.expect(&[("GET k", "$-1"), ("TEST.FAULT CLEAR", "+OK")]);
+    }
+    let server = Server::builder().test_mode().clock(Clock::manual()).start_blocking().expect("a free port");
+    let mut client = Client::connect(server.addr());
+    let time = client.int("TEST.TIME GET");
+    client.expect(&[("SET k v PX 1", "+OK")]);
+    server.advance(Duration::from_millis(1));
+    client.expect(&[("GET k", "$-1"), ("TEST.TIME GET", &format!(":{}", time + 1))]);
 }
 
 #[test]

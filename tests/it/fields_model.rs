@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, Dice, TestServer};
 

@@ -9,8 +9,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use keylatch::resp::{Frame, FrameDecoder, Protocol};
-use keylatch::{Clock, Config, Server};
+use keylatch::internals::config::Config;
+use keylatch::internals::resp::{Frame, FrameDecoder, Protocol};
+use keylatch::{Clock, Server};
 use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
 

@@ -258,7 +258,7 @@ fn hashes_take_their_deadlines_along() {
             ("HPTTL renamed FIELDS 1 a", "*1 :100"),
         ]);
         let digest = client.call("DEBUG DIGEST-VALUE copied");
-        let keylatch::resp::Frame::Bulk(dump) = client.frame(&["DUMP", "copied"]) else { panic!("no dump") };
+        let keylatch::internals::resp::Frame::Bulk(dump) = client.frame(&["DUMP", "copied"]) else { panic!("no dump") };
         client.call_args(&[b"RESTORE", &b"restored"[..], b"0", &dump]);
         assert_eq!(client.call("DEBUG DIGEST-VALUE restored"), digest);
         client.expect(&[("HPTTL restored FIELDS 2 a b", "*2 :100 :-1"), ("SWAPDB 0 2", "+OK"), ("DBSIZE", ":0")]);
@@ -320,8 +320,10 @@ fn deadlines_are_logged_as_dates_and_expired_fields_as_removed() {
     server.server().namespace().begin_log();
     let mut log_of = |request: &str| {
         client.call(request);
-        let (mut codec, mut log) =
-            (keylatch::resp::Codec::new(keylatch::resp::Limits::default()), server.server().namespace().take_log());
+        let (mut codec, mut log) = (
+            keylatch::internals::resp::Codec::new(keylatch::internals::resp::Limits::default()),
+            server.server().namespace().take_log(),
+        );
         let mut text = Vec::new();
         while let Some(batch) =
             tokio_util::codec::Decoder::decode(&mut codec, &mut log).expect("a sequence of requests")

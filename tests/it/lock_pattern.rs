@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, TestServer};
 

@@ -173,7 +173,7 @@ fn whatever_removes_the_key_hands_the_lock_over_before_anyone_else_can_take_it()
             Some(options) => {
                 let dump = other.frame(&["DUMP", "k"]);
                 let payload = match dump {
-                    keylatch::resp::Frame::Bulk(bytes) => bytes.to_vec(),
+                    keylatch::internals::resp::Frame::Bulk(bytes) => bytes.to_vec(),
                     other => panic!("{other:?}"),
                 };
                 let mut request: Vec<Vec<u8>> = vec![b"RESTORE".to_vec(), b"k".to_vec(), b"1".to_vec(), payload];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bytes::BytesMut;
 use keylatch::internals::replay;
-use keylatch::resp::{Codec, Frame, Limits};
+use keylatch::internals::resp::{Codec, Frame, Limits};
 use tokio_util::codec::Decoder;
 
 use self::commands::{field_command, stream_command};

@@ -266,7 +266,7 @@ fn errors_stay_on_one_line_whatever_they_quote() {
     let server = TestServer::start();
     let mut client = server.client();
     let reply = client.frame(&["NO\r\n+SUCH\n", "\r\n-ERR"]);
-    assert!(matches!(reply, keylatch::resp::Frame::Error(_)), "{reply:?}");
+    assert!(matches!(reply, keylatch::internals::resp::Frame::Error(_)), "{reply:?}");
     client.expect(&[("PING", "+PONG")]);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::harness::{Client, Dice, TestServer, encode};
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 /// Calls SCAN until the cursor comes back to 0, with `between` after every call; returns every key in the order seen.
 fn scan_all(client: &mut Client, options: &str, mut between: impl FnMut(usize)) -> Vec<String> {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use bytes::BytesMut;
 use keylatch::internals::config::Setting;
-use keylatch::resp::{Frame, FrameDecoder};
+use keylatch::internals::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 
 use super::deviations::DECLARED;

@@ -14,7 +14,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use keylatch::resp::{format_general, write_double};
+use keylatch::internals::resp::{format_general, write_double};
 
 use super::oracle::{Arena, Pair, Replies};
 use crate::harness::show;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 use super::script::tell;
 use crate::harness::{Client, TestServer};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::BytesMut;
 use keylatch::internals::config::{Change, Setting};
-use keylatch::resp::{Frame, FrameDecoder};
+use keylatch::internals::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 
 use super::oracle::{Arena, Pair};

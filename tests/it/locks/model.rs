@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use keylatch::resp::Frame;
+use keylatch::internals::resp::Frame;
 
 use super::locks_info;
 use crate::harness::{Client, Dice, TestServer, encode, show, wait_until};
