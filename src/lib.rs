@@ -1,12 +1,78 @@
 //! keylatch: an in-memory key-value server that speaks RESP, the Redis protocol.
 //!
-//! It is a drop-in server for string workloads, a test double for CI and a lock server for small deployments. This
-//! crate is the server as a library; the binary is a thin wrapper.
+//! This crate is the server as a library: above all a test double, a real server inside a test process, which any Redis
+//! client can use. Each test has its own; nothing is shared, and nothing is left when it is dropped.
 //!
-//! The public API is [`Server`], [`Builder`] and [`Clock`]. The project's own tests, benchmarks
-//! and fuzz targets access internals through the feature `internals`, which has no stability guarantee.
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! # use std::{io::{Read, Write}, net::{SocketAddr, TcpStream}};
+//! # fn call(addr: SocketAddr, request: &str) -> std::io::Result<String> {
+//! #     let (mut client, mut reply) = (TcpStream::connect(addr)?, String::new());
+//! #     client.write_all(format!("{request}\r\n").as_bytes())?;
+//! #     client.shutdown(std::net::Shutdown::Write)?;
+//! #     client.read_to_string(&mut reply)?;
+//! #     Ok(reply)
+//! # }
+//! use std::time::Duration;
+//! use keylatch::{Clock, Fault, Server};
 //!
-//! # Data flow
+//! let server = Server::builder().test_mode().clock(Clock::manual()).start_blocking()?;
+//! let url = server.url(); // for the client under test: redis://127.0.0.1:40213
+//! # let addr = server.addr();
+//! # assert!(url.starts_with("redis://127.0.0.1:"));
+//!
+//! // Time passes when the test says so.
+//! assert_eq!(call(addr, "SET session:1 token EX 3600")?, "+OK\r\n");
+//! server.advance(Duration::from_secs(3599));
+//! assert_eq!(server.ttl("session:1").unwrap(), Some(Duration::from_secs(1)));
+//! server.advance(Duration::from_secs(1));
+//! assert_eq!(call(addr, "GET session:1")?, "$-1\r\n");
+//!
+//! // Keys are read without a client.
+//! assert_eq!(call(addr, "MSET user:1 alice user:2 bob")?, "+OK\r\n");
+//! assert_eq!(server.get("user:1").unwrap().as_deref(), Some(b"alice".as_slice()));
+//! assert_eq!(server.keys("user:*").unwrap(), ["user:1", "user:2"].map(Vec::from));
+//!
+//! // Calls fail, are late or lose their connection.
+//! server.inject(Fault::on("INCR").key("hits").lose_reply().times(1)).unwrap();
+//! assert_eq!(call(addr, "INCR hits")?, ""); // no reply, although ...
+//! assert_eq!(server.get("hits").unwrap().as_deref(), Some(b"1".as_slice()));
+//!
+//! // The log says what was called.
+//! let last = server.command_log().unwrap().pop().unwrap();
+//! assert_eq!((last.to_string(), last.fault), ("INCR hits".into(), Some("LOSEREPLY")));
+//!
+//! server.flush();
+//! assert!(server.keys("*").unwrap().is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The server has a thread of its own. So it works in blocking tests, in asynchronous ones on any runtime
+//! ([`Builder::start`] is [`Builder::start_blocking`] for these), in a `static`, and in `fn main`. Dropping it, or
+//! [`Server::shutdown`], stops it.
+//!
+//! ```
+//! use std::sync::LazyLock;
+//! use keylatch::Server;
+//!
+//! static SERVER: LazyLock<Server> = LazyLock::new(|| Server::builder().start_blocking().expect("a free port"));
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let another = Server::builder().set("requirepass", "secret").settings("maxmemory 10mb").start().await?;
+//! assert_ne!(another.addr(), SERVER.addr());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! In test mode, clients can do the same by the commands `TEST.TIME`, `TEST.FAULT` and `TEST.CALLS`, which the
+//! README describes.
+//!
+//! As a dev-dependency, `default-features = false, features = ["double"]` builds what this page shows, and scripts;
+//! `tls` and `metrics` may be added. The feature `internals` is for the project's own tests, and promises nothing.
+//!
+//! # Inside: the data flow
 //!
 //! ```text
 //! bytes -> resp::Codec -> Batch -> connection -> dispatch -> handler -> store::View -> table
@@ -36,29 +102,6 @@
 //!   `store/table/overflow.rs`, `store/value/member.rs`, `store/value/sorted_set/big.rs`) and in the allocators
 //!   (`memory/global.rs`, `memory/slab.rs`) and nowhere else.
 //!
-//! # Example
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> std::io::Result<()> {
-//! use std::time::Duration;
-//! use keylatch::{Clock, Server};
-//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
-//!
-//! let server = Server::builder().clock(Clock::manual()).start().await?;
-//! let mut client = tokio::net::TcpStream::connect(server.addr()).await?;
-//! let mut reply = [0; 5];
-//! client.write_all(b"SET lock.foo me PX 100\r\n").await?;
-//! client.read_exact(&mut reply).await?;
-//! assert_eq!(&reply, b"+OK\r\n");
-//!
-//! server.advance(Duration::from_millis(100)); // no sleep
-//! client.write_all(b"GET lock.foo\r\n").await?;
-//! client.read_exact(&mut reply).await?;
-//! assert_eq!(&reply, b"$-1\r\n");
-//! # Ok(())
-//! # }
-//! ```
 
 // Checked in the build of the tests: without the feature, only the embedding API is reachable.
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
@@ -106,7 +149,9 @@ pub use app::{Console, main as run_binary};
 #[doc(hidden)]
 pub use memory::global::Jemalloc;
 pub use net::builder::Builder;
+pub use net::inspect::{CommandError, LoggedCall};
 pub use net::server::Server;
+pub use test_mode::Fault;
 pub use time::clock::Clock;
 
 /// What the project's own tests, benchmarks and fuzz targets need besides the embedding API. It may change in every

@@ -10,7 +10,6 @@ pub(crate) mod denials;
 mod effects;
 pub(crate) mod gate;
 mod handlers;
-#[cfg(feature = "metrics")]
 pub(crate) mod inquiry;
 pub(crate) mod next;
 pub(crate) mod plan;

@@ -70,9 +70,9 @@ impl Builder {
         self
     }
 
-    /// Turns test mode on, as `set("test-mode", "yes")` does: the server takes faults and keeps the calls it
-    /// receives, clients can use the commands `TEST.*`, and the clock, which runs as the
-    /// system's if no other is set, can be moved.
+    /// Turns test mode on, as `set("test-mode", "yes")` does: the server takes faults ([`Server::inject`]) and keeps the
+    /// calls that it receives ([`Server::command_log`]), its clients can use the commands `TEST.*`, and its clock can be
+    /// moved, also if it runs at the system's pace, as it does unless [`Builder::clock`] says otherwise.
     pub fn test_mode(self) -> Self {
         self.set("test-mode", "yes")
     }

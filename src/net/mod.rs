@@ -4,6 +4,7 @@ pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
 pub(crate) mod handshakes;
+pub(crate) mod inspect;
 pub(crate) mod listener;
 #[cfg(feature = "metrics")]
 mod metrics_port;

@@ -44,6 +44,7 @@ use crate::net::tls::Acceptor;
 use crate::net::tls_disabled::Acceptor;
 use crate::runtime::executor::{Executor, supervise};
 use crate::runtime::panics::Site;
+use crate::runtime::park::block_on;
 use crate::runtime::worker;
 use crate::time::clock::Clock;
 use crate::upkeep;
@@ -183,12 +184,12 @@ impl Server {
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
     }
 
-    /// Advances a clock that stands still, from one deadline to the next. When this returns, every key whose TTL is over
+    /// Advances the clock, from one deadline to the next. When this returns, every key whose TTL is over
     /// has expired at its own instant, every blocked call past its timeout has timed out, and every client past its idle
     /// timeout was told to close.
     ///
     /// # Panics
-    /// If the server uses the system's clock: build it with [`Clock::manual`].
+    /// If the server uses the system's clock: build it with [`Clock::manual`], or in test mode.
     pub fn advance(&self, by: Duration) {
         self.check_steered();
         travel_blocking(self.namespace(), self.shared.handlers, TimeTravel::By(by));
@@ -220,6 +221,11 @@ impl Server {
         &self.shared.namespace
     }
 
+    /// Returns the handlers of commands.
+    pub(super) fn handlers(&self) -> &'static Handlers {
+        self.shared.handlers
+    }
+
     /// Waits until SHUTDOWN stops the server.
     pub async fn stopped(&self) {
         self.namespace().instance.stop.cancelled().await;
@@ -234,6 +240,11 @@ impl Server {
             // A socket that is gone already, or not ours to remove, does not prevent the shutdown.
             let _ = std::fs::remove_file(path);
         }
+    }
+
+    /// Does the same as [`Server::shutdown`] in blocking code.
+    pub fn shutdown_blocking(self) {
+        block_on(self.shutdown());
     }
 }
 

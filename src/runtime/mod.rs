@@ -3,4 +3,5 @@
 
 pub(crate) mod executor;
 pub(crate) mod panics;
+pub(crate) mod park;
 pub mod worker;

@@ -111,9 +111,9 @@ impl Lookup {
         self.0 & COUNT != 0
     }
 
-    /// Returns whether a miss emits an event.
+    /// Returns whether a miss emits an event, for a caller with these allowed effects.
     #[inline]
-    pub fn reports_miss(self) -> bool {
-        self.0 & MISS != 0
+    pub fn reports_miss(self, allowed: Lookup) -> bool {
+        self.0 & allowed.0 & MISS != 0
     }
 }

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+use crate::error::{Error, Result};
 use crate::glob;
 use crate::resp::Request;
-use crate::spec::{CommandSpec, Group};
-use crate::test_mode::covers;
+use crate::spec::{CommandSpec, CommandTable, Group};
+use crate::test_mode::{Fault, covers};
+
+/// The longest time for which a fault holds a reply back: a day.
+const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most faults of a namespace.
+const FAULTS_MAX: usize = 10_000;
 
 /// What a fault does to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +52,9 @@ impl FaultKind {
     }
 }
 
-/// A fault to be injected.
+/// A fault that was injected.
 #[derive(Clone)]
-pub(crate) struct Fault {
+pub(crate) struct ActiveFault {
     /// The command whose calls it matches, or the container of such commands; `None` for all.
     pub(crate) command: Option<&'static CommandSpec>,
     /// A pattern that one of the keys must match.
@@ -71,26 +77,22 @@ pub(crate) struct Fault {
     random: u64,
 }
 
-impl Fault {
-    /// Creates a fault that drops the connection at every call of a command.
-    pub(crate) fn new(command: Option<&'static CommandSpec>) -> Self {
-        Fault {
-            command,
-            key: None,
-            client: None,
-            kind: FaultKind::Drop,
-            after: 0,
-            prob: 1.0,
-            seed: 0,
-            left: None,
-            fired: 0,
-            random: 0,
+impl ActiveFault {
+    fn new(fault: Fault, commands: &'static CommandTable, seed: u64) -> Result<Self> {
+        let command = match &fault.command[..] {
+            b"*" => None,
+            name => Some(commands.find_full(name).ok_or_else(|| Error::CommandNotFound(name.to_vec()))?),
+        };
+        let kind = fault.kind.ok_or(Error::other("a fault needs an effect, such as an error or a delay"))?;
+        if matches!(kind, FaultKind::Delay(time) if time > DELAY_MAX) {
+            return Err(Error::other("DELAY must be at most a day"));
         }
-    }
-
-    /// Sets where its random numbers begin.
-    pub(crate) fn seeded(self, seed: u64) -> Self {
-        Fault { seed, random: seed, ..self }
+        if !(0.0..=1.0).contains(&fault.prob) {
+            return Err(Error::other("PROB must be from 0 to 1"));
+        }
+        let Fault { key, client, after, prob, times: left, .. } = fault;
+        let seed = fault.seed.unwrap_or(seed);
+        Ok(ActiveFault { command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
     }
 
     /// Returns whether it fires at a call, which it counts.
@@ -137,16 +139,23 @@ impl Fault {
 /// The faults, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Faults {
-    list: Vec<(i64, Fault)>,
+    list: Vec<(i64, ActiveFault)>,
     last_id: i64,
 }
 
 impl Faults {
-    /// Adds a fault; returns its id.
-    pub(crate) fn add(&mut self, fault: Fault) -> i64 {
+    /// Adds a fault; returns its id. Its random numbers begin with `seed` if it names no seed.
+    ///
+    /// # Errors
+    /// When there is no such command, or the fault has no effect or one that is out of range.
+    pub(crate) fn add(&mut self, fault: Fault, commands: &'static CommandTable, seed: u64) -> Result<i64> {
+        let fault = ActiveFault::new(fault, commands, seed)?;
+        if self.list.len() >= FAULTS_MAX {
+            return Err(Error::other("there are too many faults"));
+        }
         self.last_id += 1;
         self.list.push((self.last_id, fault));
-        self.last_id
+        Ok(self.last_id)
     }
 
     /// Removes a fault; returns whether there was one with this id.
@@ -162,7 +171,7 @@ impl Faults {
     }
 
     /// Returns all faults with their ids.
-    pub(crate) fn all(&self) -> &[(i64, Fault)] {
+    pub(crate) fn all(&self) -> &[(i64, ActiveFault)] {
         &self.list
     }
 

@@ -4,6 +4,7 @@
 //! faults.
 
 mod calls;
+mod fault;
 mod faults;
 
 use parking_lot::Mutex;
@@ -11,7 +12,8 @@ use parking_lot::Mutex;
 use crate::spec::CommandSpec;
 
 pub(crate) use calls::{Calls, ReceivedCall};
-pub(crate) use faults::{Fault, FaultKind, Faults};
+pub use fault::Fault;
+pub(crate) use faults::{ActiveFault, FaultKind, Faults};
 
 /// The state of test mode of one namespace.
 #[derive(Default)]

@@ -200,7 +200,7 @@ impl Clock {
         }))
     }
 
-    /// Creates a clock that stays at today's date until [`Clock::advance`] moves it.
+    /// Creates a clock that stays at today's date until [`Server::advance`](crate::Server::advance) moves it.
     pub fn manual() -> Self {
         Clock::steered(Now::at_ms(0, unix_us().div_euclid(1000)), None)
     }
@@ -217,7 +217,7 @@ impl Clock {
     }
 
     /// Returns whether the clock can be stopped and moved.
-    pub fn is_steered(&self) -> bool {
+    pub(crate) fn is_steered(&self) -> bool {
         matches!(*self.0, Source::Steered(_))
     }
 
@@ -230,6 +230,7 @@ impl Clock {
     }
 
     /// Reads both clocks.
+    #[doc(hidden)]
     pub fn now(&self) -> Now {
         match &*self.0 {
             Source::Steered(clock) => clock.now(),
@@ -253,7 +254,7 @@ impl Clock {
     }
 
     /// Returns the duration until a monotonic time in milliseconds, to the nanosecond.
-    pub fn time_until(&self, mono_ms: u64) -> Duration {
+    pub(crate) fn time_until(&self, mono_ms: u64) -> Duration {
         let since_start = match &*self.0 {
             Source::Steered(clock) => Duration::from_micros(clock.now().mono_us),
             Source::System { origin, lead, .. } => origin.elapsed() + *lead,
@@ -262,7 +263,7 @@ impl Clock {
     }
 
     /// Returns the wall clock in microseconds since 1970, for `TIME`.
-    pub fn wall_us(&self) -> i64 {
+    pub(crate) fn wall_us(&self) -> i64 {
         match &*self.0 {
             Source::Steered(clock) => clock.now().wall_us(),
             Source::System { .. } => unix_us(),
@@ -271,7 +272,7 @@ impl Clock {
 
     /// Reads the counter that measures durations; [`Clock::tick_rate`] converts its ticks.
     #[inline]
-    pub fn ticks(&self) -> u64 {
+    pub(crate) fn ticks(&self) -> u64 {
         match &*self.0 {
             Source::System { counter: Counter { is_trusted: true, .. }, .. } => raw_counter(),
             Source::Steered(clock) => clock.mono_us().wrapping_mul(1000),
@@ -280,7 +281,7 @@ impl Clock {
     }
 
     /// Returns the duration of a tick, by the calibration so far.
-    pub fn tick_rate(&self) -> TickRate {
+    pub(crate) fn tick_rate(&self) -> TickRate {
         match &*self.0 {
             Source::System { counter, .. } if counter.is_trusted => TickRate(counter.rate.load(Ordering::Relaxed)),
             _ => TickRate::NANOSECOND,
@@ -288,7 +289,7 @@ impl Clock {
     }
 
     /// Waits on this thread: sleeps while the clock runs, advances one that stands still.
-    pub fn pass(&self, time: Duration) {
+    pub(crate) fn pass(&self, time: Duration) {
         match self.is_stopped() {
             true => self.advance(time),
             false => std::thread::sleep(time),
@@ -296,6 +297,7 @@ impl Clock {
     }
 
     /// Moves a steered clock forward, both of its clocks together; a system clock is not changed.
+    #[doc(hidden)]
     pub fn advance(&self, by: Duration) {
         self.steer(|state| state.set(state.now().later_by_us(by.as_micros().try_into().unwrap_or(u64::MAX))));
     }
@@ -325,6 +327,7 @@ impl Clock {
     }
 
     /// Sets only the wall clock of a steered clock, as an administrator does with `date`, in milliseconds since 1970.
+    #[doc(hidden)]
     pub fn set_wall_ms(&self, unix_ms: i64) {
         self.steer(|state| {
             let now = state.now();
@@ -359,19 +362,19 @@ fn unix_us() -> i64 {
 
 /// The duration of a tick of [`Clock::ticks`]: nanoseconds, with 32 fractional bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickRate(u64);
+pub(crate) struct TickRate(u64);
 
 impl TickRate {
     const NANOSECOND: TickRate = TickRate(1 << 32);
 
     /// Converts ticks to nanoseconds.
     #[inline]
-    pub fn ns(self, ticks: u64) -> u64 {
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.0)) >> 32) as u64
     }
 
     /// Converts nanoseconds, up to four seconds, to ticks.
-    pub fn ticks(self, ns: u32) -> u64 {
+    pub(crate) fn ticks(self, ns: u32) -> u64 {
         (u64::from(ns) << 32) / self.0.max(1)
     }
 }

@@ -24,6 +24,7 @@ mod damaged_dumps;
 mod deployment;
 mod dialect;
 mod differential;
+mod double;
 mod dump;
 mod embed;
 mod eviction;

@@ -1,7 +1,7 @@
 //! `TEST.*`: what a test asks of a server that stands in for Redis. Only a server with `test-mode` has these commands.
 
 mod calls;
-mod fault;
+pub(crate) mod fault;
 mod time;
 
 use std::sync::LazyLock;
@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use crate::command::{FAMILIES, server};
 use crate::dispatch::{Call, Command, Handlers};
 use crate::error::{Error, Result};
+use crate::namespace::Namespace;
 use crate::spec::{ADMIN, Flags, LOADING, NO_MULTI, NO_SCRIPT, SKIP_MONITOR, SKIP_SLOWLOG, STALE};
 use crate::test_mode::TestMode;
 
@@ -23,7 +24,15 @@ const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::C
 /// # Errors
 /// Never in test mode, and without it no call gets here.
 fn test_mode<'c>(call: &Call<'c>) -> Result<&'c TestMode> {
-    call.namespace.test_mode.as_deref().ok_or(Error::other("the server is not in test mode"))
+    test_mode_of(call.namespace)
+}
+
+/// Returns what test mode keeps of a namespace.
+///
+/// # Errors
+/// When the server is not in test mode.
+pub(crate) fn test_mode_of(namespace: &Namespace) -> Result<&TestMode> {
+    namespace.test_mode.as_deref().ok_or(Error::other("the server is not in test mode: it needs the setting test-mode"))
 }
 
 /// Returns the commands of every server and those of test mode.

@@ -223,14 +223,14 @@ impl Shard {
     #[inline(always)] // see View::lookup
     pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
-            if how.reports_miss() {
+            if how.reports_miss(cx.lookup) {
                 self.emit(key, event::MISSED);
             }
             return None;
         };
         if is_expired(entry, cx) {
             self.delete_expired(key, cx);
-            if how.reports_miss() {
+            if how.reports_miss(cx.lookup) {
                 self.emit(key, event::MISSED);
             }
             return None;

@@ -1,0 +1,169 @@
+//! What a test asks of the server directly, without a client: keys, the calls received, faults.
+//!
+//! Keys are read by the commands that clients call, see `dispatch::inquiry`; faults and calls are those of `TEST.FAULT`
+//! and `TEST.CALLS`. All of it may be called from blocking and from asynchronous code.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio_util::codec::Decoder;
+
+use crate::command::test_mode::fault::inject;
+use crate::command::test_mode::test_mode_of;
+use crate::dispatch::inquiry::read;
+use crate::error::Error;
+use crate::net::server::Server;
+use crate::resp::{Frame, FrameDecoder};
+use crate::test_mode::{Fault, ReceivedCall, TestMode};
+
+/// Why the server refused a request: the line that a client would get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandError(String);
+
+impl CommandError {
+    /// Returns the first word, such as `WRONGTYPE`.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        CommandError(String::from_utf8_lossy(&error.wire_text()).into_owned())
+    }
+}
+
+/// A call that the server has received, see [`Server::command_log`]. Its `Display` is the arguments, separated by blanks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoggedCall {
+    /// When, in milliseconds since 1970 by the server's clock.
+    pub unix_ms: i64,
+    /// The client's id, as `CLIENT ID` replies it.
+    pub client_id: u64,
+    /// The name that the client has given itself.
+    pub client_name: String,
+    /// The command's name as it was sent, and the arguments; passwords are redacted.
+    pub args: Vec<Vec<u8>>,
+    /// The kind of the fault that has struck the call, such as `LOSEREPLY`.
+    pub fault: Option<&'static str>,
+}
+
+impl LoggedCall {
+    /// Returns the command's name in upper case.
+    pub fn name(&self) -> String {
+        self.args.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).to_ascii_uppercase())
+    }
+}
+
+impl fmt::Display for LoggedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let args: Vec<_> = self.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        f.write_str(&args.join(" "))
+    }
+}
+
+impl From<&ReceivedCall> for LoggedCall {
+    fn from(call: &ReceivedCall) -> Self {
+        LoggedCall {
+            unix_ms: call.unix_ms,
+            client_id: call.client_id,
+            client_name: call.client_name.clone(),
+            args: call.args.iter().map(|arg| arg.to_vec()).collect(),
+            fault: call.fault,
+        }
+    }
+}
+
+/// Direct access to keys, in database 0. It is no use of a key, counts in no statistics and is not in the log of commands.
+impl Server {
+    /// Returns the value of a string; `None` if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` for a key of another type, `BUSY` while a script has been running for too long.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, CommandError> {
+        match self.read(&[b"GET", key.as_ref()])? {
+            Frame::Bulk(value) => Ok(Some(value.into())),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the TTL of a key of any type; `None` if it has none, or does not exist.
+    ///
+    /// # Errors
+    /// `BUSY` while a script has been running for too long.
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, CommandError> {
+        match self.read(&[b"PTTL", key.as_ref()])? {
+            Frame::Integer(ms) => Ok(u64::try_from(ms).ok().map(Duration::from_millis)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the keys that match a pattern, such as `user:*`, in alphabetical order.
+    ///
+    /// # Errors
+    /// `BUSY` while a script has been running for too long.
+    pub fn keys(&self, pattern: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, CommandError> {
+        let Frame::Array(keys) = self.read(&[b"KEYS", pattern.as_ref()])? else { return Ok(Vec::new()) };
+        let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(Frame::as_bytes).map(<[u8]>::to_vec).collect();
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    fn read(&self, args: &[&[u8]]) -> Result<Frame, CommandError> {
+        let mut reply = read(self.namespace(), self.handlers(), args)?;
+        let frame = FrameDecoder::new().decode(&mut reply).ok().flatten();
+        frame.ok_or_else(|| Error::other("the reply cannot be read").into())
+    }
+}
+
+/// What test mode offers: faults, and the log of commands.
+impl Server {
+    /// Injects a fault; returns its id, for [`Server::remove_fault`]. Faults are tried in the order in which they were
+    /// injected, by this method or by `TEST.FAULT ADD`: the first that fires wins.
+    ///
+    /// # Errors
+    /// When the server is not in test mode ([`Builder::test_mode`](crate::Builder::test_mode)), there is no such command,
+    /// or the fault has no effect or one that is out of range.
+    pub fn inject(&self, fault: Fault) -> Result<i64, CommandError> {
+        Ok(inject(self.namespace(), fault)?)
+    }
+
+    /// Removes a fault by its id; returns whether there was one.
+    pub fn remove_fault(&self, id: i64) -> bool {
+        self.test_mode().is_ok_and(|test_mode| test_mode.faults.lock().remove(id))
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.test_mode().iter().for_each(|test_mode| test_mode.faults.lock().clear());
+    }
+
+    /// Returns the calls received from clients, oldest first: the last 10,000 (`test-calls-max`) since the start or
+    /// [`Server::clear_command_log`]. Calls that were refused or struck by a fault are among them, those of scripts and
+    /// `TEST.*` are not.
+    ///
+    /// # Errors
+    /// When the server is not in test mode ([`Builder::test_mode`](crate::Builder::test_mode)): others do not record calls.
+    pub fn command_log(&self) -> Result<Vec<LoggedCall>, CommandError> {
+        let calls = self.test_mode()?.calls.lock().latest(usize::MAX, None);
+        Ok(calls.iter().map(|call| LoggedCall::from(&**call)).collect())
+    }
+
+    /// Forgets the calls received so far.
+    pub fn clear_command_log(&self) {
+        self.test_mode().iter().for_each(|test_mode| test_mode.calls.lock().clear());
+    }
+
+    fn test_mode(&self) -> Result<&TestMode, CommandError> {
+        Ok(test_mode_of(self.namespace())?)
+    }
+}
