@@ -1,0 +1,43 @@
+//! A connection that is replaced when it breaks.
+
+use redis::{Client, Connection, RedisError, RedisResult};
+
+/// How often an operation is tried before its error is returned.
+const ATTEMPTS: usize = 5;
+
+/// A Redis server, with a connection when one was needed.
+pub struct Redis {
+    client: Client,
+    connection: Option<Connection>,
+}
+
+impl Redis {
+    /// Names the server; connects later.
+    pub fn open(url: &str) -> RedisResult<Self> {
+        Ok(Redis { client: Client::open(url)?, connection: None })
+    }
+
+    /// Performs an operation that may be repeated: when the connection breaks, nobody knows whether it has happened.
+    pub fn repeatable<T>(&mut self, operation: impl Fn(&mut Connection) -> RedisResult<T>) -> RedisResult<T> {
+        let mut attempt = 1;
+        loop {
+            let result = self.connected().and_then(&operation);
+            match result {
+                Err(error) if attempt < ATTEMPTS && is_broken(&error) => self.connection = None,
+                result => return result,
+            }
+            attempt += 1;
+        }
+    }
+
+    fn connected(&mut self) -> RedisResult<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(self.client.get_connection()?);
+        }
+        Ok(self.connection.as_mut().expect("it was just made"))
+    }
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error()
+}

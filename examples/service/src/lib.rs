@@ -1,0 +1,16 @@
+//! The parts of a service that keep their state in Redis: a cache, a rate limiter, a queue of jobs and a lock.
+//!
+//! Nothing here knows what it is tested with. Every operation can be repeated safely, so a broken connection is answered
+//! by another attempt.
+
+mod cache;
+mod connection;
+mod limiter;
+mod lock;
+mod queue;
+
+pub use cache::Cache;
+pub use connection::Redis;
+pub use limiter::RateLimiter;
+pub use lock::Lock;
+pub use queue::{Job, Queue};
