@@ -1,4 +1,5 @@
-//! Locks among the keys of a shard: what becomes of a lock when its key changes, and the line for it.
+//! Clients blocked on the keys of a shard, and locks among these: what becomes of a lock when its key changes, and the line
+//! for it.
 
 use std::collections::VecDeque;
 
@@ -61,6 +62,27 @@ impl Shard {
         if is_free && self.interests.line(key).is_some() {
             self.interests.mark_ready(key);
         }
+    }
+
+    /// Appends a client to the queue of a key, to be served from it.
+    pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
+        self.interests.enqueue(key, client);
+    }
+
+    /// Reverts [`Shard::enqueue`] and [`Shard::line_up`].
+    pub(crate) fn dequeue(&mut self, key: Key<'_>, client: u64) {
+        self.interests.dequeue(key, client);
+    }
+
+    /// Returns the clients that are blocked on a key, in order of arrival.
+    pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
+        self.interests.waiters(key)
+    }
+
+    /// Takes the changed keys with blocked clients, each with the number of its database.
+    pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
+        let db = self.db();
+        ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
     }
 
     /// Appends a client to the line for a lock.

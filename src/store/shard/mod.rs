@@ -572,27 +572,6 @@ impl Shard {
         self.interests.unwatch(key, flag);
     }
 
-    /// Appends a client to the queue of a key, to be served from it.
-    pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
-        self.interests.enqueue(key, client);
-    }
-
-    /// Reverts [`Shard::enqueue`] and [`Shard::line_up`].
-    pub(crate) fn dequeue(&mut self, key: Key<'_>, client: u64) {
-        self.interests.dequeue(key, client);
-    }
-
-    /// Returns the clients that are blocked on a key, in order of arrival.
-    pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
-        self.interests.waiters(key)
-    }
-
-    /// Takes the changed keys with blocked clients, each with the number of its database.
-    pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
-        let db = self.db();
-        ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
-    }
-
     /// Moves entries from a bucket on until enough were moved; see [`Store::compact`](crate::store::Store::compact).
     /// Returns the bucket to continue with, unless that was the last. Only the addresses of entries change.
     pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
