@@ -179,6 +179,9 @@ impl Namespace {
             resident: Resident::default(),
         };
         namespace.apply_settings();
+        if namespace.test_mode.is_some() {
+            namespace.store.set_logged(true);
+        }
         namespace
     }
 
@@ -197,6 +200,12 @@ impl Namespace {
         self.scripts.control.set_dialect(config.dialect());
         self.store.events().set_classes(self.notifier.follow(config.clone()));
         while self.tracking.forget(config.tracking_table_max_keys, FORGOTTEN_KEYS, (&config, self.clock.now())) {}
+        if let Some(test_mode) = &self.test_mode {
+            self.journal.remember(config.test_journal_max);
+            if config.test_journal_max == 0 {
+                test_mode.history.lock().stop_remembering();
+            }
+        }
         self.note_shortage(self.clock.now());
         if let Some(most) = config.client_memory_max() {
             self.instance.clients.evict(most);

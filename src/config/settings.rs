@@ -329,6 +329,9 @@ supported! {
         "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
         /// The number of received calls that TEST.CALLS shows; older ones are forgotten, as are those beyond 64 MB.
         "test-calls-max" !hidden test_calls_max: usize = "10000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// The number of writes that TEST.FAILOVER can forget; 0 remembers none. Those before the last 64 MB are not
+        /// remembered, either.
+        "test-journal-max" !hidden test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and

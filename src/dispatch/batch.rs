@@ -12,7 +12,7 @@ use crate::dispatch::call::{Call, refuse, run};
 use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::serve::{Means, Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
-use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, post_call, unknown};
+use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -194,6 +194,9 @@ impl<'n> BatchRun<'n> {
         index: usize,
         out: &mut Output,
     ) -> Next {
+        if self.namespace.journal.is_cut_due() {
+            self.cut_history();
+        }
         self.make_room(client, out);
         let before = out.mark();
         let command = plan.command(index);
@@ -234,6 +237,17 @@ impl<'n> BatchRun<'n> {
         let delayed = client.end_request(out, before, answered);
         self.write_own_pushes(client, command, out);
         delayed.map_or(next, Next::Delay)
+    }
+
+    /// Lets the next window of remembered writes begin; later, while a busy script holds the gate.
+    #[cold]
+    fn cut_history(&mut self) {
+        self.guard = None; // the gate is not reentrant
+        let cx = self.cx();
+        if let GateGuard::Exclusive(mut exclusive) = self.namespace.store.lock_exclusive() {
+            history::cut(self.namespace, &mut exclusive.view(0, cx));
+        }
+        self.read_time();
     }
 
     /// Adds a request to the journal of test mode, unless it is held back by a pause and will come again.

@@ -10,11 +10,11 @@ pub(crate) mod denials;
 mod effects;
 pub(crate) mod gate;
 mod handlers;
+pub(crate) mod history;
 pub(crate) mod inquiry;
 pub(crate) mod next;
 pub(crate) mod plan;
 pub(crate) mod post_call;
-#[cfg(feature = "internals")] // until there is a file or a primary to read a log from
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod unknown;

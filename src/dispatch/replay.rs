@@ -6,13 +6,17 @@ use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
 use crate::client::caller::Caller;
+use crate::dispatch::Handlers;
 use crate::dispatch::call::nested;
+#[cfg(feature = "internals")]
+use crate::dispatch::effects;
 use crate::dispatch::plan::find;
-use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
-use crate::observe::CallTimer;
+use crate::observe::{AllCommandStats, CallTimer};
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{Names, Renames};
+use crate::store::View;
+#[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
 
 /// Why a log cannot be replayed further; the commands before the error were executed.
@@ -24,6 +28,16 @@ pub enum ReplayError {
     Unknown(Vec<u8>),
     /// It ends in the middle of a request or of a transaction, of which nothing was executed.
     Truncated,
+}
+
+impl std::fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ReplayError::Format => f.write_str("the log is damaged"),
+            ReplayError::Unknown(name) => write!(f, "the log has the unknown command {}", name.escape_ascii()),
+            ReplayError::Truncated => f.write_str("the log is cut short"),
+        }
+    }
 }
 
 /// The result of a replay.
@@ -39,27 +53,42 @@ pub struct Replayed {
 ///
 /// # Errors
 /// Why it could not be executed to its end.
+#[cfg(feature = "internals")] // until there is a file or a primary to read a log from
 pub(crate) fn replay(
     namespace: &Namespace,
     handlers: &'static Handlers,
+    log: BytesMut,
+) -> Result<Replayed, ReplayError> {
+    let cx = Cx::new(namespace.clock.now(), Origin::Replay);
+    let mut guard = namespace.store.exclusive();
+    let append = |caller: &mut Caller| effects::append(namespace, caller);
+    let stats = &namespace.observed.command_stats;
+    replay_in(&mut guard.view(0, cx), (namespace, handlers, stats), log, append)
+}
+
+/// Executes the commands of a log in a view of the whole store; `end` is called with the caller after each write.
+///
+/// # Errors
+/// Those of [`replay`].
+pub(super) fn replay_in(
+    view: &mut View<'_>,
+    (namespace, handlers, stats): (&Namespace, &'static Handlers, &AllCommandStats),
     mut log: BytesMut,
+    end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
     let config = namespace.instance.settings.current();
     let info = namespace.instance.clients.unlisted(namespace.clock.now());
-    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, info.id);
+    let timer = CallTimer::new(stats, &namespace.clock, info.id);
     let (mut caller, renames) = (Caller::new(info, &namespace.instance.acl), Renames::default());
-    let cx = Cx::new(namespace.clock.now(), Origin::Replay);
     let mut codec = Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true });
     let (mut replayed, mut queue) = (Replayed { commands: 0, failed: 0 }, None);
-    let mut guard = namespace.store.exclusive();
-    let mut view = guard.view(0, cx);
     let mut execute = |request: Request<'_>, caller: &mut Caller| {
         // The log contains the declared names, even of renamed commands.
         let command =
             find(request, Names::new(namespace.commands, &renames)).filter(|command| command.accepts(request.len()));
         let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;
         let mut out = Output::new();
-        nested(&mut view, (caller, None), (namespace, handlers, &config, &timer), command, request, &mut out);
+        nested(view, (caller, None), (namespace, handlers, &config, &timer), command, request, &mut out);
         replayed.commands += 1;
         replayed.failed += usize::from(out.as_slice().is_some_and(|reply| reply.starts_with(b"-")));
         Ok::<_, ReplayError>(())
@@ -73,12 +102,12 @@ pub(crate) fn replay(
             } else if request.name().eq_ignore_ascii_case(b"EXEC") {
                 let queued: Vec<OwnedRequest> = queue.take().ok_or(ReplayError::Format)?;
                 queued.iter().try_for_each(|request| execute(request.as_request(), &mut caller))?;
-                effects::append(namespace, &mut caller);
+                end(&mut caller);
             } else if let Some(queue) = &mut queue {
                 queue.push(request.to_owned());
             } else {
                 execute(request, &mut caller)?;
-                effects::append(namespace, &mut caller);
+                end(&mut caller);
             }
         }
     }

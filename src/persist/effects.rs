@@ -32,6 +32,11 @@ impl Effects {
         write(&mut self.commands, args);
     }
 
+    /// Returns the same effects once more, for another log.
+    pub(super) fn again(&self) -> Self {
+        Effects { commands: self.commands.clone(), ..*self }
+    }
+
     /// Moves the effects to the end of a log whose last command was in `db`, if there was one.
     pub(super) fn move_to(&mut self, log: &mut Output, db: &mut Option<usize>) {
         let Effects { commands, count, first_db, last_db } = std::mem::take(self);

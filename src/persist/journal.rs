@@ -1,15 +1,23 @@
 //! The journal: the log in memory, until its readers take it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use parking_lot::Mutex;
 
 use crate::persist::Effects;
+use crate::persist::window::{Past, Window};
 use crate::resp::Output;
-use crate::store::RemovalLog;
+use crate::store::{ChangeLog, LockRecord};
 
 /// Logged and not yet taken commands. Nothing is logged unless the store is told to, see
-/// [`Store::set_logged`](crate::store::Store::set_logged); then the journal grows until it is taken.
+/// [`Store::set_logged`](crate::store::Store::set_logged); then the journal grows until it is taken. In test mode it also
+/// remembers the latest writes.
 #[derive(Default)]
-pub(crate) struct Journal(Mutex<Log>);
+pub(crate) struct Journal {
+    log: Mutex<Log>,
+    /// Whether a [cut](Journal::cut) is needed before more is written.
+    is_cut_due: AtomicBool,
+}
 
 #[derive(Default)]
 struct Log {
@@ -18,10 +26,22 @@ struct Log {
     db: Option<usize>,
     /// The number of bytes taken so far.
     taken: u64,
+    /// Whether there is a reader that takes the commands.
+    is_read: bool,
+    /// The latest writes; `None` without test mode.
+    window: Option<Box<Window>>,
 }
 
 impl Log {
-    fn append(&mut self, effects: &mut Effects) -> u64 {
+    /// Adds the changes of a call, or those that no call has made.
+    fn append(&mut self, effects: &mut Effects, is_write: bool) -> u64 {
+        if let Some(window) = &mut self.window {
+            let mut again = if self.is_read { effects.again() } else { std::mem::take(effects) };
+            match is_write {
+                true => window.append(&mut again),
+                false => window.prepare(&mut again),
+            }
+        }
         effects.move_to(&mut self.commands, &mut self.db);
         self.commands.shrink(); // ends a long tail, which would be copied repeatedly while it grows
         self.taken + self.commands.len() as u64
@@ -32,19 +52,30 @@ impl Journal {
     /// Appends the effects of a call, and clears them; returns the position in the log after them, in bytes. Must be
     /// called while the changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
-        self.0.lock().append(effects)
+        self.append_all(effects, true)
     }
 
-    /// Appends one command in a database.
+    fn append_all(&self, effects: &mut Effects, is_write: bool) -> u64 {
+        let mut log = self.log.lock();
+        let position = log.append(effects, is_write);
+        self.note_due(&log);
+        position
+    }
+
+    /// Appends one command in a database, which is a write of its own.
     pub(crate) fn append_command(&self, db: usize, args: &[&[u8]]) {
+        self.append_one(db, args, true);
+    }
+
+    fn append_one(&self, db: usize, args: &[&[u8]], is_write: bool) {
         let mut effects = Effects::default();
         effects.push(db, args.iter().copied());
-        self.append(&mut effects);
+        self.append_all(&mut effects, is_write);
     }
 
     /// Takes what was logged since the last call.
     pub(crate) fn take(&self) -> Output {
-        let mut log = self.0.lock();
+        let mut log = self.log.lock();
         let taken = std::mem::take(&mut log.commands);
         log.taken += taken.len() as u64;
         taken
@@ -53,17 +84,78 @@ impl Journal {
     /// Begins a log for a new reader: pending commands are dropped, and the first command selects its database.
     pub(crate) fn begin(&self) {
         self.take();
-        self.0.lock().db = None;
+        let mut log = self.log.lock();
+        (log.db, log.is_read) = (None, true);
+    }
+
+    /// Sets how many of the latest writes are remembered; in test mode only.
+    pub(crate) fn remember(&self, most: usize) {
+        self.with_window(|window| window.set_most(most), true);
+    }
+
+    /// Sets whether changed keys are noted even if no writes are remembered; in test mode only.
+    pub(crate) fn set_snapshots(&self, has_snapshots: bool) {
+        self.with_window(|window| window.set_snapshots(has_snapshots), true);
+    }
+
+    /// Returns whether a cut is needed before more is written.
+    #[inline]
+    pub(crate) fn is_cut_due(&self) -> bool {
+        self.is_cut_due.load(Relaxed)
+    }
+
+    /// Takes what has happened since the last cut, which begins the next window. Must be called with the gate held
+    /// exclusively.
+    pub(crate) fn cut(&self) -> Past {
+        self.with_window(Window::cut, false).unwrap_or_default()
+    }
+
+    /// Begins the next window without looking at the last one, whose changes are undone or known.
+    pub(crate) fn discard(&self) {
+        self.with_window(Window::discard, false);
+    }
+
+    /// Returns how many writes there were since the last cut.
+    pub(crate) fn writes(&self) -> usize {
+        self.with_window(|window| window.len(), false).unwrap_or(0)
+    }
+
+    /// Acts on the window, which is created if `creates`.
+    fn with_window<T>(&self, act: impl FnOnce(&mut Window) -> T, creates: bool) -> Option<T> {
+        let mut log = self.log.lock();
+        if creates {
+            log.window.get_or_insert_default();
+        }
+        let result = log.window.as_deref_mut().map(act);
+        self.note_due(&log);
+        result
+    }
+
+    fn note_due(&self, log: &Log) {
+        let is_due = log.window.as_ref().is_some_and(|window| window.is_cut_due());
+        self.is_cut_due.store(is_due, Relaxed);
     }
 }
 
-impl RemovalLog for Journal {
+impl ChangeLog for Journal {
     fn append_removal(&self, db: usize, key: &[u8]) {
-        self.append_command(db, &[b"DEL", key]);
+        self.append_one(db, &[b"DEL", key], false);
     }
 
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
-        self.append_command(db, &[b"HDEL", key, field]);
+        self.append_one(db, &[b"HDEL", key, field], false);
+    }
+
+    fn note_change(&self, db: usize, key: &[u8]) {
+        self.with_window(|window| window.note_change(db, key), false);
+    }
+
+    fn note_all(&self) {
+        self.with_window(Window::note_all, false);
+    }
+
+    fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+        self.with_window(|window| window.note_lock(db, key, lock), false);
     }
 }
 

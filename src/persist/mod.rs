@@ -11,6 +11,8 @@
 mod effects;
 mod journal;
 pub(crate) mod payload;
+mod window;
 
 pub(crate) use effects::Effects;
 pub(crate) use journal::Journal;
+pub(crate) use window::{Past, Touched, Write};

@@ -30,7 +30,7 @@ const IDLE_CAPACITY_MAX: usize = 16 * 1024;
 pub struct Mark(u64);
 
 /// Replies that are not yet written; reads as a [`Buf`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Output {
     chunks: VecDeque<Bytes>,
     chunks_len: usize,

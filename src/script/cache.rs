@@ -164,6 +164,28 @@ impl Cache {
         }
     }
 
+    /// Returns the texts, and whether each was loaded to stay; those that may be evicted in the order of their use.
+    pub(crate) fn texts(&self) -> Vec<(Box<[u8]>, bool)> {
+        let used = |cached: &Cached| cached.recent.map(|at| self.recent[at].used);
+        let mut cached: Vec<&Cached> = self.by_sha.values().collect();
+        cached.sort_by_key(|cached| used(cached));
+        cached.into_iter().map(|cached| (cached.script.text.clone(), cached.recent.is_none())).collect()
+    }
+
+    /// Drops all scripts but those with these texts, if each was also loaded to stay or not.
+    pub(crate) fn retain(&mut self, vm: &Vm, kept: &[(Box<[u8]>, bool)]) {
+        let kept: HashMap<Sha, bool> = kept.iter().map(|(text, is_loaded)| (sha(text), *is_loaded)).collect();
+        let is_dropped = |(sha, cached): &(&Sha, &Cached)| kept.get(*sha) != Some(&cached.recent.is_none());
+        let dropped: Vec<Sha> = self.by_sha.iter().filter(is_dropped).map(|(sha, _)| *sha).collect();
+        for sha in &dropped {
+            self.keep(sha);
+            if let Some(cached) = self.by_sha.remove(sha) {
+                self.script_bytes -= cached.script.memory();
+                vm.forget(cached.script.number);
+            }
+        }
+    }
+
     /// Returns how many scripts there are.
     pub fn len(&self) -> usize {
         self.by_sha.len()

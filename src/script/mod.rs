@@ -256,6 +256,34 @@ impl Engines {
         (vm, &mut self.libraries)
     }
 
+    /// Lets the libraries be those with these texts.
+    ///
+    /// # Errors
+    /// What is wrong with them; the libraries are unchanged.
+    pub(crate) fn set_libraries(&mut self, control: &Arc<Control>, codes: &[Vec<u8>]) -> Result<(), Vec<u8>> {
+        if self.libraries.all().values().map(|library| &library.code).eq(codes) {
+            return Ok(());
+        }
+        let (vm, libraries) = self.libraries(control);
+        libraries.restore(vm, codes, Restore::Flush)
+    }
+
+    /// Lets the cached scripts be those with these texts; each with whether it was loaded to stay.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub(crate) fn set_scripts(&mut self, control: &Arc<Control>, scripts: &[(Box<[u8]>, bool)]) -> Result<(), Vec<u8>> {
+        if scripts.is_empty() && self.cache.is_empty() {
+            return Ok(());
+        }
+        let vm = self.eval.get_or_insert_with(|| Vm::new(vm::Kind::Eval, control.clone()));
+        self.cache.retain(vm, scripts);
+        for (text, is_loaded) in scripts {
+            self.cache.load(vm, text, if *is_loaded { Origin::Load } else { Origin::Eval })?;
+        }
+        Ok(())
+    }
+
     /// Drops all scripts together with their interpreter.
     pub fn flush_scripts(&mut self) {
         free_in_background(std::mem::take(&mut self.cache), self.eval.take());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::store::cx::{Cx, Origin};
-use crate::store::lock::{Loss, LostLock};
+use crate::store::lock::{LockRecord, Loss, LostLock};
 
 /// A set of classes of events, and of the two kinds of channels they are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,14 +175,24 @@ pub trait KeyspaceObserver: Send + Sync {
     fn on_lost_lock(&self, lost: &LostLock<'_>);
 }
 
-/// Receives the deletions that no command causes, so that a replay of the log repeats them.
-pub trait RemovalLog: Send + Sync {
+/// Receives the deletions that no command causes, so that a replay of the log repeats them, and the names of all keys that
+/// change.
+pub trait ChangeLog: Send + Sync {
     /// Logs the deletion of a key, whose shard is locked: it has expired, was evicted, or was deleted by a command that
     /// is not logged itself.
     fn append_removal(&self, db: usize, key: &[u8]);
 
     /// Logs the removal of a field that has expired from a hash, whose shard is locked.
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
+
+    /// Notes that a key has changed, whose shard is locked.
+    fn note_change(&self, db: usize, key: &[u8]);
+
+    /// Notes that any keys may have changed. The whole store is locked.
+    fn note_all(&self);
+
+    /// Notes what is known now of the lock that a key is, if it is one.
+    fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>);
 }
 
 /// Not a class: the observer gets every change.
@@ -194,12 +204,12 @@ const LOG: u32 = 1 << 30;
 pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
-    log: Arc<dyn RemovalLog>,
+    log: Arc<dyn ChangeLog>,
 }
 
 impl EventSink {
     /// Creates a sink without subscribed classes and without a log.
-    pub fn new(observer: impl KeyspaceObserver + 'static, log: Arc<dyn RemovalLog>) -> Self {
+    pub fn new(observer: impl KeyspaceObserver + 'static, log: Arc<dyn ChangeLog>) -> Self {
         EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer), log }
     }
 
@@ -240,6 +250,7 @@ impl EventSink {
         if event.removes_key() {
             self.log_removal(db, key);
         }
+        self.note_change(db, key);
         if subscribed & CHANGES != 0 {
             self.observer.on_change(key, origin, cx.origin);
         }
@@ -257,6 +268,27 @@ impl EventSink {
     pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_field_removal(db, key, field);
+        }
+    }
+
+    /// Notes that a key has changed, if there is a log.
+    pub(super) fn note_change(&self, db: usize, key: &[u8]) {
+        if self.subscribed.load(Relaxed) & LOG != 0 {
+            self.log.note_change(db, key);
+        }
+    }
+
+    /// Notes that any keys may have changed, if there is a log.
+    pub(super) fn note_all(&self) {
+        if self.subscribed.load(Relaxed) & LOG != 0 {
+            self.log.note_all();
+        }
+    }
+
+    /// Notes what is known now of the lock that a key is, if there is a log.
+    pub(super) fn note_lock(&self, db: usize, key: &[u8], lock: Option<&LockRecord>) {
+        if self.subscribed.load(Relaxed) & LOG != 0 {
+            self.log.note_lock(db, key, lock);
         }
     }
 

@@ -36,6 +36,11 @@ impl Hold {
         Hold(holder)
     }
 
+    /// Returns the client, without the right.
+    pub fn share(&self) -> Arc<dyn LockHolder> {
+        self.0.clone()
+    }
+
     /// Returns the client.
     pub fn holder(&self) -> &dyn LockHolder {
         &*self.0

@@ -3,6 +3,7 @@
 //! A view is one guard (most calls), a few sorted guards (several keys), the gate alone (calls over a
 //! whole database, which lock shard after shard) or the whole store (EXEC). Handlers do not see which.
 
+mod images;
 mod interests;
 
 use bytes::Bytes;
@@ -557,6 +558,7 @@ impl<'a> View<'a> {
         self.changes += 1;
         let services = &databases.0[*db].services;
         services.events.emit_flush();
+        services.events.note_all();
         services.reclaimer.free_tables(old);
     }
 
@@ -569,6 +571,7 @@ impl<'a> View<'a> {
             for index in 0..SHARDS {
                 one.shard_mut(index).swap(other.shard_mut(index), &self.cx);
             }
+            one.services.events.note_all();
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a server in test mode keeps for tests: the faults to be injected, and the calls received.
+//! What a server in test mode keeps for tests: the faults to be injected, the calls received, and states to go back to.
 //!
 //! Nothing of it exists in other servers. Here every call passes the gate's list of checks, the last of which is for
 //! faults.
@@ -6,6 +6,7 @@
 mod calls;
 mod fault;
 mod faults;
+mod history;
 
 use parking_lot::Mutex;
 
@@ -14,6 +15,7 @@ use crate::spec::CommandSpec;
 pub(crate) use calls::{Calls, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use faults::{ActiveFault, FaultKind, Faults};
+pub(crate) use history::{Former, History, ScriptTexts};
 
 /// The state of test mode of one namespace.
 #[derive(Default)]
@@ -22,6 +24,8 @@ pub(crate) struct TestMode {
     pub(crate) faults: Mutex<Faults>,
     /// The calls received.
     pub(crate) calls: Mutex<Calls>,
+    /// Snapshots, and the latest writes.
+    pub(crate) history: Mutex<History>,
 }
 
 /// Returns whether a command is the wanted one or, if that is a container, one of its subcommands.

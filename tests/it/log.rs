@@ -24,7 +24,7 @@ fn start_with(settings: &[(&str, &str)]) -> TestServer {
 }
 
 /// The date on which the clocks of these tests begin, in milliseconds since 1970.
-const BEGIN_MS: i64 = 1_700_000_000_000;
+pub(crate) const BEGIN_MS: i64 = 1_700_000_000_000;
 
 fn logging(server: TestServer) -> TestServer {
     server.server().set_wall_ms(BEGIN_MS);
@@ -74,7 +74,7 @@ fn assert_replayed(server: &TestServer, log: BytesMut, passed_ms: u64) {
 }
 
 /// Lists the keys of a database with their values and deadlines.
-fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
+pub(crate) fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
     client.call(&format!("SELECT {db}"));
     let mut known: Vec<[String; 3]> = elements(client, &[b"KEYS", b"*"])
         .iter()
@@ -568,7 +568,7 @@ const ROUNDS: usize = 40;
 const CLIENTS: u64 = 3;
 
 /// Makes up a command of the random differential stream, or one that expires soon or changes several keys at once.
-fn command(random: &mut Random) -> Vec<Vec<u8>> {
+pub(crate) fn command(random: &mut Random) -> Vec<Vec<u8>> {
     let soon = (1 + random.below(40)).to_string();
     let key = [&b"k"[..], b"l", b"key:3", b"{tag}4", b""][random.below(5)];
     let fence = random.below(20).to_string();
@@ -625,7 +625,7 @@ fn play(server: &TestServer, seed: u64) -> u64 {
 }
 
 /// Returns the first of the seeds, which `KEYLATCH_SEED` moves.
-fn first_seed() -> u64 {
+pub(crate) fn first_seed() -> u64 {
     std::env::var("KEYLATCH_SEED").map_or(0, |text| text.parse().expect("KEYLATCH_SEED is a number"))
 }
 

@@ -29,6 +29,7 @@ mod dump;
 mod embed;
 mod eviction;
 mod expiry;
+mod failover;
 mod faults;
 mod fences;
 mod fields_model;
@@ -69,6 +70,7 @@ mod script;
 mod script_limits;
 #[cfg(feature = "lua")]
 mod script_memory;
+mod snapshots;
 #[cfg(feature = "binary")]
 mod startup;
 mod streams;

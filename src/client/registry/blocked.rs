@@ -163,6 +163,13 @@ impl Clients {
         self.answer(id, |blocking| (!matches!(blocking, Blocking::Pause)).then_some(unblocked))
     }
 
+    /// Ends the waits of all clients that are blocked on keys, with an error.
+    pub(crate) fn unblock_keys(&self) {
+        for id in self.all_waits().into_keys() {
+            self.answer(id, |blocking| matches!(blocking, Blocking::Keys(_)).then_some(Unblocked::WithError));
+        }
+    }
+
     /// Unblocks all clients that wait for the end of a pause; the others check what the pause has delayed.
     pub fn end_pause(&self) {
         let blocked: Vec<u64> = self.waits.lock().keys().copied().collect();

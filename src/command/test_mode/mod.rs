@@ -2,6 +2,7 @@
 
 mod calls;
 pub(crate) mod fault;
+mod snapshot;
 mod time;
 
 use std::sync::LazyLock;
@@ -17,7 +18,7 @@ use crate::test_mode::TestMode;
 const CONTROLS: Flags = ADMIN | NO_SCRIPT | NO_MULTI | LOADING | STALE | SKIP_MONITOR | SKIP_SLOWLOG;
 
 /// The families that exist in test mode only.
-const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS];
+const TEST_FAMILIES: &[&[Command]] = &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS, snapshot::COMMANDS];
 
 /// Returns what test mode keeps.
 ///

@@ -35,9 +35,10 @@ impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.unsubscribe();
         self.unwatch();
+        // First it is no client any more: no lock is bound to it from then on.
+        self.namespace.instance.clients.remove(self.client.caller.info.id);
         self.end_session();
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
-        self.namespace.instance.clients.remove(self.client.caller.info.id);
         self.client.caller.info.outbox.close();
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.instance.clients.set_throttled(&self.client.caller.info, false);

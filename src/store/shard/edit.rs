@@ -225,6 +225,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
         *self.view_changes += u32::from(self.is_changed);
         if self.is_quiet && !self.is_new && !is_empty {
             self.shard.changes += self.changes;
+            self.shard.events.note_change(self.shard.db(), self.key.bytes);
             self.shard.emit(self.key, self.event);
             return;
         }

@@ -19,17 +19,24 @@ impl Shard {
 
     /// Changes what is known of the lock that a key is, or begins to know it.
     pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
-        self.interests.change_record(key, change)
+        let result = self.interests.change_record(key, change);
+        self.note_lock(key);
+        result
     }
 
     /// Ends a lock: forgets what was known of it, and returns that. The key is removed or overwritten by the caller.
     pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
         self.lock(key)?;
-        let record = self.interests.change_record(key, Option::take)?;
+        let record = self.change_lock(key, Option::take)?;
         if let Some(session) = &record.session {
             session.unbind_lock(self.db(), key.bytes);
         }
         Some(record)
+    }
+
+    /// Lets the log know what is known of a lock now.
+    fn note_lock(&self, key: Key<'_>) {
+        self.events.note_lock(self.db(), key.bytes, self.lock(key));
     }
 
     /// Ends a lock that its holder has not released, if the key is one, and announces the loss.
@@ -138,6 +145,6 @@ pub(crate) trait LockVisitor:
 impl<F: FnMut(Key<'_>, Option<Deadline>, Option<&LockRecord>, &VecDeque<LockWaiter>)> LockVisitor for F {}
 
 /// Returns whether an entry has a token for its value.
-fn is_token(entry: &Entry, token: &[u8]) -> bool {
+pub(super) fn is_token(entry: &Entry, token: &[u8]) -> bool {
     entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *token)
 }

@@ -12,6 +12,7 @@
 
 mod edit;
 mod fields;
+mod image;
 mod locks;
 
 use std::sync::Arc;
@@ -170,7 +171,8 @@ impl Shard {
         self.index as usize
     }
 
-    fn db(&self) -> usize {
+    /// Returns the number of its database.
+    pub(crate) fn db(&self) -> usize {
         self.db as usize
     }
 

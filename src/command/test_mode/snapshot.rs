@@ -1,0 +1,54 @@
+//! TEST.SNAPSHOT, TEST.RESTORE and TEST.FAILOVER: states to go back to.
+
+use crate::command::test_mode::{CONTROLS, test_mode};
+use crate::dispatch::args::is_word;
+use crate::dispatch::{Call, Command, history};
+use crate::error::{Error, Result};
+use crate::spec::{EXCLUSIVE, Flags, Group, integer, string};
+
+/// The flags of the commands of this file.
+const STATES: Flags = CONTROLS | EXCLUSIVE;
+
+const SNAPSHOT_COST: &str =
+    "O(N) where N is the number of keys; only those changed since the last snapshot are copied.";
+const RESTORE_COST: &str = "O(N) where N is the number of keys changed since the snapshot.";
+const FAILOVER_COST: &str = "O(N) where N is the number of keys changed by the writes that are remembered.";
+
+/// The commands of this file.
+#[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("TEST.FAILOVER", failover, STATES, Group::Test)
+        .args(&[integer("writes").token("LOSE")])
+        .docs("1.0.0", FAILOVER_COST, "Forgets the last writes, and closes every connection."),
+    Command::new("TEST.RESTORE", restore, STATES, Group::Test)
+        .args(&[string("name")])
+        .docs("1.0.0", RESTORE_COST, "Goes back to a snapshot."),
+    Command::new("TEST.SNAPSHOT", snapshot, STATES, Group::Test)
+        .args(&[string("name")])
+        .docs("1.0.0", SNAPSHOT_COST, "Remembers keys, locks, scripts and functions by a name."),
+];
+
+fn snapshot(call: &mut Call<'_>) -> Result<()> {
+    let (name, test_mode) = (call.args.bytes()?, test_mode(call)?);
+    history::snapshot(call, test_mode, name)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn restore(call: &mut Call<'_>) -> Result<()> {
+    let (name, test_mode) = (call.args.bytes()?, test_mode(call)?);
+    history::restore(call, test_mode, name)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn failover(call: &mut Call<'_>) -> Result<()> {
+    let test_mode = test_mode(call)?;
+    if !is_word(call.args.bytes()?, "LOSE") {
+        return Err(Error::Syntax);
+    }
+    let lost = usize::try_from(call.args.int()?).map_err(|_| Error::NotPositive)?;
+    history::fail_over(call, test_mode, lost)?;
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Goes back: to a snapshot, or to what there was before the last writes. For servers in test mode, and with the whole
+//! store locked.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use crate::client::caller::Caller;
+use crate::dispatch::Call;
+use crate::dispatch::replay::replay_in;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::observe::AllCommandStats;
+use crate::persist::Effects;
+use crate::store::{Classes, Cx, Origin, View};
+use crate::test_mode::{Former, ScriptTexts, TestMode};
+
+/// Brings the images of keys up to date, and lets the next window of writes begin.
+#[cold]
+pub(super) fn cut(namespace: &Namespace, view: &mut View<'_>) {
+    let Some(test_mode) = namespace.test_mode.as_deref() else { return };
+    let most = namespace.instance.settings.current().test_journal_max;
+    let past = namespace.journal.cut();
+    test_mode.history.lock().cut(past, libraries(namespace), most, (&namespace.store, view));
+}
+
+/// Remembers the present state by a name.
+///
+/// # Errors
+/// When there are too many snapshots.
+pub(crate) fn snapshot(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
+    call.namespace.journal.set_snapshots(true);
+    cut(call.namespace, &mut call.view);
+    match test_mode.history.lock().add_snapshot(name, texts(call.namespace)) {
+        true => Ok(()),
+        false => Err(Error::other("there are too many snapshots")),
+    }
+}
+
+/// Goes back to a snapshot.
+///
+/// # Errors
+/// When there is none of this name, or a library cannot be loaded again.
+pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
+    let namespace = call.namespace;
+    if !test_mode.history.lock().has_snapshot(name) {
+        return Err(Error::other("there is no snapshot with this name"));
+    }
+    let clients = &namespace.instance.clients;
+    clients.unblock_keys();
+    call.view.raise_watchers();
+    cut(namespace, &mut call.view);
+    let mut history = test_mode.history.lock();
+    let is_connected = |id: u64| clients.find(id).is_some();
+    let texts = history.restore(name, (&namespace.store, &mut call.view), is_connected);
+    history.forget_writes();
+    drop(history);
+    let result = set_texts(namespace, &texts.unwrap_or_default());
+    namespace.journal.discard();
+    call.view.raise_watchers();
+    call.view.announce_restored();
+    result
+}
+
+/// Forgets the last `lost` writes, and closes every connection after its replies.
+///
+/// # Errors
+/// When fewer writes are remembered.
+pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
+    let namespace = call.namespace;
+    let remembered = test_mode.history.lock().len() + namespace.journal.writes();
+    let remembered = remembered.min(call.config.test_journal_max);
+    if lost > remembered {
+        return Err(Error::other(format!("only {remembered} writes are remembered")));
+    }
+    let clients = &namespace.instance.clients;
+    for client in clients.all() {
+        if client.id != call.caller.info.id {
+            clients.kill(&client);
+        }
+    }
+    call.caller.closing = true;
+    if lost == 0 {
+        return Ok(());
+    }
+    cut(namespace, &mut call.view);
+    let former = test_mode.history.lock().former(lost);
+    namespace.store.events().set_classes(Classes::default()); // there is nobody left to be told
+    let result = former.map_or(Ok(()), |former| go_back(call, former));
+    namespace.apply_settings();
+    cut(namespace, &mut call.view);
+    namespace.journal.discard();
+    test_mode.history.lock().forget_writes();
+    result
+}
+
+/// Goes back to a former state.
+fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
+    let (namespace, handlers) = (call.namespace, call.handlers);
+    let result = set_texts_of_libraries(namespace, &former.libraries);
+    // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
+    let cx = Cx::new(call.now(), Origin::Replay);
+    let mut view = call.view.lend(0, cx);
+    for (db, key, image) in former.before.iter() {
+        view.restore(db, namespace.store.key(key), image.as_deref());
+    }
+    let stats = AllCommandStats::new(1, namespace.commands.count());
+    let forget = |caller: &mut Caller| {
+        caller.effects().into_iter().for_each(|effects| *effects = Effects::default());
+    };
+    let effects = BytesMut::from(&former.effects[..]);
+    let replayed = replay_in(&mut view, (namespace, handlers, &stats), effects, forget);
+    drop(view);
+    for (db, key, lock) in former.locks.iter() {
+        let key = namespace.store.key(key);
+        lock.iter().for_each(|lock| _ = call.view.restore_lock(db, key, lock, |_| false));
+    }
+    result.and(replayed.map(|_| ()).map_err(|error| Error::other(error.to_string())))
+}
+
+/// Returns the texts of scripts and libraries.
+fn texts(namespace: &Namespace) -> ScriptTexts {
+    ScriptTexts { libraries: libraries(namespace), scripts: scripts(namespace) }
+}
+
+#[cfg(feature = "lua")]
+fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
+    let engines = namespace.scripts.engines();
+    Arc::new(engines.libraries.all().values().map(|library| library.code.clone()).collect())
+}
+
+#[cfg(feature = "lua")]
+fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+    Arc::new(namespace.scripts.engines().cache.texts())
+}
+
+/// A build without scripts has none.
+#[cfg(not(feature = "lua"))]
+fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
+    Arc::default()
+}
+
+#[cfg(not(feature = "lua"))]
+fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
+    Arc::default()
+}
+
+/// Sets scripts and libraries back.
+#[cfg(feature = "lua")]
+fn set_texts(namespace: &Namespace, texts: &ScriptTexts) -> Result<()> {
+    let set = namespace.scripts.engines().set_scripts(&namespace.scripts.control, &texts.scripts);
+    set.map_err(library_error).and(set_texts_of_libraries(namespace, &texts.libraries))
+}
+
+#[cfg(feature = "lua")]
+fn library_error(text: Vec<u8>) -> Error {
+    Error::other(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(not(feature = "lua"))]
+fn set_texts(_: &Namespace, _: &ScriptTexts) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "lua")]
+fn set_texts_of_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Result<()> {
+    let set = namespace.scripts.engines().set_libraries(&namespace.scripts.control, libraries);
+    set.map_err(library_error)
+}
+
+#[cfg(not(feature = "lua"))]
+fn set_texts_of_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Images of keys: copies of what a key is, with its TTL, fence and lock, to which it can be set back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::store::entry::Entry;
+use crate::store::lock::{Hold, LockHolder, LockRecord};
+
+/// What a key was.
+pub(crate) struct Image {
+    /// Its value and deadline.
+    pub(super) entry: Entry,
+    /// Its fence; 0 without one.
+    pub(super) fence: i64,
+    /// The lock that it was.
+    pub(crate) lock: Option<LockImage>,
+}
+
+/// What was known of a lock, without counting as one that is held.
+#[derive(Clone)]
+pub(crate) struct LockImage {
+    pub(super) token: Box<[u8]>,
+    fence: i64,
+    since_us: u64,
+    holder: Option<Arc<dyn LockHolder>>,
+    pub(super) session: Option<Arc<dyn LockHolder>>,
+    is_announced: bool,
+    meta: Option<Box<[u8]>>,
+}
+
+impl LockImage {
+    /// Returns that of a lock.
+    pub(crate) fn of(record: &LockRecord) -> Self {
+        LockImage {
+            token: record.token.clone(),
+            fence: record.fence,
+            since_us: record.since_us,
+            holder: record.hold.as_ref().map(Hold::share),
+            session: record.session.clone(),
+            is_announced: record.is_announced,
+            meta: record.meta.clone(),
+        }
+    }
+
+    /// Returns whether it is one of the same acquisition of the lock.
+    pub(super) fn is_of(&self, record: &LockRecord) -> bool {
+        self.fence == record.fence && self.token == record.token
+    }
+
+    /// Returns what is to be known of the lock again.
+    pub(super) fn record(&self) -> LockRecord {
+        LockRecord {
+            token: self.token.clone(),
+            fence: self.fence,
+            since_us: self.since_us,
+            hold: self.holder.clone().map(Hold::new),
+            session: self.session.clone(),
+            is_announced: self.is_announced,
+            meta: self.meta.clone(),
+        }
+    }
+}
+
+/// A map by database and key.
+#[derive(Clone)]
+pub(crate) struct ByKey<V>(BTreeMap<usize, HashMap<Arc<[u8]>, V, ahash::RandomState>>);
+
+impl<V> Default for ByKey<V> {
+    fn default() -> Self {
+        ByKey(BTreeMap::new())
+    }
+}
+
+impl<V> ByKey<V> {
+    /// Returns the value of a key.
+    pub(crate) fn get(&self, db: usize, key: &[u8]) -> Option<&V> {
+        self.0.get(&db)?.get(key)
+    }
+
+    /// Sets the value of a key; returns the former one.
+    pub(crate) fn insert(&mut self, db: usize, key: Arc<[u8]>, value: V) -> Option<V> {
+        self.0.entry(db).or_default().insert(key, value)
+    }
+
+    /// Removes a key; returns its value.
+    pub(crate) fn remove(&mut self, db: usize, key: &[u8]) -> Option<V> {
+        self.0.get_mut(&db)?.remove(key)
+    }
+
+    /// Iterates over the keys, each with its database and value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Arc<[u8]>, &V)> {
+        self.0.iter().flat_map(|(db, keys)| keys.iter().map(|(key, value)| (*db, key, value)))
+    }
+
+    /// Adds the keys of another map.
+    pub(crate) fn add_keys<U>(&mut self, other: &ByKey<U>)
+    where
+        V: Default,
+    {
+        other.iter().for_each(|(db, key, _)| _ = self.insert(db, key.clone(), V::default()));
+    }
+
+    /// Returns how many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(HashMap::len).sum()
+    }
+}

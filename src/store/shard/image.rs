@@ -1,0 +1,84 @@
+//! Images of the keys of a shard, and setting keys back to them: a bulk version of the funnel, whose caller tells watchers
+//! and caches of all keys at once.
+
+use crate::store::cx::Cx;
+use crate::store::image::{Image, LockImage};
+use crate::store::lock::Loss;
+use crate::store::shard::locks::is_token;
+use crate::store::shard::{Key, Shard, fields, is_expired};
+
+impl Shard {
+    /// Returns the image of a key, even of one that has expired and is not deleted yet.
+    pub(crate) fn image(&self, key: Key<'_>) -> Option<Image> {
+        let entry = self.leftover(key)?.copy(key.bytes);
+        Some(Image { entry, fence: self.fence(key), lock: self.lock(key).map(LockImage::of) })
+    }
+
+    /// Sets a key back to what it was, without an event, or removes it; returns whether it is what the image says. One that
+    /// has expired meanwhile is removed. A lock that the key is now is lost, unless it is that of the image.
+    pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &Cx) -> bool {
+        let alive = image.filter(|image| !is_expired(&image.entry, cx));
+        let lock = alive.and_then(|image| image.lock.as_ref());
+        let is_kept = self.lock(key).is_some_and(|record| lock.is_some_and(|lock| lock.is_of(record)));
+        if !is_kept {
+            self.lose_lock(key, Loss::Flushed, cx);
+        }
+        self.drop_entry(key);
+        if let Some(image) = alive {
+            let entry = image.entry.copy(key.bytes);
+            let nearest = fields::nearest_deadline(&entry);
+            self.attach(key, entry, cx);
+            self.note_fields(key, false, nearest, cx);
+            self.set_fence(key, image.fence);
+        }
+        image.is_some() == alive.is_some()
+    }
+
+    /// Lets a key be the lock again that it was, if it still has the token. One whose session is over is released. Returns
+    /// whether it is that lock now.
+    pub(crate) fn restore_lock(
+        &mut self,
+        key: Key<'_>,
+        lock: &LockImage,
+        is_connected: impl Fn(u64) -> bool,
+        cx: &Cx,
+    ) -> bool {
+        if !self.unexpired(key, cx).is_some_and(|entry| is_token(entry, &lock.token)) {
+            return false;
+        }
+        if lock.session.as_ref().is_some_and(|session| !is_connected(session.id())) {
+            self.lose_lock(key, Loss::Released, cx);
+            self.drop_entry(key);
+            return false;
+        }
+        self.end_lock(key);
+        lock.session.iter().for_each(|session| session.bind_lock(self.db(), key.bytes));
+        self.change_lock(key, |record| *record = Some(lock.record()));
+        true
+    }
+
+    fn drop_entry(&mut self, key: Key<'_>) {
+        self.changes += 1;
+        self.events.note_change(self.db(), key.bytes);
+        if let Some(entry) = self.detach(key) {
+            self.interests.forget_fence(key);
+            self.reclaimer.free(entry);
+        }
+    }
+
+    /// Calls `visit` with the key of each entry.
+    pub(crate) fn for_each_key(&self, mut visit: impl FnMut(Key<'_>)) {
+        for bucket in 0..self.table.buckets() {
+            self.table.for_each_in(bucket, |entry| visit(self.key(entry.key())));
+        }
+    }
+
+    /// Raises the flags of those who watch existing keys.
+    pub(crate) fn raise_watchers(&mut self, cx: &Cx) {
+        let existing = self.interests.keys().filter(|key| self.unexpired(*key, cx).is_some());
+        let existing: Vec<(u64, Box<[u8]>)> = existing.map(|key| (key.hash, key.bytes.into())).collect();
+        for (hash, bytes) in &existing {
+            self.interests.key_changed(Key { bytes, hash: *hash });
+        }
+    }
+}

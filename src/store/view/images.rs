@@ -1,0 +1,68 @@
+//! Images of keys as a call sees them, which is declared EXCLUSIVE; see [`store::image`](crate::store::image).
+
+use std::sync::Arc;
+
+use crate::store::image::{ByKey, Image, LockImage};
+use crate::store::shard::{Key, Shard};
+use crate::store::view::{Access, NOT_EXCLUSIVE, View, shard_of};
+use crate::store::{Cx, Database};
+
+impl View<'_> {
+    /// Returns the image of a key of any database.
+    pub(crate) fn image(&mut self, db: usize, key: Key<'_>) -> Option<Image> {
+        self.in_shard(db, key, |shard, _| shard.image(key))
+    }
+
+    /// Returns the images of all keys of all databases.
+    pub(crate) fn images(&mut self) -> ByKey<Arc<Image>> {
+        let mut images = ByKey::default();
+        self.each_shard(|shard, _| {
+            let mut keys: Vec<(u64, Arc<[u8]>)> = Vec::new();
+            shard.for_each_key(|key| keys.push((key.hash, key.bytes.into())));
+            for (hash, bytes) in keys {
+                let image = shard.image(Key { bytes: &bytes, hash });
+                image.into_iter().for_each(|image| _ = images.insert(shard.db(), bytes.clone(), Arc::new(image)));
+            }
+        });
+        images
+    }
+
+    /// Sets a key of any database back to what it was, or removes it; returns whether it is what the image says. Watchers
+    /// and caches are told by [`View::raise_watchers`] and [`View::announce_restored`].
+    pub(crate) fn restore(&mut self, db: usize, key: Key<'_>, image: Option<&Image>) -> bool {
+        self.in_shard(db, key, |shard, cx| shard.restore(key, image, cx))
+    }
+
+    /// Lets a key of any database be the lock again that it was; returns whether it is that now.
+    pub(crate) fn restore_lock(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        lock: &LockImage,
+        is_connected: impl Fn(u64) -> bool,
+    ) -> bool {
+        self.in_shard(db, key, |shard, cx| shard.restore_lock(key, lock, is_connected, cx))
+    }
+
+    /// Raises the flags of those who watch existing keys; to be called before and after keys are restored.
+    pub(crate) fn raise_watchers(&mut self) {
+        self.each_shard(Shard::raise_watchers);
+    }
+
+    /// Tells the clients that cache keys to forget all.
+    pub(crate) fn announce_restored(&mut self) {
+        let Access::Whole(databases, db) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        databases.0[*db].services.events.emit_flush();
+    }
+
+    fn in_shard<T>(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard, &Cx) -> T) -> T {
+        let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        act(databases.0[db].shard_mut(shard_of(key.hash)), &self.cx)
+    }
+
+    fn each_shard(&mut self, mut act: impl FnMut(&mut Shard, &Cx)) {
+        let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        let used = databases.0.iter_mut().filter_map(|database: &mut Database| database.shards.get_mut());
+        used.flat_map(|shards| shards.iter_mut()).for_each(|shard| act(shard.get_mut(), &self.cx));
+    }
+}

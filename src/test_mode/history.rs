@@ -1,0 +1,255 @@
+//! The history of a namespace: the images of all keys as of the last cut, the snapshots, and the latest writes with the
+//! images that they have replaced.
+//!
+//! A cut brings the images up to date, for the keys that have changed since the last one. So an image is made once for
+//! each key that has changed between two cuts, whatever was done to it, and is shared by all that need it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::persist::{Past, Touched, Write};
+use crate::store::{ByKey, Image, LockImage, Store, View};
+
+/// The most snapshots of a namespace.
+const SNAPSHOTS_MAX: usize = 100;
+/// The most bytes of writes that are remembered, at the next cut.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The images of keys.
+pub(crate) type Images = ByKey<Arc<Image>>;
+
+/// The texts of scripts and libraries.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptTexts {
+    /// The libraries of functions.
+    pub(crate) libraries: Arc<Vec<Vec<u8>>>,
+    /// The cached scripts, and whether each was loaded to stay.
+    pub(crate) scripts: Arc<Vec<(Box<[u8]>, bool)>>,
+}
+
+/// What the namespace was.
+#[derive(Default)]
+pub(crate) struct History {
+    /// The images as of the last cut.
+    now: Images,
+    /// The libraries as of the last cut.
+    libraries: Arc<Vec<Vec<u8>>>,
+    /// What was written between cuts, oldest first.
+    spans: VecDeque<Span>,
+    /// In the order in which the namespace was last what they say.
+    snapshots: Vec<Snapshot>,
+}
+
+/// What has happened between two cuts.
+struct Span {
+    writes: Vec<Write>,
+    /// What the keys were before that have changed.
+    before: ByKey<Option<Arc<Image>>>,
+    libraries: Arc<Vec<Vec<u8>>>,
+}
+
+/// A state to go back to.
+struct Snapshot {
+    name: Box<[u8]>,
+    images: Images,
+    texts: ScriptTexts,
+    /// The keys that have changed since then, up to the next snapshot.
+    changed: ByKey<()>,
+}
+
+/// The state before the last writes.
+#[derive(Default)]
+pub(crate) struct Former {
+    /// What the keys were before the writes to repeat.
+    pub(crate) before: ByKey<Option<Arc<Image>>>,
+    /// The libraries at that time.
+    pub(crate) libraries: Arc<Vec<Vec<u8>>>,
+    /// The commands to repeat.
+    pub(crate) effects: Vec<u8>,
+    /// What was known of locks when these were executed.
+    pub(crate) locks: ByKey<Option<LockImage>>,
+}
+
+impl History {
+    /// Brings the images up to date, and remembers at most about `most` writes.
+    pub(crate) fn cut(
+        &mut self,
+        past: Past,
+        libraries: Arc<Vec<Vec<u8>>>,
+        most: usize,
+        (store, view): (&Store, &mut View<'_>),
+    ) {
+        let before = match past.touched {
+            Touched::Keys(keys) => self.refresh(&keys, store, view),
+            Touched::All => self.refresh_all(view),
+        };
+        if let Some(snapshot) = self.snapshots.last_mut() {
+            snapshot.changed.add_keys(&before);
+        }
+        let libraries = std::mem::replace(&mut self.libraries, libraries);
+        if most > 0 && before.len() + past.writes.len() > 0 {
+            self.spans.push_back(Span { writes: past.writes, before, libraries });
+        }
+        self.trim(most);
+    }
+
+    /// Takes images of some keys; returns the former ones.
+    fn refresh(&mut self, keys: &ByKey<()>, store: &Store, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
+        let mut before = ByKey::default();
+        for (db, key, ()) in keys.iter() {
+            let former = match view.image(db, store.key(key)) {
+                Some(image) => self.now.insert(db, key.clone(), Arc::new(image)),
+                None => self.now.remove(db, key),
+            };
+            before.insert(db, key.clone(), former);
+        }
+        before
+    }
+
+    /// Takes images of all keys; returns the former ones.
+    fn refresh_all(&mut self, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
+        let former = std::mem::replace(&mut self.now, view.images());
+        let mut before = ByKey::default();
+        before.add_keys(&self.now);
+        former.iter().for_each(|(db, key, image)| _ = before.insert(db, key.clone(), Some(image.clone())));
+        before
+    }
+
+    /// Forgets the oldest writes that are too many.
+    fn trim(&mut self, most: usize) {
+        let (mut writes, mut bytes) = (self.len(), self.spans.iter().map(Span::bytes).sum::<usize>());
+        while let Some(oldest) = self.spans.front()
+            && (writes - oldest.writes.len() >= most || bytes > BYTES_MAX)
+        {
+            (writes, bytes) = (writes - oldest.writes.len(), bytes - oldest.bytes());
+            self.spans.pop_front();
+        }
+    }
+
+    /// Forgets all writes.
+    pub(crate) fn forget_writes(&mut self) {
+        self.spans.clear();
+    }
+
+    /// Forgets what is needed only for writes, which are not remembered any more.
+    pub(crate) fn stop_remembering(&mut self) {
+        self.forget_writes();
+        if self.snapshots.is_empty() {
+            self.now = Images::default();
+        }
+    }
+
+    /// Returns how many writes there were before the last cut.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.iter().map(|span| span.writes.len()).sum()
+    }
+
+    /// Returns what there was before the last `lost` writes, if they are remembered. There was a cut just now.
+    pub(crate) fn former(&self, mut lost: usize) -> Option<Former> {
+        let mut former = Former::default();
+        for span in self.spans.iter().rev() {
+            for (db, key, image) in span.before.iter() {
+                former.before.insert(db, key.clone(), image.clone());
+            }
+            if lost > span.writes.len() {
+                lost -= span.writes.len();
+                continue;
+            }
+            former.libraries = span.libraries.clone();
+            for (db, key, image) in former.before.iter() {
+                if let Some(lock) = image.as_ref().and_then(|image| image.lock.clone()) {
+                    former.locks.insert(db, key.clone(), Some(lock));
+                }
+            }
+            for write in &span.writes[..span.writes.len() - lost] {
+                former.effects.extend_from_slice(&write.effects);
+                for (db, key, lock) in write.locks.iter() {
+                    former.locks.insert(db, key.clone(), lock.clone());
+                }
+            }
+            return Some(former);
+        }
+        None
+    }
+
+    /// Remembers the state as of the last cut, which was just now, by a name; false if there are too many.
+    pub(crate) fn add_snapshot(&mut self, name: &[u8], texts: ScriptTexts) -> bool {
+        if let Some(at) = self.position(name) {
+            self.take_snapshot(at);
+        }
+        let has_room = self.snapshots.len() < SNAPSHOTS_MAX;
+        if has_room {
+            let (name, images) = (name.into(), self.now.clone());
+            self.snapshots.push(Snapshot { name, images, texts, changed: ByKey::default() });
+        }
+        has_room
+    }
+
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        self.snapshots.iter().position(|snapshot| *snapshot.name == *name)
+    }
+
+    /// Returns whether there is a snapshot of this name.
+    pub(crate) fn has_snapshot(&self, name: &[u8]) -> bool {
+        self.position(name).is_some()
+    }
+
+    /// Takes a snapshot out; what has changed since then has also changed since the one before.
+    fn take_snapshot(&mut self, at: usize) -> Snapshot {
+        let taken = self.snapshots.remove(at);
+        if let Some(earlier) = at.checked_sub(1).map(|at| &mut self.snapshots[at]) {
+            earlier.changed.add_keys(&taken.changed);
+        }
+        taken
+    }
+
+    /// Sets the keys back to a snapshot, and their images; there was a cut just now. `is_connected` tells which clients
+    /// are. Returns the texts to go back to.
+    pub(crate) fn restore(
+        &mut self,
+        name: &[u8],
+        (store, view): (&Store, &mut View<'_>),
+        is_connected: impl Fn(u64) -> bool,
+    ) -> Option<ScriptTexts> {
+        let at = self.position(name)?;
+        let mut changed: ByKey<()> = ByKey::default();
+        self.snapshots[at..].iter().for_each(|snapshot| changed.add_keys(&snapshot.changed));
+        let (mut snapshot, mut inexact) = (self.take_snapshot(at), ByKey::default());
+        for (db, bytes, ()) in changed.iter() {
+            let (image, key) = (snapshot.images.get(db, bytes), store.key(bytes));
+            let is_same = match (image, self.now.get(db, bytes)) {
+                (Some(image), Some(now)) => Arc::ptr_eq(image, now),
+                (image, now) => image.is_none() && now.is_none(),
+            };
+            if is_same {
+                continue;
+            }
+            let mut is_exact = view.restore(db, key, image.map(|image| &**image));
+            if let Some(lock) = image.and_then(|image| image.lock.as_ref()) {
+                is_exact &= view.restore_lock(db, key, lock, &is_connected);
+            }
+            let image = if is_exact { image.cloned() } else { view.image(db, key).map(Arc::new) };
+            if !is_exact {
+                inexact.insert(db, bytes.clone(), ());
+            }
+            match image {
+                Some(image) => self.now.insert(db, bytes.clone(), image),
+                None => self.now.remove(db, bytes),
+            };
+        }
+        // For the others, the way back leads through this one.
+        if let Some(latest) = self.snapshots.last_mut() {
+            latest.changed.add_keys(&changed);
+        }
+        let texts = snapshot.texts.clone();
+        snapshot.changed = inexact;
+        self.snapshots.push(snapshot);
+        Some(texts)
+    }
+}
+
+impl Span {
+    fn bytes(&self) -> usize {
+        self.writes.iter().map(Write::bytes).sum()
+    }
+}

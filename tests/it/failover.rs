@@ -1,0 +1,307 @@
+//! TEST.FAILOVER: the last writes are lost, as when a primary fails before its replica has got them.
+
+use crate::differential::random::Random;
+use crate::harness::{Client, TestServer, wait_until};
+use crate::log;
+use crate::snapshots::{fill, start, start_with, state};
+
+/// Loses the last writes; the connection closes behind the reply.
+fn fail_over(server: &TestServer, lost: usize) {
+    let mut client = server.client();
+    client.send(format!("TEST.FAILOVER LOSE {lost}\r\nSET behind it\r\n").as_bytes());
+    assert_eq!(String::from_utf8_lossy(&client.read_to_end()), "+OK\r\n");
+}
+
+/// Returns how many writes are remembered.
+fn remembered(client: &mut Client) -> usize {
+    let reply = client.call("TEST.FAILOVER LOSE 1000000000");
+    let count = reply.strip_prefix("-ERR only ").and_then(|rest| rest.strip_suffix(" writes are remembered"));
+    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{reply}"))
+}
+
+#[test]
+fn a_lock_is_lost_and_a_fence_refuses_the_late_write_of_its_holder() {
+    let server = start();
+    let mut first = server.client();
+    first.expect(&[("SETIFGREATER guarded before 1", "*2 :1 $-1")]);
+    let fence = first.int("LOCK.ACQUIRE lock first PX 30000");
+    fail_over(&server, 1);
+    assert_eq!(first.read_to_end(), b"");
+    // The first holder still believes in its lock when the second one gets it.
+    let mut second = server.client();
+    let larger = second.int("LOCK.ACQUIRE lock second PX 30000");
+    assert!(larger > fence);
+    assert_eq!(second.call(&format!("SETIFGREATER guarded second {larger}")), format!("*2 :{larger} $-1"));
+    let mut first = server.client();
+    let late = first.call(&format!("SETIFGREATER guarded first {fence}"));
+    assert_eq!(late, format!("*2 :{larger} $6 second"));
+    first.expect(&[("GET guarded", "$6 second")]);
+}
+
+#[test]
+fn a_lock_without_a_fence_is_held_twice() {
+    let server = start();
+    let (mut first, token) = (server.client(), "SET lock first NX PX 30000");
+    first.expect(&[(token, "+OK")]);
+    fail_over(&server, 1);
+    let mut second = server.client();
+    second.expect(&[("SET lock second NX PX 30000", "+OK")]);
+    // Nothing tells the first holder's write from that of the second.
+    server.client().expect(&[("SET guarded first", "+OK")]);
+    second.expect(&[("SET guarded second", "+OK")]);
+}
+
+#[test]
+fn every_connection_closes_and_the_instance_stays() {
+    let server = start();
+    let (mut idle, mut blocked, mut subscriber) = (server.client(), server.client(), server.client());
+    idle.expect(&[("SET k v", "+OK"), ("SET k w", "+OK")]);
+    subscriber.call("SUBSCRIBE c");
+    blocked.send(b"BLPOP q 0\r\n");
+    wait_until(|| server.client().info("blocked_clients") == "1");
+    fail_over(&server, 0);
+    for client in [&mut idle, &mut blocked, &mut subscriber] {
+        assert_eq!(client.read_to_end(), b"");
+    }
+    let mut client = server.client();
+    client.expect(&[("GET k", "$1 w"), ("RPUSH q v", ":1"), ("LLEN q", ":1")]);
+    fail_over(&server, 2);
+    server.client().expect(&[("GET k", "$1 v"), ("EXISTS q behind", ":0")]);
+    wait_until(|| server.client().info("blocked_clients") == "0");
+}
+
+#[test]
+fn a_write_is_what_one_call_has_changed() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("SET b 1", "+QUEUED"), ("EXEC", "*2 +OK +OK")]);
+    assert_eq!(remembered(&mut client), 1);
+    for (request, count) in [
+        ("GET a", 1),
+        ("DEL none", 1),
+        ("SET a 2 NX", 1),
+        ("SET a 1", 2),
+        ("INCRBY a x", 2),
+        ("MSET c 1 d 1", 3),
+        ("SELECT 1", 3),
+        ("SET e 1 PX 10", 4),
+        ("LOCK.ACQUIRE l one PX 100", 5),
+        ("LOCK.ACQUIRE l other PX 100", 5),
+        ("LOCK.RELEASE l one", 6),
+    ] {
+        client.call(request);
+        assert_eq!(remembered(&mut client), count, "{request}");
+    }
+    server.advance_ms(10);
+    client.expect(&[("EXISTS e", ":0")]);
+    assert_eq!(remembered(&mut client), 6);
+    let mut blocked = server.client();
+    blocked.send(b"BLPOP q 0\r\n");
+    wait_until(|| client.info("blocked_clients") == "1");
+    client.expect(&[("SELECT 0", "+OK"), ("RPUSH q v", ":1")]);
+    assert_eq!(blocked.reply(), "*2 $1 q $1 v");
+    assert_eq!(remembered(&mut client), 8);
+    server.server().flush();
+    assert_eq!(remembered(&mut client), 9);
+    fail_over(&server, 2);
+    let mut client = server.client();
+    client.expect(&[("LRANGE q 0 -1", "*1 $1 v"), ("DBSIZE", ":5")]);
+    assert_eq!(remembered(&mut client), 0);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_are_one_write_and_functions_are_part_of_the_state() {
+    let server = start();
+    let mut client = server.client();
+    let library = |value: u32| format!("#!lua name=l\nredis.register_function('f', function() return {value} end)");
+    client.call_args(&["FUNCTION", "LOAD", &library(1)]);
+    client.expect(&[("TEST.SNAPSHOT cut", "+OK")]);
+    client.call_args(&["EVAL", "redis.call('SET', 'a', 1) redis.call('SET', 'b', 1)", "0"]);
+    client.call_args(&["FUNCTION", "LOAD", "REPLACE", &library(2)]);
+    client.expect(&[("FUNCTION FLUSH", "+OK"), ("SET c 1", "+OK")]);
+    assert_eq!(remembered(&mut client), 5);
+    fail_over(&server, 2);
+    server.client().expect(&[("FCALL f 0", ":2"), ("EXISTS a b c", ":2"), ("FUNCTION DELETE l", "+OK")]);
+    fail_over(&server, 1);
+    let mut client = server.client();
+    client.expect(&[("FCALL f 0", ":2"), ("SET a 2", "+OK")]);
+    client.call_args(&["FUNCTION", "LOAD", "REPLACE", &library(3)]);
+    fail_over(&server, 2);
+    server.client().expect(&[("FCALL f 0", ":2"), ("GET a", "$1 1")]);
+}
+
+#[test]
+fn no_more_is_forgotten_than_is_remembered() {
+    let server = start_with(&[("test-journal-max", "20")]);
+    let mut client = server.client();
+    for at in 0..105 {
+        client.expect(&[(&format!("SET n {at}"), "+OK")]);
+    }
+    client.expect(&[
+        ("TEST.FAILOVER LOSE 21", "-ERR only 20 writes are remembered"),
+        ("TEST.FAILOVER LOSE -1", "-ERR value is out of range, must be positive"),
+        ("TEST.FAILOVER LOSE x", "-ERR value is not an integer or out of range"),
+        ("TEST.FAILOVER DROP 1", "-ERR syntax error"),
+        ("GET n", "$3 104"),
+    ]);
+    fail_over(&server, 20);
+    let mut client = server.client();
+    client.expect(&[("GET n", "$2 84"), ("TEST.FAILOVER LOSE 1", "-ERR only 0 writes are remembered")]);
+    client.expect(&[("SET n 1", "+OK"), ("CONFIG SET test-journal-max 0", "+OK"), ("SET n 2", "+OK")]);
+    client.expect(&[("TEST.FAILOVER LOSE 1", "-ERR only 0 writes are remembered")]);
+    client.expect(&[("SET m 1", "+OK"), ("CONFIG SET test-journal-max 20", "+OK"), ("SET n 3", "+OK")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("GET n", "$1 2"), ("GET m", "$1 1")]);
+}
+
+#[test]
+fn large_writes_are_forgotten_earlier() {
+    let server = start();
+    let (mut client, big) = (server.client(), "x".repeat(1_000_000));
+    for at in 0..200 {
+        client.call(&format!("SET k:{} {big}{at}", at % 3));
+    }
+    let count = remembered(&mut client);
+    assert!((30..=100).contains(&count), "{count}");
+    fail_over(&server, count);
+    server.client().expect(&[("DBSIZE", ":3")]);
+}
+
+#[test]
+fn keys_that_have_expired_since_stay_so_and_ttls_are_kept() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[
+        ("SET gone 1 PX 100", "+OK"),
+        ("SET kept 1 PX 100", "+OK"),
+        ("SET later 1 PX 1000", "+OK"),
+        ("TEST.SNAPSHOT cut", "+OK"),
+        ("PERSIST kept", ":1"),
+        ("SET soon 1 PX 100", "+OK"),
+        ("DEL later", ":1"),
+    ]);
+    server.advance_ms(200);
+    client.expect(&[("SET gone 2", "+OK"), ("DEL kept", ":1")]);
+    fail_over(&server, 3);
+    server.client().expect(&[("EXISTS gone soon", ":0"), ("GET kept", "$1 1"), ("PTTL later", ":800")]);
+}
+
+#[test]
+fn all_keys_come_back_when_a_flush_is_lost() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client);
+    let before = state(&server);
+    for request in ["FLUSHALL", "SWAPDB 0 2", "FLUSHDB", "RENAME set:big list:big"] {
+        client.call(request);
+        assert_ne!(state(&server), before);
+        fail_over(&server, 1);
+        assert_eq!(state(&server), before, "{request}");
+        client = server.client();
+    }
+}
+
+#[test]
+fn writes_before_a_snapshot_are_remembered_and_those_before_a_restore_are_not() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET n 1", "+OK"), ("SET n 2", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("SET n 3", "+OK")]);
+    client.expect(&[("TEST.SNAPSHOT t", "+OK"), ("TEST.SNAPSHOT t", "+OK")]);
+    assert_eq!(remembered(&mut client), 3);
+    fail_over(&server, 2);
+    let mut client = server.client();
+    client.expect(&[("GET n", "$1 1"), ("TEST.RESTORE t", "+OK"), ("GET n", "$1 3"), ("TEST.RESTORE s", "+OK")]);
+    client.expect(&[("GET n", "$1 2")]);
+    assert_eq!(remembered(&mut client), 0);
+    client.expect(&[("SET n 5", "+OK")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("GET n", "$1 2")]);
+}
+
+const ON_A_LOCK: [&str; 8] = [
+    "LOCK.ACQUIRE k one PX 1000 META why",
+    "LOCK.RENEW k one PX 5000",
+    "LOCK.RELEASE k one",
+    "LOCK.ACQUIRE k two PX 1000 NOTIFY",
+    "DEL k",
+    "SET k three",
+    "LOCK.ACQUIRE k three PX 7000",
+    "RENAME k l",
+];
+
+#[test]
+fn locks_are_what_they_were_after_any_number_of_lost_writes() {
+    for lost in 1..=ON_A_LOCK.len() {
+        let server = start();
+        let shown = || server.client().call("LOCK.INFO k");
+        let mut client = server.client();
+        let mut states = vec![shown()];
+        for (at, request) in ON_A_LOCK.iter().enumerate() {
+            client.call(request);
+            states.push(shown());
+            if [1, 4].contains(&at) {
+                client.expect(&[("TEST.SNAPSHOT cut", "+OK")]);
+            }
+        }
+        fail_over(&server, lost);
+        assert_eq!(shown(), states[ON_A_LOCK.len() - lost], "{lost}");
+    }
+}
+
+#[test]
+fn fences_never_go_back_and_sessions_are_over() {
+    let server = start();
+    let mut client = server.client();
+    let largest = client.int("LOCK.ACQUIRE lock me PX 1000");
+    fail_over(&server, 1);
+    let mut client = server.client();
+    assert!(client.int("LOCK.ACQUIRE lock me PX 1000") > largest);
+    client.int("LOCK.ACQUIRE bound me SESSION");
+    client.expect(&[("SET x 1", "+OK")]);
+    fail_over(&server, 1);
+    let mut client = server.client();
+    client.expect(&[("GET lock", "$2 me"), ("EXISTS bound x", ":0")]);
+    assert!(client.int("LOCK.ACQUIRE bound me PX 1000") > largest);
+}
+
+#[test]
+fn after_any_number_of_lost_writes_the_keys_are_those_of_so_many_writes_ago() {
+    for seed in log::first_seed()..log::first_seed() + 12 {
+        let server = start_with(&[("test-journal-max", "100000")]);
+        let mut random = Random::new(seed);
+        for _ in 0..4 {
+            let mut states = play(&server, &mut random, 60);
+            let lost = random.below(states.len());
+            fail_over(&server, lost);
+            states.truncate(states.len() - lost);
+            assert_eq!(Some(state(&server)), states.pop(), "seed {seed}");
+        }
+    }
+}
+
+/// Executes random transactions; returns the states before the first write that is remembered and after each.
+fn play(server: &TestServer, random: &mut Random, count: usize) -> Vec<(String, Vec<[String; 3]>)> {
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("TEST.SNAPSHOT begin", "+OK"), ("TEST.RESTORE begin", "+OK")]);
+    let mut states = vec![state(server)];
+    for _ in 0..count {
+        client.call("MULTI");
+        let commands: Vec<_> = (0..1 + random.below(3)).map(|_| log::command(random)).collect();
+        let is_nested =
+            |name: &[u8]| ["multi", "exec", "discard"].iter().any(|of| name.eq_ignore_ascii_case(of.as_bytes()));
+        for command in commands.iter().filter(|command| !is_nested(&command[0])) {
+            client.frame(command);
+        }
+        client.frame(&["EXEC"]);
+        let writes = remembered(&mut other);
+        if writes == states.len() {
+            states.push(state(server));
+        }
+        assert_eq!(writes + 1, states.len(), "{commands:?}");
+        if random.below(20) == 0 {
+            other.expect(&[("TEST.SNAPSHOT cut", "+OK")]);
+        }
+    }
+    states
+}
