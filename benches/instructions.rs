@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 
 use keylatch::internals::Client;
 use keylatch::internals::Connection;
+use keylatch::internals::Instance;
 use keylatch::internals::Namespace;
 use keylatch::internals::Peer;
 use keylatch::internals::table;
@@ -167,7 +168,8 @@ fn main() -> ExitCode {
 /// Runs one workload, the counted part inside [`counted`].
 fn run(workload: &Workload) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let server = Arc::new(Namespace::new(table(), Config::default(), 1, Clock::manual(), None));
+    let instance = Arc::new(Instance::new(table(), Config::default()));
+    let server = Arc::new(Namespace::new(table(), instance, 1, Clock::manual()));
     let mut sent = 0;
     if let Some(load) = workload.load {
         let keys = if workload.name.contains("20 KB") { KEYS / 100 } else { KEYS };
@@ -189,8 +191,8 @@ fn counted(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
 /// Serves a client that sends the tape and disconnects.
 fn serve(runtime: &Runtime, server: &Arc<Namespace>, tape: Tape) {
     let peer = Peer { addr: "tape:0".into(), laddr: "tape:0".into(), fd: -1, is_unix: false };
-    let info = server.instance.clients.admit(peer, server.clock.now(), 1).unwrap();
-    let session = Client::new(info, &server.instance.acl);
+    let info = server.clients.admit(peer, server.clock.now(), 1).unwrap();
+    let session = Client::new(info, &server.acl);
     runtime.block_on(Connection::new(tape, server.clone(), session, Arc::default()).run());
 }
 

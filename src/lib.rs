@@ -164,6 +164,7 @@ pub mod internals {
     pub use crate::client::session::Client;
     pub use crate::command::{FAMILIES, table};
     pub use crate::dispatch::replay::{ReplayError, Replayed};
+    pub use crate::instance::Instance;
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
     pub use crate::runtime::worker;

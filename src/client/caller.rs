@@ -109,6 +109,13 @@ impl Caller {
         is_right
     }
 
+    /// Continues as a client of another namespace.
+    pub(crate) fn enter(&mut self, info: Arc<ClientInfo>, access: Access) {
+        (self.info, self.access) = (info, access);
+        self.info.set_user(&self.access.user().name);
+        self.info.set_db(self.db);
+    }
+
     /// Resets to the default user, as in a new connection.
     pub fn log_out(&mut self, acl: &Acl) {
         self.access = Access::new(acl);

@@ -332,6 +332,8 @@ supported! {
         /// The number of writes that TEST.FAILOVER can forget; 0 remembers none. Those before the last 64 MB are not
         /// remembered, either.
         "test-journal-max" !hidden test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// How long a private instance stays after its last connection was closed, in milliseconds of real time.
+        "namespace-linger" !hidden namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and

@@ -225,7 +225,7 @@ impl Call<'_> {
             })),
             None => Blocking::Time,
         };
-        let blocked = self.namespace.instance.clients.block(&self.caller.info, blocking, until_ms);
+        let blocked = self.namespace.clients.block(&self.caller.info, blocking, until_ms);
         self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
         let db = self.caller.db;

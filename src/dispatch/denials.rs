@@ -53,5 +53,5 @@ fn record(namespace: &Namespace, config: &Config, caller: &Caller, why: (Reason,
     counter.fetch_add(1, Relaxed);
     let now = namespace.clock.now();
     let entry = Entry::new(why, object, user, now.wall_ms(), caller.info.line(now, 0));
-    namespace.instance.acl.log.lock().note(entry, config.acllog_max_len);
+    namespace.acl.log.lock().note(entry, config.acllog_max_len);
 }

@@ -220,7 +220,7 @@ fn said_by(dialect: Dialect, redis: &'static str, valkey: &'static str) -> Obsta
 
 /// Scripts may call DEBUG after DEBUG SET-DISABLE-DENY-SCRIPTS.
 fn not_for_scripts(call: &Admission<'_>) -> Option<Obstacle> {
-    let may_debug = call.namespace.instance.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
+    let may_debug = call.namespace.debug.may_scripts_debug.load(std::sync::atomic::Ordering::Relaxed);
     let is_refused = call.has(NO_SCRIPT) && !(may_debug && call.command.name == "debug");
     is_refused.then(|| Error::other("This Redis command is not allowed from script").into())
 }

@@ -46,7 +46,7 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     if !test_mode.history.lock().has_snapshot(name) {
         return Err(Error::other("there is no snapshot with this name"));
     }
-    let clients = &namespace.instance.clients;
+    let clients = &namespace.clients;
     clients.unblock_keys();
     call.view.raise_watchers();
     cut(namespace, &mut call.view);
@@ -73,7 +73,7 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     if lost > remembered {
         return Err(Error::other(format!("only {remembered} writes are remembered")));
     }
-    let clients = &namespace.instance.clients;
+    let clients = &namespace.clients;
     for client in clients.all() {
         if client.id != call.caller.info.id {
             clients.kill(&client);

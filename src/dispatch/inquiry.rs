@@ -49,9 +49,9 @@ fn make_call<T>(
 ) -> Result<T> {
     let config = namespace.instance.settings.current();
     let now = namespace.clock.now();
-    let info = namespace.instance.clients.unlisted(now);
+    let info = namespace.clients.unlisted(now);
     let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, info.id);
-    let mut caller = Caller::new(info, &namespace.instance.acl);
+    let mut caller = Caller::new(info, &namespace.acl);
     let mut words = RequestBuffer::default();
     args.iter().for_each(|arg| words.push(arg));
     let found = words.as_request().and_then(|request| {

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::acl::Access;
 use crate::client::registry::{Blocked, Unblocked};
 use crate::client::session::DelayedReply;
 use crate::error::Result;
@@ -81,6 +82,17 @@ pub enum Wait<'a> {
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
     /// The clock of the namespace, which is steered, and with it everything that is due.
     TimeTravel(TimeTravel),
+    /// The client's entry into another namespace, where the next step is made; if it is refused, that step is made here,
+    /// woken with an error.
+    Entry(&'a Destination),
+}
+
+/// A namespace that a client enters by authenticating.
+pub enum Destination {
+    /// The main one, with these permissions.
+    Main(Access),
+    /// The private one of this user.
+    Private(Box<[u8]>),
 }
 
 /// How a clock is steered.

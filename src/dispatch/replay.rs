@@ -77,9 +77,9 @@ pub(super) fn replay_in(
     end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
     let config = namespace.instance.settings.current();
-    let info = namespace.instance.clients.unlisted(namespace.clock.now());
+    let info = namespace.clients.unlisted(namespace.clock.now());
     let timer = CallTimer::new(stats, &namespace.clock, info.id);
-    let (mut caller, renames) = (Caller::new(info, &namespace.instance.acl), Renames::default());
+    let (mut caller, renames) = (Caller::new(info, &namespace.acl), Renames::default());
     let mut codec = Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true });
     let (mut replayed, mut queue) = (Replayed { commands: 0, failed: 0 }, None);
     let mut execute = |request: Request<'_>, caller: &mut Caller| {

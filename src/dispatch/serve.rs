@@ -76,7 +76,7 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
         drop(view);
         for client in waiters {
             let mut hashes = Hashes::from_slice(&[key.hash]);
-            means.namespace.instance.clients.answer(client, |blocking| {
+            means.namespace.clients.answer(client, |blocking| {
                 if let Blocking::Keys(call) = blocking {
                     hashes.extend_from_slice(&call.hashes);
                 }
@@ -178,7 +178,7 @@ fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64
 
 /// Executes the call of a client in line; returns whether it was answered.
 fn serve_in_line(view: &mut View<'_>, client: u64, means: Means<'_>) -> bool {
-    means.namespace.instance.clients.answer(client, |blocking| match blocking {
+    means.namespace.clients.answer(client, |blocking| match blocking {
         Blocking::Keys(call) => execute(view, call, means),
         _ => None,
     })
@@ -213,7 +213,7 @@ fn serve_client(
     means: Means<'_>,
 ) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
-    let is_served = means.namespace.instance.clients.answer(client, |blocking| {
+    let is_served = means.namespace.clients.answer(client, |blocking| {
         let Blocking::Keys(call) = blocking else { return None };
         if !call.heeds_absence && of != Some(call.awaited) {
             return None;
@@ -252,7 +252,7 @@ fn admit(blocked: &mut BlockedCall, now: Now, means: Means<'_>) -> Result<()> {
 
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
-    blocked.caller.follow_users(&means.namespace.instance.acl);
+    blocked.caller.follow_users(&means.namespace.acl);
     if blocked.caller.closing {
         return None; // its user was deleted, and its connection is about to be closed
     }

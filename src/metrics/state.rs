@@ -78,7 +78,7 @@ pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures:
 }
 
 fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
-    let clients = &namespace.instance.clients;
+    let clients = &namespace.clients;
     let first = lock.first_in_line(clients);
     json!({
         "key": name(&lock.key, lock.key_rest),

@@ -50,11 +50,11 @@ impl Visitor {
         peer: Peer,
         sources: &[Source],
     ) -> Result<Self, Refusal> {
-        let info = namespace.instance.clients.visitor(peer, namespace.clock.now());
-        let mut caller = Caller::new(info, &namespace.instance.acl);
+        let info = namespace.clients.visitor(peer, namespace.clock.now());
+        let mut caller = Caller::new(info, &namespace.acl);
         if let Some(header) = authorization {
             let (user, password) = read_basic(header).ok_or(Refusal::Unknown)?;
-            if !caller.log_in(&namespace.instance.acl, &user, &password) {
+            if !caller.log_in(&namespace.acl, &user, &password) {
                 record_refused_visit(namespace, &caller, &user, None);
                 return Err(Refusal::Unknown);
             }
@@ -73,7 +73,7 @@ impl Visitor {
 
     /// Returns whether a page of this visitor may still be shown, after changes of the users.
     pub(super) fn may_still_follow(&mut self, namespace: &Namespace) -> bool {
-        let acl = &namespace.instance.acl;
+        let acl = &namespace.acl;
         match self.is_named {
             true => {
                 self.access.follow(acl) && self.access.user().is_enabled() && self.lacking(namespace, PAGE).is_none()

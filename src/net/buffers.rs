@@ -6,6 +6,8 @@
 //!
 //! Invariant: pooled buffers are blank; no byte of one client is ever visible to another.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
@@ -14,6 +16,7 @@ use crate::command::handlers;
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::Plan;
 use crate::memory::heap::allocation_len;
+use crate::net::tenancy::Tenancy;
 use crate::resp::{Batch, Codec, Output, reserve_exact};
 
 /// The size of one read, in bytes.
@@ -117,10 +120,12 @@ impl ConnBuffers {
     }
 }
 
-/// The pool of buffers of one worker.
+/// The pool of buffers of one worker, and what else its connections share.
 pub struct BufferPool {
     /// The handlers that the connections execute commands with.
     pub(super) handlers: &'static Handlers,
+    /// What lets them enter private namespaces, in test mode.
+    pub(super) tenancy: Option<Arc<Tenancy>>,
     #[allow(clippy::vec_box, reason = "the buffers move to a connection and back as a pointer")]
     blank: Mutex<Vec<Box<ConnBuffers>>>,
 }
@@ -128,14 +133,14 @@ pub struct BufferPool {
 impl Default for BufferPool {
     /// Creates the pool of connections with the full set of commands.
     fn default() -> Self {
-        Self::new(handlers())
+        Self::new(handlers(), None)
     }
 }
 
 impl BufferPool {
-    /// Creates an empty pool for connections that use `handlers`.
-    pub(crate) fn new(handlers: &'static Handlers) -> Self {
-        BufferPool { handlers, blank: Mutex::default() }
+    /// Creates an empty pool for connections that use `handlers` and may enter the namespaces of `tenancy`.
+    pub(crate) fn new(handlers: &'static Handlers, tenancy: Option<Arc<Tenancy>>) -> Self {
+        BufferPool { handlers, tenancy, blank: Mutex::default() }
     }
 
     /// Takes blank buffers out of the pool.

@@ -27,7 +27,7 @@ use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, DelayedReply, Replies, Transaction};
 use crate::config::{ClientMemory, Config};
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::serve::{serve_due, serve_leftover_keys};
+use crate::dispatch::serve::serve_due;
 use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
@@ -107,13 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Err(error) = self.serve().await {
             debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
         }
-        self.unsubscribe();
-        while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
-            tokio::time::sleep(BUSY_PAUSE).await;
-        }
-        self.unwatch();
-        self.end_session();
-        serve_leftover_keys(&self.namespace, self.pool.handlers);
+        self.leave().await;
         // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
         // otherwise every connection would have room for the timer all its life.
         let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
@@ -279,7 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let waiting = buffers.output.len();
         if waiting.abs_diff(self.reported) > COUNTED_STEP {
-            self.namespace.instance.clients.report_backlog(self.reported, waiting);
+            self.namespace.clients.report_backlog(self.reported, waiting);
             self.reported = waiting;
         }
     }
@@ -287,14 +281,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether requests are read and executed while `waiting` bytes of replies are pending.
     #[inline]
     fn may_continue(&mut self, waiting: usize) -> bool {
-        !self.is_throttled && self.namespace.instance.clients.backlog.may_continue(waiting, self.reported)
+        !self.is_throttled && self.namespace.clients.backlog.may_continue(waiting, self.reported)
             || self.check_backlog(waiting)
     }
 
     /// Does the same for a client that is throttled or becomes so, and records its state.
     #[cold]
     fn check_backlog(&mut self, waiting: usize) -> bool {
-        let clients = &self.namespace.instance.clients;
+        let clients = &self.namespace.clients;
         self.is_throttled = !clients.backlog.may_continue(waiting, self.reported);
         clients.set_throttled(&self.client.caller.info, self.is_throttled);
         !self.is_throttled
@@ -332,7 +326,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return false;
         }
         self.follow_settings();
-        self.client.caller.follow_users(&self.namespace.instance.acl);
+        self.client.caller.follow_users(&self.namespace.acl);
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.client.caller));
         match buffers.codec.decode(&mut buffers.input) {
@@ -360,7 +354,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let (mut executed, mut left) = (0, Next::Done);
-        let clients = &self.namespace.instance.clients;
+        let clients = &self.namespace.clients;
         while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
             let waiting = output.len();
             if waiting >= SHARE_MIN {
@@ -396,7 +390,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;
-                    let blocked = self.namespace.instance.clients.block(info, Blocking::Pause, until_ms);
+                    let blocked = self.namespace.clients.block(info, Blocking::Pause, until_ms);
                     Ok(self.block(&blocked, true).await?.is_some())
                 }
                 None => Ok(true),
@@ -422,6 +416,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let travel = time_travel::travel(&namespace, handlers, travel);
                     self.meanwhile(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
                 }
+                Wait::Entry(destination) => Ok(Some(self.enter(destination).await)),
             };
             while self.namespace.store.busy_flag().is_occupied() {
                 tokio::time::sleep(BUSY_PAUSE).await;
@@ -622,7 +617,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         info.set_output_buffer(self.waiting());
         if let Some(most) = self.config.client_memory_max() {
-            self.namespace.instance.clients.account(info, most);
+            self.namespace.clients.account(info, most);
         }
         info.outbox.is_ending()
     }

@@ -12,6 +12,7 @@ mod metrics_port;
 mod metrics_port_disabled;
 mod restart;
 pub(crate) mod server;
+pub(crate) mod tenancy;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]

@@ -27,6 +27,7 @@ use crate::command;
 use crate::config::{Config, SetError};
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::error::Error;
+use crate::instance::Instance;
 use crate::namespace::Namespace;
 use crate::net::buffers::BufferPool;
 use crate::net::builder::Builder;
@@ -38,12 +39,13 @@ use crate::net::metrics_port::MetricsPort;
 #[cfg(not(feature = "metrics"))]
 use crate::net::metrics_port_disabled::MetricsPort;
 use crate::net::restart::RestartMark;
+use crate::net::tenancy::Tenancy;
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
 use crate::net::tls_disabled::Acceptor;
 use crate::runtime::executor::{Executor, supervise};
-use crate::runtime::panics::Site;
+use crate::runtime::panics::{Panics, Site};
 use crate::runtime::park::block_on;
 use crate::runtime::worker;
 use crate::time::clock::Clock;
@@ -57,7 +59,9 @@ impl Builder {
     /// Adds the commands of test mode, and makes the clock one that they can steer.
     fn enter_test_mode(&mut self) {
         self.handlers = command::test_mode::handlers();
-        if !self.clock.is_steered() {
+        let is_manual = self.clock.is_steered();
+        self.new_clock = Some(if is_manual { Clock::manual } else { Clock::running });
+        if !is_manual {
             self.clock = Clock::running();
         }
     }
@@ -102,36 +106,36 @@ impl Builder {
         // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
         let mark = RestartMark::of(&self.config)?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let mut namespace =
-            Namespace::new(&self.handlers.commands, self.config, self.workers.len(), self.clock, self.config_file);
-        namespace.instance.allocator = self.allocator;
-        namespace.instance.acl = acl;
-        namespace.observed.sampler.note_startup(namespace.instance.allocator.map_or(0, |stats| stats().allocated));
-        if let Some(stats) = self.allocator {
-            namespace.store.memory_account().report_outside(0, stats().allocated);
-        }
+        let instance = Instance {
+            allocator: self.allocator,
+            acl: Arc::new(acl),
+            config_file: self.config_file,
+            ..Instance::new(&self.handlers.commands, self.config)
+        };
+        let namespace = Namespace::new(&self.handlers.commands, Arc::new(instance), self.workers.len(), self.clock);
+        namespace.note_startup();
         mark.iter().for_each(|mark| mark.begin_grace(&namespace));
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
+        let (tasks, handlers) = (TaskTracker::new(), self.handlers);
+        let tenancy = self.new_clock.map(|new_clock| {
+            let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
+            Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks })
+        });
         let shared = Arc::new(Shared {
-            workers: self.workers.into_iter().map(|runtime| Worker::new(runtime, &namespace, self.handlers)).collect(),
+            workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),
             next_worker: AtomicUsize::new(0),
             namespace,
-            handlers: self.handlers,
+            handlers,
             runtime: accepting.clone(),
             ports: Mutex::new(Ports::new(plain, tls)),
             handshakes: Arc::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             accepting: TaskTracker::new(),
         });
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);
-        let follower = Arc::downgrade(&shared);
-        shared
-            .namespace
-            .instance
-            .settings
-            .on_change(move |old, new| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new)));
+        shared.follow_settings();
         unix.into_iter().for_each(|listener| shared.listen_unix(listener));
         shared.tasks.spawn(shared.clone().end_clients());
         if may_clock_run {
@@ -267,9 +271,19 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(runtime: Handle, namespace: &Namespace, handlers: &'static Handlers) -> Self {
-        let executor = Executor::new(runtime.clone(), namespace.instance.panics.clone());
-        Worker { executor, runtime, pool: Arc::new(BufferPool::new(handlers)) }
+    /// Creates the workers of these runtimes, whose connections may enter the namespaces of `tenancy`.
+    fn all(
+        runtimes: Vec<Handle>,
+        panics: &Arc<Panics>,
+        handlers: &'static Handlers,
+        tenancy: Option<Arc<Tenancy>>,
+    ) -> Vec<Self> {
+        let worker = |runtime: Handle| Worker {
+            executor: Executor::new(runtime.clone(), panics.clone()),
+            runtime,
+            pool: Arc::new(BufferPool::new(handlers, tenancy.clone())),
+        };
+        runtimes.into_iter().map(worker).collect()
     }
 }
 
@@ -324,6 +338,14 @@ impl Shared {
         supervise(self.namespace.instance.panics.clone(), name, work)
     }
 
+    /// Lets changes of the settings change the ports.
+    fn follow_settings(self: &Arc<Self>) {
+        let follower = Arc::downgrade(self);
+        let follow =
+            move |old: &Config, new: &Config| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new));
+        self.namespace.instance.settings.on_change(follow);
+    }
+
     /// Applies new settings to the ports.
     fn follow_ports(self: &Arc<Self>, old: &Config, new: &Config) -> Result<(), SetError> {
         let same_ports = (&old.bind, old.port, old.tls_port) == (&new.bind, new.port, new.tls_port);
@@ -370,7 +392,7 @@ impl Shared {
         self.namespace.instance.stop.cancelled().await;
         self.accepting.close();
         self.accepting.wait().await;
-        self.namespace.instance.clients.end_all();
+        self.namespace.end_clients();
     }
 
     async fn accept_unix(self: Arc<Self>, listener: Arc<UnixListener>) {
@@ -397,7 +419,7 @@ impl Shared {
         let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
         let peer = Peer { addr: addr.to_string(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
         let is_stranger = !addr.ip().to_canonical().is_loopback();
-        if is_stranger && config.protected_mode && self.namespace.instance.acl.default_user().needs_no_password() {
+        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
         }
         let Ok(stream) = stream.into_std() else { return };
@@ -411,12 +433,12 @@ impl Shared {
     /// after that.
     fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
         let server = self.namespace.clone();
-        let places = (config.maxclients as usize).saturating_sub(server.instance.clients.len());
+        let places = (config.maxclients as usize).saturating_sub(server.instance.admissions.connected());
         let handshake = self.handshakes.begin(places, &server.instance.stop);
         self.spawn(async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
             let info = match &shaken {
-                Ok(_) => server.instance.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
                 Err(_) => None,
             };
             (shaken, info)
@@ -437,7 +459,7 @@ impl Shared {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let info = self.namespace.instance.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
+        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
         self.spawn(async move { (register.await, info) });
     }
 
@@ -456,10 +478,10 @@ impl Shared {
                 Ok(stream) => stream,
                 Err(error) => {
                     debug!(cause = %error, "a connection failed before it was served");
-                    return info.iter().for_each(|info| server.instance.clients.remove(info.id));
+                    return info.iter().for_each(|info| server.clients.remove(info.id));
                 }
             };
-            match info.map(|info| Client::new(info, &server.instance.acl)) {
+            match info.map(|info| Client::new(info, &server.acl)) {
                 Some(session) => Connection::new(stream, server, session, pool).run().await,
                 None => Box::pin(say_and_close(stream, Error::MaxClients)).await,
             }

@@ -14,7 +14,8 @@ const BYTES_MAX: usize = 1 << 20;
 /// The position of the next entries to move.
 #[derive(Default)]
 pub(super) struct Cursor {
-    db: usize,
+    /// The index of the database among those in use.
+    at: usize,
     shard: usize,
     bucket: usize,
 }
@@ -39,14 +40,15 @@ impl Store {
     /// Moves some entries, cycling through the whole store. Returns how many bytes were copied.
     pub fn compact(&self, hold: &mut GateGuard<'_>) -> usize {
         let mut cursor = self.compacting.lock();
-        let (databases, mut moved) = (hold.databases(), Moved::default());
-        for _ in 0..databases * SHARDS {
-            let Cursor { db, shard, bucket } = *cursor;
-            let next = hold.with_shard(db % databases, shard, |shard| shard.compact(bucket, &mut moved)).flatten();
+        let (used, mut moved) = (hold.used(), Moved::default());
+        for _ in 0..used.len() * SHARDS {
+            let Cursor { at, shard, bucket } = *cursor;
+            let db = used[at % used.len()];
+            let next = hold.with_shard(db, shard, |shard| shard.compact(bucket, &mut moved)).flatten();
             *cursor = match next {
-                Some(bucket) => Cursor { db, shard, bucket },
-                None if shard + 1 < SHARDS => Cursor { db, shard: shard + 1, bucket: 0 },
-                None => Cursor { db: (db + 1) % databases, shard: 0, bucket: 0 },
+                Some(bucket) => Cursor { at, shard, bucket },
+                None if shard + 1 < SHARDS => Cursor { at, shard: shard + 1, bucket: 0 },
+                None => Cursor { at: (at + 1) % used.len(), shard: 0, bucket: 0 },
             };
             if moved.is_enough() {
                 break;

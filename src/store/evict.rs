@@ -168,7 +168,7 @@ impl Evictor {
     fn evict_least_used(&mut self, hold: &mut GateGuard<'_>, rule: UsageRule, cx: &Cx) -> bool {
         for _ in 0..ATTEMPTS_MAX {
             let mut looked_at = 0;
-            for db in 0..hold.databases() {
+            for db in hold.used() {
                 looked_at += self.sample_candidates(hold, db, rule, cx.now);
             }
             if looked_at == 0 {
@@ -228,11 +228,11 @@ impl Evictor {
 
     /// Evicts a random key; a database is chosen in proportion to the keys it can evict in a random shard.
     fn evict_any(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
-        let databases = hold.databases();
-        let (volatile, first_db, first_shard) =
-            (self.policy.is_volatile(), self.dice.below(databases), self.dice.below(SHARDS));
-        for step in 0..databases * SHARDS {
-            let (db, index) = ((first_db + step / SHARDS) % databases, (first_shard + step) % SHARDS);
+        let used = hold.used();
+        let (volatile, first_shard) = (self.policy.is_volatile(), self.dice.below(SHARDS));
+        let first = if used.is_empty() { 0 } else { self.dice.below(used.len()) };
+        for step in 0..used.len() * SHARDS {
+            let (db, index) = (used[(first + step / SHARDS) % used.len()], (first_shard + step) % SHARDS);
             let mut keys: Vec<Box<[u8]>> = Vec::new();
             hold.with_shard(db, index, |shard| shard.sample(1, volatile, |entry| keys.push(entry.key().into())));
             if keys.is_empty() {
@@ -251,7 +251,7 @@ impl Evictor {
     fn evict_nearest_ttl(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         loop {
             let mut first = (NEVER, 0, 0);
-            for db in 0..hold.databases() {
+            for db in hold.used() {
                 for index in 0..SHARDS {
                     match hold.with_shard(db, index, |shard| shard.earliest(cx.now)) {
                         Some(at_ms) => first = first.min((at_ms, db, index)),

@@ -12,13 +12,14 @@
 //!
 //! Invariant: a key is read and changed only through a [`View`], and changes only in the funnel of its [`Shard`].
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 mod compact;
 pub(crate) mod cx;
+mod databases;
 pub(crate) mod entry;
 pub(crate) mod event;
 pub(crate) mod evict;
@@ -61,6 +62,7 @@ pub(crate) use value::stream::{
 pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
 pub(crate) use view::{Lookups, Ttl, View, shard_of};
 
+use databases::{Databases, FAR_MAX};
 use evict::Evictor;
 use gate::Gate;
 use interest::TailWork;
@@ -86,23 +88,17 @@ const SWEEP_RETRY_MS: u64 = 20;
 pub struct Store {
     gate: Gate<Databases>,
     services: Services,
+    /// How many databases there are from the beginning.
+    databases: usize,
+    /// Whether there may be others.
+    is_unlimited: bool,
+    /// How many of those there are.
+    far_count: Arc<AtomicUsize>,
     evictor: Mutex<Evictor>,
     /// The position of the next entries to move.
     compacting: Mutex<compact::Cursor>,
     /// How many threads execute commands.
     threads: usize,
-}
-
-/// The databases, numbered from 0.
-pub(crate) struct Databases(Vec<Database>);
-
-type Shards = Box<[CachePadded<Mutex<Shard>>]>;
-
-/// One database; its shards are created on first use.
-struct Database {
-    number: usize,
-    shards: OnceLock<Shards>,
-    services: Services,
 }
 
 /// What all shards of a store share.
@@ -116,43 +112,11 @@ pub(crate) struct Services {
     tail_work: Arc<TailWork>,
 }
 
-impl Database {
-    #[inline]
-    fn shards(&self) -> &Shards {
-        self.shards.get().unwrap_or_else(|| self.make_shards())
-    }
-
-    #[cold]
-    fn make_shards(&self) -> &Shards {
-        let shards = self.shards.get_or_init(|| {
-            let shard = |index| Shard::new((self.number, index), &self.services);
-            (0..SHARDS).map(|index| CachePadded::new(Mutex::new(shard(index)))).collect()
-        });
-        // A concurrent sweep may have skipped this database, and no shard's lock has synchronised this thread with the
-        // reset of the sweep timer: the first deadline could be mistaken for one later than the sweeper expects.
-        self.services.sweep_timer.wake();
-        shards
-    }
-
-    fn shards_mut(&mut self) -> &mut Shards {
-        self.shards();
-        self.shards.get_mut().expect("made on the line above")
-    }
-
-    fn shard_mut(&mut self, index: usize) -> &mut Shard {
-        self.shards_mut()[index].get_mut()
-    }
-
-    fn shard_of(&mut self, hash: u64) -> &mut Shard {
-        self.shard_mut(view::shard_of(hash))
-    }
-}
-
 impl Store {
-    /// Creates `databases` empty databases, for `threads` that execute commands; `sweep_timer` is moved earlier by new
+    /// Creates the first `databases`, empty, and lets clients use others if there is to be no limit; for `threads` that execute commands; `sweep_timer` is moved earlier by new
     /// deadlines, `memory_account` counts the memory, and `events` passes on changes of keys.
     pub fn new(
-        databases: usize,
+        (databases, is_unlimited): (usize, bool),
         threads: usize,
         sweep_timer: Arc<SweepTimer>,
         memory_account: Arc<MemoryAccount>,
@@ -166,10 +130,10 @@ impl Store {
             reclaimer: Arc::default(),
             tail_work: Arc::default(),
         };
-        let database = |number| Database { number, shards: OnceLock::new(), services: services.clone() };
-        let databases = Databases((0..databases).map(database).collect());
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
-        Store { gate: Gate::new(databases), services, evictor, compacting: Mutex::default(), threads }
+        let far_count = Arc::<AtomicUsize>::default();
+        let gate = Gate::new(Databases::new(databases, far_count.clone(), &services));
+        Store { gate, services, databases, is_unlimited, far_count, evictor, compacting: Mutex::default(), threads }
     }
 
     /// Returns the event sink.
@@ -245,6 +209,16 @@ impl Store {
         }
     }
 
+    /// Returns whether a client may select a database. Of those beyond the first ones there may be ten thousand.
+    pub(crate) fn may_use(&self, db: usize) -> bool {
+        db < self.databases || self.is_unlimited && self.far_count.load(Relaxed) < FAR_MAX
+    }
+
+    /// Returns how many threads execute commands.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Returns whether one thread executes everything, and no other waits at the gate.
     pub fn is_alone(&self) -> bool {
         self.threads == 1
@@ -288,13 +262,12 @@ impl Store {
         let later = now.mono_ms().saturating_add(SWEEP_RETRY_MS);
         self.services.sweep_timer.rearm(|| {
             let Some(databases) = self.gate.share() else { return later };
-            let used: Vec<usize> =
-                (0..databases.value.0.len()).filter(|&db| databases.value.0[db].shards.get().is_some()).collect();
+            let used = databases.value.used();
             drop(databases);
             let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
             let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
             let due = shards.map(|(db, index)| match self.gate.share() {
-                Some(databases) => databases.value.0[db].shards()[index].lock().sweep(&cx, most),
+                Some(databases) => databases.value.at(db).shards()[index].lock().sweep(&cx, most),
                 None => later,
             });
             due.min().unwrap_or(NEVER)
@@ -344,8 +317,10 @@ impl GateGuard<'_> {
     /// Locks a shard, unless its database was never used.
     fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
         match self {
-            GateGuard::Shared(shared) => Some(act(&mut shared.0.value.0[db].shards.get()?[index].lock())),
-            GateGuard::Exclusive(exclusive) => Some(act(exclusive.0.value.0[db].shards.get_mut()?[index].get_mut())),
+            GateGuard::Shared(shared) => Some(act(&mut shared.0.value.at(db).shards.get()?[index].lock())),
+            GateGuard::Exclusive(exclusive) => {
+                Some(act(exclusive.0.value.at_mut(db).shards.get_mut()?[index].get_mut()))
+            }
             GateGuard::Refused => None,
         }
     }
@@ -354,7 +329,7 @@ impl GateGuard<'_> {
     /// view has taken, because they changed without a call or in a call that had declared no keys.
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
         let mut ready = Vec::new();
-        for db in 0..self.databases() {
+        for db in self.used() {
             for index in 0..SHARDS {
                 self.with_shard(db, index, |shard| shard.take_ready(&mut ready));
             }
@@ -364,19 +339,19 @@ impl GateGuard<'_> {
 
     /// Makes every shard report its memory.
     pub fn report(&mut self) {
-        for db in 0..self.databases() {
+        for db in self.used() {
             for index in 0..SHARDS {
                 self.with_shard(db, index, Shard::report);
             }
         }
     }
 
-    /// Returns how many databases there are.
-    fn databases(&self) -> usize {
+    /// Returns the numbers of the databases that were ever used.
+    fn used(&self) -> Vec<usize> {
         match self {
-            GateGuard::Shared(shared) => shared.0.value.0.len(),
-            GateGuard::Exclusive(exclusive) => exclusive.0.value.0.len(),
-            GateGuard::Refused => 0,
+            GateGuard::Shared(shared) => shared.0.value.used(),
+            GateGuard::Exclusive(exclusive) => exclusive.0.value.used(),
+            GateGuard::Refused => Vec::new(),
         }
     }
 }

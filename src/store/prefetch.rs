@@ -37,13 +37,13 @@ impl GateGuard<'_> {
     fn prefetch_all(&mut self, db: usize, hashes: &[u64]) {
         match self {
             GateGuard::Shared(shared) => {
-                let shards = shared.0.value.0[db].shards();
+                let shards = shared.0.value.at(db).shards();
                 let shard = |hash| &shards[view::shard_of(hash)];
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shard(hash).lock().table().prefetch_entry(hash));
             }
             GateGuard::Exclusive(exclusive) => {
-                let shards = exclusive.0.value.0[db].shards_mut();
+                let shards = exclusive.0.value.at_mut(db).shards_mut();
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[view::shard_of(hash)].get_mut().table().prefetch_entry(hash));
             }
@@ -69,9 +69,9 @@ impl GateGuard<'_> {
     fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table) -> R) -> Option<R> {
         let index = view::shard_of(key);
         match self {
-            GateGuard::Shared(shared) => Some(read(shared.0.value.0[db].shards()[index].lock().table())),
+            GateGuard::Shared(shared) => Some(read(shared.0.value.at(db).shards()[index].lock().table())),
             GateGuard::Exclusive(exclusive) => {
-                Some(read(exclusive.0.value.0[db].shards_mut()[index].get_mut().table()))
+                Some(read(exclusive.0.value.at_mut(db).shards_mut()[index].get_mut().table()))
             }
             GateGuard::Refused => None,
         }

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
+use crate::store::SHARDS;
 use crate::store::cx::{Cx, Lookup};
+use crate::store::databases::Databases;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::interest::WatchFlag;
@@ -19,7 +21,6 @@ use crate::store::shard::{Edit, Key, Shard, Totals};
 use crate::store::table::SCAN_POSITIONS;
 use crate::store::usage::Dice;
 use crate::store::value::{Kind, SHARED_MIN, StringHint, Type, Value, WrongType};
-use crate::store::{Databases, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
 /// Access to the keys of one database for one call.
@@ -87,9 +88,9 @@ impl<'a> View<'a> {
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], cx: Cx) -> Self {
         let access = match hashes {
             [] => Access::Gate(databases, db),
-            [hash] => Access::One(databases.0[db].shards()[shard_of(*hash)].lock()),
+            [hash] => Access::One(databases.at(db).shards()[shard_of(*hash)].lock()),
             _ => {
-                let shards = databases.0[db].shards();
+                let shards = databases.at(db).shards();
                 let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
@@ -250,7 +251,7 @@ impl<'a> View<'a> {
             Access::Few(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
             Access::Borrowed(shards) => shards.iter().map(|(index, shard)| (*index, &**shard)).collect(),
             Access::Whole(databases, db) => {
-                let shards = databases.0[*db].shards_mut().iter_mut();
+                let shards = databases.at_mut(*db).shards_mut().iter_mut();
                 shards.map(|shard| &*shard.get_mut()).enumerate().collect()
             }
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
@@ -463,8 +464,8 @@ impl<'a> View<'a> {
     pub fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
         let index = shard_of(key.hash);
         match &mut self.access {
-            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().unwatch(key, flag),
-            Access::Whole(databases, _) => databases.0[db].shard_mut(index).unwatch(key, flag),
+            Access::Gate(databases, _) => databases.at(db).shards()[index].lock().unwatch(key, flag),
+            Access::Whole(databases, _) => databases.at_mut(db).shard_mut(index).unwatch(key, flag),
             Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
@@ -549,14 +550,13 @@ impl<'a> View<'a> {
     pub fn clear(&mut self, all_databases: bool) {
         let Access::Whole(databases, db) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
         let mut old = Vec::new();
-        let chosen = if all_databases { 0..databases.0.len() } else { *db..*db + 1 };
-        for database in &mut databases.0[chosen] {
-            for shard in database.shards.get_mut().into_iter().flatten() {
-                old.push(shard.get_mut().clear(&self.cx));
-            }
+        let mut clear = |shard: &mut Shard| old.push(shard.clear(&self.cx));
+        match all_databases {
+            true => databases.each_shard_mut(clear),
+            false => databases.at_mut(*db).shards_mut().iter_mut().for_each(|shard| clear(shard.get_mut())),
         }
         self.changes += 1;
-        let services = &databases.0[*db].services;
+        let services = databases.services();
         services.events.emit_flush();
         services.events.note_all();
         services.reclaimer.free_tables(old);
@@ -567,11 +567,19 @@ impl<'a> View<'a> {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
         self.changes += 1;
         // A database swapped with itself stays the same.
-        if let Ok([one, other]) = databases.0.get_disjoint_mut([one, other]) {
-            for index in 0..SHARDS {
-                one.shard_mut(index).swap(other.shard_mut(index), &self.cx);
-            }
-            one.services.events.note_all();
+        if one != other {
+            databases.swap(one, other, |one, other| one.swap(other, &self.cx));
+            databases.services().events.note_all();
+        }
+    }
+
+    /// Returns the numbers of the databases that were ever used, in ascending order; for calls declared EXCLUSIVE, and
+    /// those without keys.
+    pub fn used_databases(&self) -> Vec<usize> {
+        match &self.access {
+            Access::Whole(databases, _) => databases.used(),
+            Access::Gate(databases, _) => databases.used(),
+            _ => unreachable!("{NOT_EXCLUSIVE}"),
         }
     }
 
@@ -594,7 +602,7 @@ impl<'a> View<'a> {
             Access::One(shard) => shard.peek(key, cx),
             Access::Few(shards) => few(shards, key).peek(key, cx),
             Access::Borrowed(shards) => lent(shards, key).peek(key, cx),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).peek(key, cx),
+            Access::Whole(databases, db) => databases.at_mut(*db).shard_of(key.hash).peek(key, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
@@ -606,15 +614,15 @@ impl<'a> View<'a> {
             Access::One(shard) => act(shard, cx),
             Access::Few(shards) => act(few(shards, key), cx),
             Access::Borrowed(shards) => act(lent(shards, key), cx),
-            Access::Whole(databases, db) => act(databases.0[*db].shard_of(key.hash), cx),
+            Access::Whole(databases, db) => act(databases.at_mut(*db).shard_of(key.hash), cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
 
     fn shard_at<T>(&mut self, index: usize, act: impl FnOnce(&mut Shard, &Cx) -> T) -> T {
         match &mut self.access {
-            Access::Gate(databases, db) => act(&mut databases.0[*db].shards()[index].lock(), &self.cx),
-            Access::Whole(databases, db) => act(databases.0[*db].shard_mut(index), &self.cx),
+            Access::Gate(databases, db) => act(&mut databases.at(*db).shards()[index].lock(), &self.cx),
+            Access::Whole(databases, db) => act(databases.at_mut(*db).shard_mut(index), &self.cx),
             Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
@@ -627,7 +635,7 @@ impl Access<'_> {
             Access::One(shard) => shard,
             Access::Few(shards) => few(shards, key),
             Access::Borrowed(shards) => lent(shards, key),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash),
+            Access::Whole(databases, db) => databases.at_mut(*db).shard_of(key.hash),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }
@@ -638,7 +646,7 @@ impl Access<'_> {
             Access::One(shard) => shard.lookup(key, how, cx),
             Access::Few(shards) => few(shards, key).lookup(key, how, cx),
             Access::Borrowed(shards) => lent(shards, key).lookup(key, how, cx),
-            Access::Whole(databases, db) => databases.0[*db].shard_of(key.hash).lookup(key, how, cx),
+            Access::Whole(databases, db) => databases.at_mut(*db).shard_of(key.hash).lookup(key, how, cx),
             Access::Gate(..) | Access::Closed => unreachable!("{UNDECLARED}"),
         }
     }

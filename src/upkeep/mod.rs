@@ -47,7 +47,7 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
         let is_short = store.memory_account().is_over()
             && namespace.evict_to_fit(&mut store.hold(1), Cx::new(now, Origin::Eviction)) == Eviction::Unfinished;
         drop(turn);
-        if (is_short || due_ms <= now.mono_ms()) && !namespace.instance.stop.is_cancelled() {
+        if (is_short || due_ms <= now.mono_ms()) && !namespace.stop.is_cancelled() {
             tokio::task::yield_now().await;
             continue;
         }
@@ -56,14 +56,14 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
             due_ms => HOUSEKEEPING.min(clock.time_until(due_ms)),
         };
         tokio::select! {
-            () = namespace.instance.stop.cancelled() => return,
+            () = namespace.stop.cancelled() => return,
             () = namespace.sweep_notify.notified() => {}
             () = timer.wait(wait) => {}
         }
     }
 }
 
-/// Housekeeping: checks the clients' total memory `hz` times a second, and every client each second.
+/// Housekeeping of all namespaces: checks the clients' total memory `hz` times a second, and every client each second.
 pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
     let mut rounds = 0;
     loop {
@@ -72,25 +72,34 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
             () = namespace.instance.stop.cancelled() => return,
             () = tokio::time::sleep(HOUSEKEEPING / hz) => {
                 namespace.instance.panics.pass(Site::Housekeeping);
-                let begun = namespace.clock.ticks();
                 rounds += 1;
-                if rounds >= hz {
+                let is_full = rounds >= hz;
+                if is_full {
                     rounds = 0;
-                    check_clients(&namespace);
-                    namespace.sample();
-                } else {
-                    relieve_clients(&namespace);
                 }
-                namespace.note_housekeeping(begun);
+                namespace.each(|namespace| keep_house(namespace, is_full));
             }
         }
     }
 }
 
+/// Does one round of housekeeping in a namespace.
+fn keep_house(namespace: &Namespace, is_full: bool) {
+    let begun = namespace.clock.ticks();
+    match is_full {
+        true => {
+            check_clients(namespace);
+            namespace.sample();
+        }
+        false => relieve_clients(namespace),
+    }
+    namespace.note_housekeeping(begun);
+}
+
 /// Disconnects the largest clients while all together exceed `maxmemory-clients`.
 fn relieve_clients(namespace: &Namespace) {
     if let Some(most) = namespace.instance.settings.current().client_memory_max() {
-        namespace.instance.clients.evict(most);
+        namespace.clients.evict(most);
     }
 }
 
@@ -106,7 +115,7 @@ fn check_clients(namespace: &Namespace) {
         return;
     }
     let now = namespace.clock.now();
-    for client in namespace.instance.clients.all() {
+    for client in namespace.clients.all() {
         client.note_soft_limit(client.output_limit(&config), now);
         let is_waiting = client.is_blocked() || client.class() == Class::Subscriber;
         if timeout_ms != 0 && client.idle_ms(now) > timeout_ms && !is_waiting {

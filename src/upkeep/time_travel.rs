@@ -31,9 +31,9 @@ pub(crate) async fn travel(namespace: &Namespace, handlers: &'static Handlers, t
     }
     drop(turn);
     finish(namespace);
-    let answered = namespace.instance.clients.answered();
+    let answered = namespace.clients.answered();
     let mut turns = 0;
-    while !namespace.instance.clients.have_noticed(&answered) {
+    while !namespace.clients.have_noticed(&answered) {
         turns += 1;
         match turns < PROMPT_TURNS {
             true => tokio::task::yield_now().await,
@@ -105,7 +105,7 @@ impl Steps {
         if sweep_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() {
             return true; // there is more
         }
-        let clients = &namespace.instance.clients;
+        let clients = &namespace.clients;
         let paused_until_ms = namespace.pause.in_force(now).map_or(NEVER, |(_, until_ms)| until_ms);
         if paused_until_ms == NEVER {
             serve_keys(namespace, handlers, now, clients.due_keys(now));
@@ -123,7 +123,7 @@ impl Steps {
 /// Does what does not depend on exact instants.
 fn finish(namespace: &Namespace) {
     check_clients(namespace);
-    namespace.instance.clients.nudge_blocked();
+    namespace.clients.nudge_blocked();
     namespace.sweep_notify.notify_one();
     namespace.sample();
 }

@@ -11,15 +11,15 @@ use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
-    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
+    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
     ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
-    ("net", &["acl", "client", "command", "config", "dispatch", "error", "memory", "metrics", "namespace", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
+    ("net", &["acl", "client", "command", "config", "dispatch", "error", "instance", "memory", "metrics", "namespace", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
     ("command", &["acl", "client", "config", "dispatch", "error", "glob", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time"]),
     ("dispatch", &["acl", "client", "config", "error", "namespace", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "text", "time"]),
-    ("namespace", &["client", "config", "instance", "observe", "persist", "push", "script", "spec", "store", "test_mode", "time"]),
-    ("instance", &["acl", "client", "config", "memory", "runtime", "spec", "time"]),
+    ("namespace", &["acl", "client", "config", "instance", "observe", "persist", "push", "script", "spec", "store", "test_mode", "time"]),
+    ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
     ("push", &["client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
     ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
@@ -45,7 +45,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
 /// What lies at the root of the sources beside folders.
-const ROOT_FILES: [&str; 6] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "namespace.rs"];
+const ROOT_FILES: [&str; 5] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs"];
 
 /// An import: the module that has it, the module it names, and the file.
 type Arrow = (String, String, String);

@@ -55,6 +55,7 @@ mod observe;
 mod order;
 mod panics;
 #[cfg(feature = "binary")]
+mod private_instances;
 mod process;
 mod protocol;
 mod pubsub;

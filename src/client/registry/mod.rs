@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tracing::{debug, info};
 
 mod blocked;
@@ -409,14 +410,38 @@ fn add(counter: &AtomicU64, len: usize) {
     counter.store(counter.load(Relaxed) + len as u64, Relaxed);
 }
 
-/// The registry of all connected clients.
+/// The clients admitted to all namespaces of a process together.
+#[derive(Default)]
+pub struct Admissions {
+    last_id: AtomicU64,
+    connected: AtomicUsize,
+}
+
+impl Admissions {
+    /// Returns how many clients are connected.
+    pub fn connected(&self) -> usize {
+        self.connected.load(Relaxed)
+    }
+
+    /// Counts a client; returns its id, unless there are `most` already.
+    fn admit(&self, most: usize) -> Option<u64> {
+        let room = |connected: usize| (connected < most).then_some(connected + 1);
+        self.connected.fetch_update(Relaxed, Relaxed, room).ok()?;
+        Some(self.last_id.fetch_add(1, Relaxed) + 1)
+    }
+}
+
+/// The registry of the clients of a namespace.
 #[derive(Default)]
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     /// Set when the server stops: clients admitted after that are closed at once. Changed under the lock of `by_id`.
     are_over: AtomicBool,
-    last_id: AtomicU64,
+    admissions: Arc<Admissions>,
+    served: AtomicU64,
     refused: AtomicU64,
+    /// Notified when the last client is removed.
+    pub(crate) deserted: Notify,
     /// The blocked clients, and how many of them have a timeout.
     waits: Mutex<BTreeMap<u64, Wait>>,
     timed: AtomicUsize,
@@ -431,24 +456,46 @@ pub struct Clients {
 
 impl Clients {
     /// Creates an empty registry; the memory of outboxes is reported as used memory.
-    pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        Clients { memory_account, ..Clients::default() }
+    pub fn new(admissions: Arc<Admissions>, memory_account: Arc<MemoryAccount>) -> Self {
+        Clients { admissions, memory_account, ..Clients::default() }
     }
 
-    /// Adds a client, unless there are `most` already.
+    /// Adds a client, unless the process has `most` already.
     pub fn admit(&self, peer: Peer, now: Now, most: usize) -> Option<Arc<ClientInfo>> {
-        let mut by_id = self.by_id.lock();
-        if by_id.len() >= most {
+        let Some(id) = self.admissions.admit(most) else {
             self.refused.fetch_add(1, Relaxed);
             return None;
+        };
+        let info = self.describe(id, peer, now);
+        debug!("Accepted {} as client {}", info.addr, info.id);
+        Some(self.add(info))
+    }
+
+    /// Adds a client that comes from another namespace, which it has not left yet: it keeps its id, its names and the
+    /// protocol.
+    pub fn adopt(&self, client: &ClientInfo, now: Now) -> Arc<ClientInfo> {
+        let ClientInfo { id, addr, laddr, is_unix, fd, .. } = client;
+        let peer = Peer { addr: addr.clone(), laddr: laddr.clone(), fd: *fd, is_unix: *is_unix };
+        let info = self.describe(*id, peer, now);
+        *info.names.lock() = client.names();
+        info.set_protocol(client.protocol(), &mut Output::new());
+        info.set_exempt(client.is_exempt.load(Relaxed));
+        info.set_no_touch(client.is_no_touch());
+        if client.outbox.is_ending() {
+            info.outbox.signal(END);
         }
-        let info = self.describe(self.last_id.fetch_add(1, Relaxed) + 1, peer, now);
+        self.admissions.connected.fetch_add(1, Relaxed);
+        self.add(info)
+    }
+
+    fn add(&self, info: Arc<ClientInfo>) -> Arc<ClientInfo> {
+        let mut by_id = self.by_id.lock();
+        self.served.fetch_add(1, Relaxed);
         if self.are_over.load(Relaxed) {
             info.outbox.signal(END);
         }
         by_id.insert(info.id, info.clone());
-        debug!("Accepted {} as client {}", info.addr, info.id);
-        Some(info)
+        info
     }
 
     /// Returns a client that is not listed, for commands that the server executes itself.
@@ -512,8 +559,14 @@ impl Clients {
 
     /// Removes a client that has disconnected.
     pub fn remove(&self, id: u64) {
-        let removed = self.by_id.lock().remove(&id);
+        let mut by_id = self.by_id.lock();
+        let removed = by_id.remove(&id);
+        if removed.is_some() && by_id.is_empty() {
+            self.deserted.notify_one();
+        }
+        drop(by_id);
         if let Some(client) = removed {
+            self.admissions.connected.fetch_sub(1, Relaxed);
             debug!("Client closed connection id={id} addr={} laddr={}", client.addr, client.laddr);
             self.memory.fetch_sub(client.counted_memory.swap(0, Relaxed), Relaxed);
         }
@@ -610,7 +663,7 @@ impl Clients {
 
     /// Returns how many connections were ever served.
     pub fn served(&self) -> u64 {
-        self.last_id.load(Relaxed)
+        self.served.load(Relaxed)
     }
 
     /// Returns how many connections were refused because of `maxclients`.

@@ -3,20 +3,28 @@
 pub(crate) mod client;
 pub(crate) mod cluster;
 
-use crate::acl::DEFAULT;
+use crate::acl::{Access, DEFAULT, has_blanks};
+use crate::client::registry::Unblocked;
 use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
 use crate::command::keys::databases::read_database;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, Continuation, Destination, Wait};
 use crate::error::{Error, Result};
-use crate::resp::{Protocol, parse_int};
+use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, REDACTED, STALE,
     block, integer, redact_all, string,
 };
+use crate::store::View;
+use crate::text::Dialect;
+
+/// What the name of a user begins with whose clients are in a private namespace, in test mode.
+const PRIVATE_USER: &[u8] = b"ns-";
+/// The length limit of such a name, in bytes.
+const PRIVATE_USER_LEN_MAX: usize = 128;
 
 const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
 
@@ -97,7 +105,7 @@ fn quit(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn select(call: &mut Call<'_>) -> Result<()> {
-    let db = read_database(&mut call.args, call.config.databases)?;
+    let db = read_database(call)?;
     call.caller.select(db);
     call.reply.ok();
     Ok(())
@@ -113,18 +121,65 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
         (Some(password), 0) => (first, password),
         _ => return Err(Error::Syntax),
     };
-    authenticate(call, user, password)?;
-    call.reply.ok();
-    Ok(())
+    let destination = authenticate(call, user, password)?;
+    enter(call, destination, |reply| reply.ok())
 }
 
-/// Authenticates the client.
-fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<()> {
-    if call.caller.log_in(&call.namespace.instance.acl, user, password) {
-        return Ok(());
+/// Authenticates the client. Returns the namespace that it has to enter for that: of a user of a private one, or the main
+/// one, to which all others belong.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Option<Destination>> {
+    let (namespace, acl) = (call.namespace, &call.namespace.instance.acl);
+    if namespace.test_mode.is_some() && user.starts_with(PRIVATE_USER) {
+        if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
+            return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
+        }
+        return Ok((namespace.name() != Some(user)).then(|| Destination::Private(user.into())));
+    }
+    let mut access = Access::new(acl);
+    if namespace.name().is_some() && access.log_in(acl, user, password) {
+        return Ok(Some(Destination::Main(access)));
+    }
+    if namespace.name().is_none() && call.caller.log_in(acl, user, password) {
+        return Ok(None);
     }
     record_failed_login(call, user);
     Err(Error::WrongPass)
+}
+
+/// Replies after the client has entered a namespace, if it has to enter one.
+fn enter(
+    call: &mut Call<'_>,
+    destination: Option<Destination>,
+    reply: impl FnOnce(&mut Reply<'_>) + Send + 'static,
+) -> Result<()> {
+    match destination {
+        None => {
+            reply(&mut call.reply);
+            Ok(())
+        }
+        Some(_) if call.is_nested() => Err(Error::other("a private instance is not entered or left in a transaction")),
+        Some(destination) => call.continue_with(Entry { destination, reply: Some(reply) }),
+    }
+}
+
+/// The rest of a command that replies from another namespace.
+struct Entry<R> {
+    destination: Destination,
+    reply: Option<R>,
+}
+
+impl<R: FnOnce(&mut Reply<'_>) + Send> Continuation for Entry<R> {
+    fn wait(&mut self) -> Wait<'_> {
+        Wait::Entry(&self.destination)
+    }
+
+    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+        match (woken, self.reply.take()) {
+            (Unblocked::WithError, _) => return Err(Error::other("too many private instances")),
+            (_, write) => write.into_iter().for_each(|write| write(reply)),
+        }
+        Ok(true)
+    }
 }
 
 fn hello(call: &mut Call<'_>) -> Result<()> {
@@ -147,10 +202,11 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
             return Err(Error::HelloOption(option.to_vec()));
         }
     }
-    if let Some((user, password)) = login {
-        authenticate(call, user, password)?;
-    }
-    if !call.caller.access.is_authenticated() {
+    let destination = match login {
+        Some((user, password)) => authenticate(call, user, password)?,
+        None => None,
+    };
+    if destination.is_none() && !call.caller.access.is_authenticated() {
         return Err(Error::NoAuthHello);
     }
     if let Some(name) = chosen_name {
@@ -160,15 +216,12 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
         call.caller.set_protocol(protocol, &mut call.reply);
         call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
-    introduce_server(call);
-    Ok(())
+    let (id, dialect) = (call.caller.info.id as i64, call.config.dialect());
+    enter(call, destination, move |reply| introduce_server(reply, id, dialect))
 }
 
-fn introduce_server(call: &mut Call<'_>) {
-    let id = call.caller.info.id as i64;
-    let version = if call.caller.protocol == Protocol::Resp3 { 3 } else { 2 };
-    let dialect = call.config.dialect();
-    let reply = &mut call.reply;
+fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect) {
+    let version = if reply.protocol() == Protocol::Resp3 { 3 } else { 2 };
     reply.map(7);
     for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
         reply.bulk(field.as_bytes());
@@ -200,11 +253,12 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session()?.replies = Replies::On;
     call.caller.info.set_no_touch(false);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
-    call.caller.log_out(&call.namespace.instance.acl);
+    call.caller.log_out(&namespace.acl);
     set_name(call, String::new());
     monitor::stop(call)?;
-    call.reply.simple("RESET");
-    Ok(())
+    let is_private = namespace.name().is_some();
+    let main = is_private.then(|| Destination::Main(Access::new(&namespace.instance.acl)));
+    enter(call, main, |reply| reply.simple("RESET"))
 }
 
 /// Redacts the arguments of AUTH in HELLO, whose options begin after the version.

@@ -3,7 +3,7 @@
 //! They hold the whole store, because a call locks shards of one database only.
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call, Command};
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, OW, RO, RW, UPDATE, WRITE, integer, key, token};
@@ -41,12 +41,17 @@ const MOVE_FROM: &Event = &Event::one(Classes::GENERIC, "move_from");
 const MOVE_TO: &Event = &Event::one(Classes::GENERIC, "move_to");
 
 /// Parses a database number.
-pub(crate) fn read_database(args: &mut Args<'_>, databases: u32) -> Result<usize> {
-    let index = args.int()?;
+pub(crate) fn read_database(call: &mut Call<'_>) -> Result<usize> {
+    let index = call.args.int()?;
     if i32::try_from(index).is_err() {
         return Err(Error::other("value is out of range, value must between -2147483648 and 2147483647"));
     }
-    usize::try_from(index).ok().filter(|db| *db < databases as usize).ok_or(Error::DbOutOfRange)
+    existing(call, index)
+}
+
+/// Checks that a client may use a database.
+fn existing(call: &Call<'_>, index: i64) -> Result<usize> {
+    usize::try_from(index).ok().filter(|db| call.namespace.store.may_use(*db)).ok_or(Error::DbOutOfRange)
 }
 
 fn copy(call: &mut Call<'_>) -> Result<()> {
@@ -56,7 +61,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
         if is_word(word, "REPLACE") {
             replaces = true;
         } else if is_word(word, "DB") && call.args.left() > 0 {
-            target_db = read_database(&mut call.args, call.config.databases)?;
+            target_db = read_database(call)?;
         } else {
             return Err(Error::Syntax);
         }
@@ -78,7 +83,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
 
 fn move_key(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let target_db = read_database(&mut call.args, call.config.databases)?;
+    let target_db = read_database(call)?;
     if target_db == call.caller.db {
         return Err(Error::SameObject);
     }
@@ -100,9 +105,8 @@ fn swapdb(call: &mut Call<'_>) -> Result<()> {
     };
     let one = read(call.args.bytes()?, "invalid first DB index")?;
     let other = read(call.args.bytes()?, "invalid second DB index")?;
-    let databases = call.config.databases as usize;
-    let checked = |index| usize::try_from(index).ok().filter(|db| *db < databases).ok_or(Error::DbOutOfRange);
-    call.view.swap(checked(one)?, checked(other)?);
+    let (one, other) = (existing(call, one.into())?, existing(call, other.into())?);
+    call.view.swap(one, other);
     call.reply.ok();
     Ok(())
 }

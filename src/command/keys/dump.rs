@@ -174,7 +174,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         limits: call.config.limits(),
         hasher: call.namespace.store.hasher(),
     };
-    let checks = !call.namespace.instance.skips_checksums.load(Relaxed);
+    let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
     let (kind, mut reader) = rdb::open(payload, checks).map_err(refusal)?;
     let entry = payload::read(kind, &mut reader, target, self::options(call)).map_err(refusal)?;
     let now = call.now();

@@ -161,7 +161,7 @@ const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
 /// Returns the limits of a list's nodes, see [`NodeLimit`].
 #[inline]
 pub(crate) fn node_limit(call: &Call<'_>) -> NodeLimit {
-    NodeLimit { node: call.config.limits().list, large_min: call.namespace.instance.large_element_min.load(Relaxed) }
+    NodeLimit { node: call.config.limits().list, large_min: call.namespace.debug.large_element_min.load(Relaxed) }
 }
 
 /// Parses an end of a list.

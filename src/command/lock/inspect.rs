@@ -159,7 +159,7 @@ fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
     let now = call.now();
     call.reply.array(line.len());
     for waiter in line {
-        let client = call.namespace.instance.clients.find(waiter.client);
+        let client = call.namespace.clients.find(waiter.client);
         call.reply.map(4);
         call.reply.bulk(b"client-id");
         call.reply.int(waiter.client as i64);
@@ -192,7 +192,7 @@ fn find_deadlock(call: &mut Call<'_>, key: Key<'_>) -> Option<Vec<(Vec<u8>, u64)
 /// Returns the lock that a client is in line for.
 fn awaited_lock(call: &Call<'_>, client: u64) -> Option<(usize, Vec<u8>)> {
     let mut awaited = None;
-    call.namespace.instance.clients.answer(client, |blocking| {
+    call.namespace.clients.answer(client, |blocking| {
         if let Blocking::Keys(blocked) = blocking
             && blocked.is_in_line()
         {

@@ -61,11 +61,12 @@ impl ShownLock {
 pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most: usize) -> Option<Vec<ShownLock>> {
     let mut shown = Shown { locks: BinaryHeap::new(), most };
     let databases = inquire(namespace, handlers, "lock.list", |call| {
+        let used = call.view.used_databases();
         let has_locks = |db: &usize| {
             let totals = call.view.in_db(*db, |view| view.totals());
             totals.locks + totals.in_line > 0
         };
-        (0..call.config.databases as usize).filter(has_locks).collect::<Vec<_>>()
+        used.into_iter().filter(has_locks).collect::<Vec<_>>()
     })?;
     for db in databases {
         for shard in 0..SHARDS {

@@ -10,6 +10,7 @@ use tracing::warn;
 use crate::acl::{DEFAULT, Entry, Shown, User, has_blanks, to_hex};
 use crate::client::outbox::END;
 use crate::client::registry::{ChannelKind, ClientInfo};
+use crate::command::server::check_is_main;
 use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
@@ -85,11 +86,11 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     if has_blanks(name) {
         return Err(Error::other("Usernames can't contain spaces or null characters"));
     }
-    let before = call.namespace.instance.acl.user(name);
+    let before = call.namespace.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
-    call.namespace.instance.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
-    call.caller.follow_users(&call.namespace.instance.acl);
-    disconnect_subscribers(call, &before.into_iter().zip(call.namespace.instance.acl.user(name)).collect::<Vec<_>>());
+    call.namespace.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
+    call.caller.follow_users(&call.namespace.acl);
+    disconnect_subscribers(call, &before.into_iter().zip(call.namespace.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
     Ok(())
 }
@@ -114,7 +115,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     if names().any(|name| until_nul(name) == DEFAULT) {
         return Err(Error::other("The 'default' user cannot be removed"));
     }
-    let removed = call.namespace.instance.acl.remove(names());
+    let removed = call.namespace.acl.remove(names());
     disconnect(call, &removed);
     call.reply.int(removed.len() as i64);
     Ok(())
@@ -122,9 +123,9 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
 
 /// Disconnects clients whose users were removed; the caller, if it is one of them, still gets its reply.
 fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
-    call.caller.follow_users(&call.namespace.instance.acl);
+    call.caller.follow_users(&call.namespace.acl);
     let by_name: HashMap<&[u8], _> = gone.iter().map(|user| (&*user.name, user)).collect();
-    for client in call.namespace.instance.clients.all() {
+    for client in call.namespace.clients.all() {
         let is_gone = client.user().is_some_and(|name| by_name.get(&*name).is_some_and(|user| user.is(&name)));
         if is_gone && client.id != call.caller.info.id {
             client.outbox.signal(END);
@@ -134,7 +135,7 @@ fn disconnect(call: &mut Call<'_>, gone: &[Arc<User>]) {
 
 fn get_user(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let Some(user) = call.namespace.instance.acl.user(name) else {
+    let Some(user) = call.namespace.acl.user(name) else {
         call.reply.null();
         return Ok(());
     };
@@ -169,14 +170,14 @@ fn show_selector(reply: &mut Reply<'_>, shown: &Shown) {
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
-    let users = call.namespace.instance.acl.users();
+    let users = call.namespace.acl.users();
     call.reply.array(users.len());
     users.iter().for_each(|user| call.reply.bulk(&user.line()));
     Ok(())
 }
 
 fn users(call: &mut Call<'_>) -> Result<()> {
-    let users = call.namespace.instance.acl.users();
+    let users = call.namespace.acl.users();
     call.reply.array(users.len());
     users.iter().for_each(|user| call.reply.bulk(&user.name));
     Ok(())
@@ -188,9 +189,10 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
+    check_is_main(call)?;
     let config = call.namespace.instance.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
-    let loaded = call.namespace.instance.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
+    let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
     disconnect(call, &loaded.gone);
     disconnect_subscribers(call, &loaded.kept);
     call.reply.ok();
@@ -198,8 +200,9 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn save(call: &mut Call<'_>) -> Result<()> {
+    check_is_main(call)?;
     let file = call.namespace.instance.settings.current().user_file().ok_or(Error::NoAclFile)?;
-    call.namespace.instance.acl.save(&file).map_err(|error| {
+    call.namespace.acl.save(&file).map_err(|error| {
         warn!(cause = %error, "failed to write the ACL file");
         Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")
     })?;
@@ -250,7 +253,7 @@ fn generate_password(call: &mut Call<'_>) -> Result<()> {
 fn log(call: &mut Call<'_>) -> Result<()> {
     let word = call.args.next_arg();
     reject_surplus(call)?;
-    let mut log = call.namespace.instance.acl.log.lock();
+    let mut log = call.namespace.acl.log.lock();
     if word.is_some_and(|word| is_word(word, "RESET")) {
         log.clear();
         call.reply.ok();
@@ -295,7 +298,7 @@ fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
 
 fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let user = call.namespace.instance.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
+    let user = call.namespace.acl.user(name).ok_or_else(|| Error::UserNotFound(name.to_vec()))?;
     let request = call.args.request().starting_at(3);
     let command = find(request, call.names()).ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
     if !command.accepts(request.len()) {

@@ -95,7 +95,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
 /// Returns the databases that have had keys, each with the memory of its tables.
 fn table_overheads(call: &mut Call<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
-    for db in 0..call.config.databases as usize {
+    for db in call.view.used_databases() {
         call.view.in_db(db, |view| {
             if view.totals().changes > 0 {
                 found.push((db, view.overhead()));

@@ -20,6 +20,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::gate::busy;
 use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
+use crate::namespace::Namespace;
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, REDACTED, STALE, WRITE, block,
     one_of, string, token,
@@ -147,6 +148,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
+    check_is_main(call)?;
     if !shut_down(call.namespace, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
@@ -186,8 +188,8 @@ fn info_command(call: &mut Call<'_>) -> Result<()> {
 fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
     let (namespace, now) = (call.namespace, call.now());
     let mut totals = Totals::default();
-    (0..call.config.databases as usize).for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
-    namespace.stats.clear(&namespace.instance.clients, &totals);
+    call.view.used_databases().into_iter().for_each(|db| totals += call.view.in_db(db, |view| view.totals()));
+    namespace.stats.clear(&namespace.clients, &totals);
     namespace.observed.clear(now.mono_ms());
     namespace.store.reclaimer().reset_freed();
     call.reply.ok();
@@ -211,11 +213,12 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
 
 /// Writes the settings into the config file: those that it names and those that differ from their defaults, or `all`.
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
+    check_is_main(call)?;
     let missing = || Error::other("The server is running without a config file");
     let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
     let config = call.namespace.instance.settings.current();
     // Users in an ACL file are not written to the config file as well.
-    let users = if config.aclfile.is_some() { Vec::new() } else { call.namespace.instance.acl.users() };
+    let users = if config.aclfile.is_some() { Vec::new() } else { call.namespace.acl.users() };
     match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
         Ok(()) => {
             warn!("CONFIG REWRITE executed with success.");
@@ -239,7 +242,19 @@ fn log_change(call: &Call<'_>) {
     }
 }
 
+/// Refuses a command about the process to the clients of a private namespace.
+///
+/// # Errors
+/// If the call is one of those.
+pub(crate) fn check_is_main(call: &Call<'_>) -> Result<()> {
+    match call.namespace.name() {
+        Some(_) => Err(Error::other("this command is about the whole process, which a private instance cannot change")),
+        None => Ok(()),
+    }
+}
+
 fn config_set(call: &mut Call<'_>) -> Result<()> {
+    check_is_main(call)?;
     let words: Vec<_> = call.args.request().args().skip(2).collect();
     if words.len() % 2 != 0 {
         return Err(Error::Syntax);
@@ -249,9 +264,9 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let changed = call.namespace.instance.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
-    call.namespace.apply_settings();
-    call.namespace.instance.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
-    call.caller.follow_users(&call.namespace.instance.acl);
+    call.namespace.each(Namespace::apply_settings);
+    call.namespace.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
+    call.caller.follow_users(&call.namespace.acl);
     call.update_recording();
     call.reply.ok();
     Ok(())

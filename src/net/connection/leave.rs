@@ -1,16 +1,54 @@
-//! What remains of a client when its connection ends, and is removed.
+//! How a client leaves its namespace: when its connection ends, or to enter another one.
 
+use crate::client::registry::Unblocked;
 use crate::client::session::Client;
-use crate::net::connection::{Connection, IDLE_LEN};
+use crate::dispatch::Destination;
+use crate::dispatch::serve::serve_leftover_keys;
+use crate::namespace::Admitted;
+use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
 use crate::store::{Cx, Origin};
 
 impl<S> Connection<S> {
-    pub(super) fn unsubscribe(&mut self) {
+    /// Ends what the client has begun in its namespace: subscriptions, watches, locks bound to the connection.
+    pub(super) async fn leave(&mut self) {
+        self.unsubscribe();
+        while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        self.unwatch();
+        self.end_session();
+        serve_leftover_keys(&self.namespace, self.pool.handlers);
+    }
+
+    /// Enters another namespace; what the client has begun in this one ends.
+    pub(super) async fn enter(&mut self, destination: &Destination) -> Unblocked {
+        let tenancy = self.pool.tenancy.clone();
+        let admitted = tenancy.and_then(|tenancy| tenancy.admit(destination, &self.client.caller.info));
+        let Some(Admitted { namespace, info, .. }) = admitted else { return Unblocked::WithError };
+        self.leave().await;
+        self.deregister();
+        namespace.store.memory_account().report_outside(0, IDLE_LEN);
+        self.namespace = namespace;
+        (self.counted, self.reported, self.is_throttled) = (0, 0, false);
+        self.client.session.barred = 0;
+        match destination {
+            Destination::Main(access) => self.client.caller.enter(info, access.clone()),
+            Destination::Private(name) => {
+                self.client.caller.enter(info, self.namespace.admit_user(name));
+            }
+        }
+        if !self.namespace.store.may_use(self.client.caller.db) {
+            self.client.caller.select(0);
+        }
+        Unblocked::InTime
+    }
+
+    fn unsubscribe(&mut self) {
         self.namespace.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
         self.namespace.tracking.leave(&self.client.caller.info, self.namespace.store.events());
     }
 
-    pub(super) fn unwatch(&mut self) {
+    fn unwatch(&mut self) {
         let store = &self.namespace.store;
         if self.client.session.is_known_to_shards() {
             let Client { caller, session } = &mut self.client;
@@ -18,16 +56,26 @@ impl<S> Connection<S> {
             session.stop_watching(caller, &mut store.hold(1).view(0, &[], cx), store);
         }
     }
-}
 
-impl<S> Connection<S> {
     /// Releases the locks that are bound to the connection.
-    pub(super) fn end_session(&mut self) {
+    fn end_session(&mut self) {
         if self.client.caller.info.has_bound_locks() {
             let store = &self.namespace.store;
             let cx = Cx::new(self.namespace.clock.now(), Origin::Client(self.client.caller.info.id));
             self.namespace.end_session(&self.client.caller.info, &mut store.hold(1).view(0, &[], cx));
         }
+    }
+
+    /// Removes the client from its namespace, and releases the locks bound to the connection.
+    fn deregister(&mut self) {
+        // First it is no client any more: no lock is bound to it from then on.
+        self.namespace.clients.remove(self.client.caller.info.id);
+        self.end_session();
+        self.namespace.observed.monitors.remove(self.client.caller.info.id);
+        self.client.caller.info.outbox.close();
+        self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
+        self.namespace.clients.set_throttled(&self.client.caller.info, false);
+        self.namespace.clients.report_backlog(self.reported, 0);
     }
 }
 
@@ -35,13 +83,6 @@ impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.unsubscribe();
         self.unwatch();
-        // First it is no client any more: no lock is bound to it from then on.
-        self.namespace.instance.clients.remove(self.client.caller.info.id);
-        self.end_session();
-        self.namespace.observed.monitors.remove(self.client.caller.info.id);
-        self.client.caller.info.outbox.close();
-        self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
-        self.namespace.instance.clients.set_throttled(&self.client.caller.info, false);
-        self.namespace.instance.clients.report_backlog(self.reported, 0);
+        self.deregister();
     }
 }

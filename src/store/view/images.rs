@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::store::Cx;
 use crate::store::image::{ByKey, Image, LockImage};
 use crate::store::shard::{Key, Shard};
 use crate::store::view::{Access, NOT_EXCLUSIVE, View, shard_of};
-use crate::store::{Cx, Database};
 
 impl View<'_> {
     /// Returns the image of a key of any database.
@@ -51,18 +51,17 @@ impl View<'_> {
 
     /// Tells the clients that cache keys to forget all.
     pub(crate) fn announce_restored(&mut self) {
-        let Access::Whole(databases, db) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
-        databases.0[*db].services.events.emit_flush();
+        let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
+        databases.services().events.emit_flush();
     }
 
     fn in_shard<T>(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard, &Cx) -> T) -> T {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
-        act(databases.0[db].shard_mut(shard_of(key.hash)), &self.cx)
+        act(databases.at_mut(db).shard_mut(shard_of(key.hash)), &self.cx)
     }
 
     fn each_shard(&mut self, mut act: impl FnMut(&mut Shard, &Cx)) {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
-        let used = databases.0.iter_mut().filter_map(|database: &mut Database| database.shards.get_mut());
-        used.flat_map(|shards| shards.iter_mut()).for_each(|shard| act(shard.get_mut(), &self.cx));
+        databases.each_shard_mut(|shard| act(shard, &self.cx));
     }
 }

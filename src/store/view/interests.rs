@@ -21,8 +21,8 @@ impl View<'_> {
     pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
         let index = shard_of(key.hash);
         match &mut self.access {
-            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().dequeue(key, client),
-            Access::Whole(databases, _) => databases.0[db].shard_mut(index).dequeue(key, client),
+            Access::Gate(databases, _) => databases.at(db).shards()[index].lock().dequeue(key, client),
+            Access::Whole(databases, _) => databases.at_mut(db).shard_mut(index).dequeue(key, client),
             Access::One(_) | Access::Few(_) | Access::Borrowed(_) => {
                 self.shard_mut(key, |shard, _| shard.dequeue(key, client));
             }
@@ -43,14 +43,8 @@ impl View<'_> {
             Access::One(shard) => shard.take_ready(&mut ready),
             Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
             Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
-            Access::Whole(databases, _) => {
-                let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
-                used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().take_ready(&mut ready));
-            }
-            Access::Gate(databases, _) => {
-                let used = databases.0.iter().filter_map(|database| database.shards.get());
-                used.flat_map(|shards| shards.iter()).for_each(|shard| shard.lock().take_ready(&mut ready));
-            }
+            Access::Whole(databases, _) => databases.each_shard_mut(|shard| shard.take_ready(&mut ready)),
+            Access::Gate(databases, _) => databases.each_shard(|shard| shard.take_ready(&mut ready)),
             Access::Closed => {}
         }
         ready
@@ -80,8 +74,8 @@ impl View<'_> {
     pub(crate) fn end_session_lock(&mut self, db: usize, key: Key<'_>, client: u64) {
         let (index, cx) = (shard_of(key.hash), &self.cx);
         match &mut self.access {
-            Access::Gate(databases, _) => databases.0[db].shards()[index].lock().end_session_lock(key, client, cx),
-            Access::Whole(databases, _) => databases.0[db].shard_mut(index).end_session_lock(key, client, cx),
+            Access::Gate(databases, _) => databases.at(db).shards()[index].lock().end_session_lock(key, client, cx),
+            Access::Whole(databases, _) => databases.at_mut(db).shard_mut(index).end_session_lock(key, client, cx),
             Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
         }
     }
@@ -100,8 +94,7 @@ impl View<'_> {
     /// EXCLUSIVE.
     pub(crate) fn expire_locks_in_line(&mut self) {
         let Access::Whole(databases, _) = &mut self.access else { unreachable!("{NOT_EXCLUSIVE}") };
-        let used = databases.0.iter_mut().filter_map(|database| database.shards.get_mut());
-        used.flat_map(|shards| shards.iter_mut()).for_each(|shard| shard.get_mut().expire_locks_in_line(&self.cx));
+        databases.each_shard_mut(|shard| shard.expire_locks_in_line(&self.cx));
     }
 
     /// Returns the fence of a key; 0 without one.

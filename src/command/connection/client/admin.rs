@@ -110,7 +110,7 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
         } else if is_word(option, "LADDR") {
             filter.laddr = Some(value);
         } else if is_word(option, "USER") {
-            let user = call.namespace.instance.acl.user(value);
+            let user = call.namespace.acl.user(value);
             filter.user = Some(user.ok_or_else(|| Error::NoSuchUser(value.to_vec()))?);
         } else if is_word(option, "SKIPME") {
             filter.with_self = match value {
@@ -133,14 +133,14 @@ fn read_filter<'a>(call: &mut Call<'a>) -> Result<Filter<'a>> {
 fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     let (now, own) = (call.now(), call.caller.info.id);
     let mut killed = 0;
-    for client in call.namespace.instance.clients.all() {
+    for client in call.namespace.clients.all() {
         if !filter.fits(&client, now) || (client.id == own && !filter.with_self) {
             continue;
         }
         killed += 1;
         match client.id == own {
             true => call.caller.closing = true,
-            false => call.namespace.instance.clients.kill(&client),
+            false => call.namespace.clients.kill(&client),
         }
     }
     killed
@@ -169,7 +169,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn unpause(call: &mut Call<'_>) -> Result<()> {
     call.namespace.pause.end();
     call.namespace.store.freeze(0);
-    call.namespace.instance.clients.end_pause();
+    call.namespace.clients.end_pause();
     call.reply.ok();
     Ok(())
 }
@@ -185,7 +185,7 @@ pub(crate) fn unblock(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(form),
     };
     let id = call.args.int()?;
-    let is_unblocked = call.namespace.instance.clients.unblock(id as u64, how);
+    let is_unblocked = call.namespace.clients.unblock(id as u64, how);
     call.reply.int(i64::from(is_unblocked));
     Ok(())
 }

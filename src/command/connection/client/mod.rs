@@ -132,7 +132,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let clients = match call.args.next_arg() {
-        None => call.namespace.instance.clients.all(),
+        None => call.namespace.clients.all(),
         Some(option) if is_word(option, "TYPE") && call.args.left() == 1 => clients_of_type(call)?,
         Some(option) if is_word(option, "ID") && call.args.left() >= 1 => clients_by_id(call)?,
         Some(_) => return Err(Error::Syntax),
@@ -143,7 +143,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
 
 fn clients_of_type(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let kind = ClientType::parse(call.args.bytes()?)?;
-    Ok(call.namespace.instance.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
+    Ok(call.namespace.clients.all().into_iter().filter(|client| kind.is_that_of(client)).collect())
 }
 
 /// A client type of CLIENT LIST and CLIENT KILL. There is no replication, so no client is a master or a replica.
@@ -172,7 +172,7 @@ fn clients_by_id(call: &mut Call<'_>) -> Result<Vec<Arc<ClientInfo>>> {
     let mut chosen = Vec::new();
     while let Some(word) = call.args.next_arg() {
         let id = parse_int(word).ok_or(Error::other("Invalid client ID"))?;
-        chosen.extend(call.namespace.instance.clients.find(id as u64));
+        chosen.extend(call.namespace.clients.find(id as u64));
     }
     Ok(chosen)
 }

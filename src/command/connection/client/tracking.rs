@@ -44,7 +44,6 @@ impl<'a> Options<'a> {
                 }
                 let id = call.args.int()? as u64;
                 call.namespace
-                    .instance
                     .clients
                     .find(id)
                     .ok_or(Error::other("The client ID you want redirect to does not exist"))?;

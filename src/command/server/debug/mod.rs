@@ -15,6 +15,7 @@ use crate::client::registry::ClientInfo;
 use crate::client::session::Client;
 use crate::command::keys::dump;
 use crate::command::keys::object::{encoding_of, saved_len};
+use crate::command::server::check_is_main;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -120,6 +121,7 @@ fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     if is_word(place, "HANDLER") {
         panic!("injected by DEBUG INJECT-PANIC");
     }
+    check_is_main(call)?;
     let Some((_, site)) = sites.into_iter().find(|(name, _)| is_word(place, name)) else { return Err(Error::Syntax) };
     call.namespace.instance.panics.inject(site);
     call.namespace.sweep_notify.notify_one();
@@ -137,14 +139,14 @@ fn set_active_expire(call: &mut Call<'_>) -> Result<()> {
 /// Lets RESTORE accept wrong checksums.
 fn skip_checksums(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
-    call.namespace.instance.skips_checksums.store(is_on, Relaxed);
+    call.namespace.debug.skips_checksums.store(is_on, Relaxed);
     accept(call)
 }
 
 /// Lets scripts call DEBUG; in Redis, any command.
 fn let_scripts_debug(call: &mut Call<'_>) -> Result<()> {
     let is_on = leading_number(call.args.bytes()?) != 0.0;
-    call.namespace.instance.may_scripts_debug.store(is_on, Relaxed);
+    call.namespace.debug.may_scripts_debug.store(is_on, Relaxed);
     call.reply.ok();
     Ok(())
 }
@@ -176,7 +178,7 @@ fn reply_error(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
-    call.namespace.instance.change_replication_id();
+    call.namespace.change_replication_id();
     call.reply.ok();
     Ok(())
 }
@@ -201,7 +203,7 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
     if !saves {
         return Err(NOT_LOADED);
     }
-    for db in 0..call.config.databases as usize {
+    for db in call.view.used_databases() {
         let mut names: Vec<Vec<u8>> = Vec::new();
         call.view.in_db(db, |view| {
             let mut cursor = 0;
@@ -325,7 +327,7 @@ fn packed_threshold(call: &mut Call<'_>) -> Result<()> {
     const REFUSAL: Error =
         Error::Other(Cow::Borrowed("argument must be a memory value bigger than 1 and smaller than 4gb"));
     let bytes = crate::text::parse_memory(call.args.bytes()?).filter(|bytes| *bytes <= MOST).ok_or(REFUSAL)?;
-    call.namespace.instance.large_element_min.store(usize::try_from(bytes).unwrap_or(0), Relaxed);
+    call.namespace.debug.large_element_min.store(usize::try_from(bytes).unwrap_or(0), Relaxed);
     accept(call)
 }
 
@@ -406,7 +408,7 @@ fn object(call: &mut Call<'_>) -> Result<()> {
 
 fn table_statistics(call: &mut Call<'_>) -> Result<()> {
     let db = parse_int(call.args.bytes()?).ok_or(Error::NotInteger)?;
-    let db = usize::try_from(db).ok().filter(|db| *db < call.config.databases as usize);
+    let db = usize::try_from(db).ok().filter(|db| call.namespace.store.may_use(*db));
     let db = db.ok_or(Error::other("Out of range database"))?;
     let totals = call.view.in_db(db, |view| view.totals());
     let mut text = String::new();

@@ -43,7 +43,7 @@ impl MemoryReport {
             active: allocator.map_or(used, |allocator| allocator.active),
             resident: allocator.map_or(used, |allocator| allocator.resident),
             muzzy: allocator.map_or(0, |allocator| allocator.muzzy),
-            clients: call.namespace.instance.clients.all().iter().map(|client| client.memory()).sum(),
+            clients: call.namespace.clients.all().iter().map(|client| client.memory()).sum(),
             // The version ends where jemalloc appends the commit it was built from.
             allocator: allocator.map_or("libc".into(), |allocator| {
                 format!("jemalloc-{}", allocator.name.split('-').next().unwrap_or_default())

@@ -85,7 +85,7 @@ fn field(text: &mut String, name: &str, value: impl std::fmt::Display) {
 
 fn namespace(text: &mut String, call: &mut Call<'_>) {
     let namespace = call.namespace;
-    let uptime_s = (call.now().mono_ms() - namespace.instance.started.mono_ms()) / 1000;
+    let uptime_s = (call.now().mono_ms() - namespace.started.mono_ms()) / 1000;
     let (wall_us, tcp_port) = (namespace.clock.wall_us(), namespace.instance.tcp_port.load(Relaxed));
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string()).unwrap_or_default();
     field(text, "redis_version", REDIS_VERSION);
@@ -147,18 +147,18 @@ fn operating_system() -> String {
 }
 
 fn clients(text: &mut String, call: &mut Call<'_>) {
-    field(text, "connected_clients", call.namespace.instance.clients.len());
+    field(text, "connected_clients", call.namespace.clients.len());
     field(text, "cluster_connections", 0);
     field(text, "maxclients", call.config.maxclients);
-    let clients = call.namespace.instance.clients.all();
+    let clients = call.namespace.clients.all();
     let buffers: Vec<_> = clients.iter().map(|client| client.buffers()).collect();
     field(text, "client_recent_max_input_buffer", buffers.iter().map(|(input, _)| *input).max().unwrap_or(0));
     field(text, "client_recent_max_output_buffer", buffers.iter().map(|(_, output)| *output).max().unwrap_or(0));
-    field(text, "blocked_clients", call.namespace.instance.clients.blocked());
+    field(text, "blocked_clients", call.namespace.clients.blocked());
     field(text, "tracking_clients", call.namespace.tracking.tracked().clients);
-    field(text, "pubsub_clients", call.namespace.instance.clients.count_of(Class::Subscriber));
+    field(text, "pubsub_clients", call.namespace.clients.count_of(Class::Subscriber));
     field(text, "watching_clients", clients.iter().filter(|client| client.watched() > 0).count());
-    field(text, "clients_in_timeout_table", call.namespace.instance.clients.timed());
+    field(text, "clients_in_timeout_table", call.namespace.clients.timed());
     field(text, "total_watched_keys", all_totals(call).watched);
     field(text, "total_blocking_keys", all_totals(call).blocking);
     field(text, "total_blocking_keys_on_nokey", keys_awaited_even_absent(call));
@@ -167,7 +167,7 @@ fn clients(text: &mut String, call: &mut Call<'_>) {
 /// Returns how many keys have blocked clients that are also to be woken by the key's deletion.
 fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
     let mut keys: HashSet<(usize, Vec<u8>)> = HashSet::new();
-    call.namespace.instance.clients.each_blocked_call(|blocked| {
+    call.namespace.clients.each_blocked_call(|blocked| {
         if blocked.heeds_absence {
             let request = blocked.request.as_request();
             let named = blocked.command.keys_of(request).map(|(position, _)| request.arg(position).to_vec());
@@ -189,7 +189,7 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "current_save_keys_total", 0);
     field(text, "rdb_changes_since_last_save", all_totals(call).changes);
     field(text, "rdb_bgsave_in_progress", 0);
-    field(text, "rdb_last_save_time", call.namespace.instance.started.wall_ms().div_euclid(1000));
+    field(text, "rdb_last_save_time", call.namespace.started.wall_ms().div_euclid(1000));
     field(text, "rdb_last_bgsave_status", "ok");
     field(text, "rdb_last_bgsave_time_sec", -1);
     field(text, "rdb_current_bgsave_time_sec", -1);
@@ -211,7 +211,7 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "module_fork_last_cow_size", 0);
     if let Some(left_ms) = grace_left_ms {
         // By this clients wait until the server is ready.
-        field(text, "loading_start_time", call.namespace.instance.started.wall_ms().div_euclid(1000));
+        field(text, "loading_start_time", call.namespace.started.wall_ms().div_euclid(1000));
         field(text, "loading_eta_seconds", left_ms.div_ceil(1000));
     }
 }
@@ -220,7 +220,7 @@ fn replication(text: &mut String, call: &mut Call<'_>) {
     field(text, "role", "master");
     field(text, "connected_slaves", 0);
     field(text, "master_failover_state", "no-failover");
-    field(text, "master_replid", call.namespace.instance.replication_id());
+    field(text, "master_replid", call.namespace.replication_id());
     field(text, "master_replid2", "0".repeat(40));
     field(text, "master_repl_offset", 0);
     field(text, "second_repl_offset", -1);
@@ -257,7 +257,7 @@ fn cpu_seconds(path: &str) -> [f64; 4] {
 
 fn keyspace(text: &mut String, call: &mut Call<'_>) {
     let with_deadlines = call.config.dialect().choose("subexpiry", "keys_with_volatile_items");
-    for db in 0..call.config.databases as usize {
+    for db in call.view.used_databases() {
         let (Totals { keys, with_ttl, with_field_ttl, .. }, avg_ttl) = call.view.in_db(db, |view| {
             let totals = view.totals();
             (totals, if totals.with_ttl > 0 { view.mean_ttl_ms() } else { 0 })
@@ -274,7 +274,7 @@ fn keyspace(text: &mut String, call: &mut Call<'_>) {
 
 fn all_totals(call: &mut Call<'_>) -> Totals {
     let mut sum = Totals::default();
-    (0..call.config.databases as usize).for_each(|db| sum += call.view.in_db(db, |view| view.totals()));
+    call.view.used_databases().into_iter().for_each(|db| sum += call.view.in_db(db, |view| view.totals()));
     sum
 }
 
@@ -298,7 +298,7 @@ fn locks(text: &mut String, call: &mut Call<'_>) {
 /// Returns since when the client has waited that has been in line for a lock for longest, in monotonic microseconds.
 fn longest_waiting_since_us(call: &mut Call<'_>) -> Option<u64> {
     let mut longest = None;
-    for db in 0..call.config.databases as usize {
+    for db in call.view.used_databases() {
         call.view.in_db(db, |view| {
             let first = |_: Key<'_>, _, _: Option<&LockRecord>, line: &VecDeque<LockWaiter>| {
                 let firsts = longest.into_iter().chain(line.front().map(|waiter| waiter.since_us));

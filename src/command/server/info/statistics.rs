@@ -26,7 +26,7 @@ fn happened(text: &mut String, call: &Call<'_>) {
     let namespace = call.namespace;
     let rates = namespace.observed.sampler.rates();
     let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / KILOBYTE);
-    field(text, "total_connections_received", namespace.stats.connections(&namespace.instance.clients));
+    field(text, "total_connections_received", namespace.stats.connections(&namespace.clients));
     field(text, "total_commands_processed", namespace.observed.command_stats.all_calls().count);
     field(text, "instantaneous_ops_per_sec", rates.commands);
     field(text, "total_net_input_bytes", namespace.stats.bytes_in.load(Relaxed));
@@ -37,7 +37,7 @@ fn happened(text: &mut String, call: &Call<'_>) {
     field(text, "instantaneous_output_kbps", kbps(rates.bytes_out));
     field(text, "instantaneous_input_repl_kbps", "0.00");
     field(text, "instantaneous_output_repl_kbps", "0.00");
-    field(text, "rejected_connections", namespace.stats.rejected_connections(&namespace.instance.clients));
+    field(text, "rejected_connections", namespace.stats.rejected_connections(&namespace.clients));
     field(text, "caught_panics", namespace.instance.panics.caught());
     field(text, "sync_full", 0);
     field(text, "sync_partial_ok", 0);
@@ -60,11 +60,7 @@ fn keys(text: &mut String, call: &mut Call<'_>) {
     field(text, "expired_time_cap_reached_count", 0);
     field(text, "expire_cycle_cpu_milliseconds", call.namespace.observed.command_stats.sweeps_ns() / 1_000_000);
     field(text, "evicted_keys", totals.evicted - stats.forgotten.evicted.load(Relaxed));
-    field(
-        text,
-        "evicted_clients",
-        call.namespace.instance.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed),
-    );
+    field(text, "evicted_clients", call.namespace.clients.evicted() - stats.forgotten.evicted_clients.load(Relaxed));
     field(text, "evicted_scripts", stats.evicted_scripts.load(Relaxed));
     field(text, "total_eviction_exceeded_time", stats.shortage.total_ms(now));
     field(text, "current_eviction_exceeded_time", stats.shortage.current_ms(now));
@@ -145,7 +141,7 @@ pub(crate) fn debug(text: &mut String, call: &mut Call<'_>) {
 
 /// All clients are served by the threads of `worker-threads`, which are not listed separately.
 pub(crate) fn threads(text: &mut String, call: &mut Call<'_>) {
-    let (stats, clients) = (&call.namespace.stats, call.namespace.instance.clients.len());
+    let (stats, clients) = (&call.namespace.stats, call.namespace.clients.len());
     let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
     field(text, "io_thread_0", format_args!("clients={clients},reads={reads},writes={writes}"));
 }

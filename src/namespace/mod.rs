@@ -1,18 +1,22 @@
-//! The state of one namespace (tenant): data, clock, channels, scripts, statistics. There are no globals besides it.
+//! The state of one namespace (tenant): data, clock, clients, users, channels, scripts, statistics. There are no globals
+//! besides it.
 //!
-//! A server has one namespace. What several namespaces would share belongs to the [`Instance`].
+//! A server has a main namespace and, in test mode, private ones. What they share belongs to the [`Instance`].
 
-use std::path::PathBuf;
+mod private;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use crate::acl::{Access, Acl};
 use crate::client::pause::Pause;
 use crate::client::registry::{ClientInfo, Clients, LockName};
 use crate::config::Config;
-use crate::instance::Instance;
+use crate::instance::{Instance, random_hex};
 use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
@@ -28,10 +32,27 @@ use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Ori
 use crate::test_mode::TestMode;
 use crate::time::clock::{Clock, Now};
 
+pub(crate) use private::{Admitted, PrivateNamespaces};
+
 /// One namespace.
 pub struct Namespace {
     /// The state shared with other namespaces of the process.
-    pub instance: Instance,
+    pub instance: Arc<Instance>,
+    /// The name of a private namespace, which is that of its user; `None` for the main one.
+    name: Option<Box<[u8]>>,
+    /// The private namespaces of the process.
+    pub(crate) private: Arc<PrivateNamespaces>,
+    /// Cancelled when the namespace must stop: with the server, or when a private one is not needed any more.
+    pub(crate) stop: CancellationToken,
+    /// The connected clients.
+    pub clients: Arc<Clients>,
+    /// The users and their permissions.
+    pub acl: Arc<Acl>,
+    /// The time of its creation.
+    pub started: Now,
+    replication_id: Mutex<String>,
+    /// What DEBUG has switched.
+    pub debug: DebugSwitches,
     /// The table of commands.
     pub commands: &'static CommandTable,
     /// The data.
@@ -77,6 +98,18 @@ pub struct Namespace {
     resident: Resident,
 }
 
+/// What DEBUG switches, for tests.
+#[derive(Default)]
+pub struct DebugSwitches {
+    /// Whether scripts may call DEBUG.
+    pub may_scripts_debug: AtomicBool,
+    /// Whether RESTORE accepts wrong checksums, for tests with damaged payloads.
+    pub skips_checksums: AtomicBool,
+    /// From this length on, in bytes, an element of a long list is a node of its own; 0, as always but in tests, if the
+    /// limit of nodes decides that.
+    pub large_element_min: AtomicUsize,
+}
+
 /// The settings ask for more replicas than there are.
 const LACKS_REPLICAS: u8 = 1;
 /// The server has begun after a crash and may still serve no keys.
@@ -108,10 +141,21 @@ impl Namespace {
         Names::new(self.commands, &config.directives.renames)
     }
 
-    /// Stops: no new clients are accepted, and every connection closes after its replies.
+    /// Stops the server: no new clients are accepted, and every connection closes after its replies.
     pub fn stop(&self) {
         self.begin_shutdown();
-        self.instance.clients.end_all();
+        self.end_clients();
+    }
+
+    /// Closes the connections of all namespaces.
+    pub(crate) fn end_clients(&self) {
+        self.each(|namespace| namespace.clients.end_all());
+    }
+
+    /// Calls `act` with this namespace, which is the main one, and with the private ones.
+    pub(crate) fn each(&self, act: impl Fn(&Namespace)) {
+        act(self);
+        self.private.all().iter().for_each(|namespace| act(namespace));
     }
 
     /// Stops like [`Namespace::stop`], but connections close only once the ports are closed: a client that sees its
@@ -119,30 +163,42 @@ impl Namespace {
     pub fn begin_shutdown(&self) {
         self.instance.stop.cancel();
         #[cfg(feature = "lua")]
-        self.scripts.control.end_all();
+        self.each(|namespace| namespace.scripts.control.end_all());
     }
 
-    /// Creates an empty namespace whose commands are executed by `threads` threads.
-    pub fn new(
+    /// Creates the main namespace, empty, whose commands are executed by `threads` threads.
+    pub fn new(commands: &'static CommandTable, instance: Arc<Instance>, threads: usize, clock: Clock) -> Self {
+        let acl = instance.acl.clone();
+        Namespace::open(commands, (instance, Arc::default(), None), acl, threads, clock)
+    }
+
+    /// Creates an empty private namespace, with a user of that name who may do everything.
+    pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
+        let acl = Acl::new(main.commands, None);
+        let process = (main.instance.clone(), main.private.clone(), Some(name.into()));
+        Namespace::open(main.commands, process, Arc::new(acl), main.store.threads(), clock)
+    }
+
+    fn open(
         commands: &'static CommandTable,
-        config: Config,
+        (instance, private, name): (Arc<Instance>, Arc<PrivateNamespaces>, Option<Box<[u8]>>),
+        acl: Arc<Acl>,
         threads: usize,
         clock: Clock,
-        config_file: Option<PathBuf>,
     ) -> Self {
         let sweep_notify = Arc::new(Notify::new());
         let wake = sweep_notify.clone();
         let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
-        let (memory_account, settings) = (Arc::<MemoryAccount>::default(), crate::config::Settings::new(config));
+        let (memory_account, config) = (Arc::<MemoryAccount>::default(), instance.settings.current());
         let (hub, observed) =
             (Arc::new(Hub::new(&memory_account)), Observed::new(threads, commands.count(), &memory_account));
-        let clients = Arc::new(Clients::new(memory_account.clone()));
-        let (config, tracking) = (settings.current(), Arc::new(Tracking::new(clients.clone(), &memory_account)));
+        let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
+        let tracking = Arc::new(Tracking::new(clients.clone(), &memory_account));
         let locks = observed.locks.clone();
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock.clone(), locks, config.clone()));
         let journal = Arc::<Journal>::default();
         let store = Store::new(
-            config.databases as usize,
+            (config.databases as usize, name.is_some()),
             threads,
             sweep_timer,
             memory_account,
@@ -157,7 +213,15 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
-            instance: Instance::new(commands, settings, clients, clock.now(), config_file),
+            stop: instance.stop.child_token(),
+            instance,
+            name,
+            private,
+            clients,
+            acl,
+            started: clock.now(),
+            replication_id: Mutex::new(random_hex()),
+            debug: DebugSwitches::default(),
             commands,
             clock,
             tracking,
@@ -208,8 +272,53 @@ impl Namespace {
         }
         self.note_shortage(self.clock.now());
         if let Some(most) = config.client_memory_max() {
-            self.instance.clients.evict(most);
+            self.clients.evict(most);
         }
+    }
+
+    /// Counts what the process has allocated before the namespace was created as used memory.
+    pub(crate) fn note_startup(&self) {
+        let allocated = self.instance.allocator.map_or(0, |stats| stats().allocated);
+        self.observed.sampler.note_startup(allocated);
+        self.store.memory_account().report_outside(0, allocated);
+    }
+
+    /// Returns how many private namespaces there are.
+    pub fn private_count(&self) -> usize {
+        self.private.all().len()
+    }
+
+    /// Returns the name of a private namespace.
+    pub(crate) fn name(&self) -> Option<&[u8]> {
+        self.name.as_deref()
+    }
+
+    /// Returns the permissions of the user of a private namespace, who is created if there is none.
+    pub(crate) fn admit_user(&self, name: &[u8]) -> Access {
+        if self.acl.user(name).is_none() {
+            // These rules are valid.
+            let _ = self.acl.set_user(name, &["on", "nopass", "allkeys", "allchannels", "allcommands"], true);
+        }
+        let mut access = Access::new(&self.acl);
+        access.log_in(&self.acl, name, b"");
+        access
+    }
+
+    /// Stops a private namespace that nobody uses any more, and frees its data in the background.
+    pub(crate) fn end(&self) {
+        self.stop.cancel();
+        #[cfg(feature = "lua")]
+        self.scripts.control.end_all();
+    }
+
+    /// Returns the replication id of the data set; there are no replicas.
+    pub fn replication_id(&self) -> String {
+        self.replication_id.lock().clone()
+    }
+
+    /// Changes the replication id.
+    pub fn change_replication_id(&self) {
+        *self.replication_id.lock() = random_hex();
     }
 
     /// Enables the log of changes, which [`Namespace::take_log`] returns from then on.

@@ -1,0 +1,174 @@
+//! The databases of a store: the first ones, which a client can select in every store, and in a store without a limit
+//! any others, each made when it is first used.
+//!
+//! Those others are in lists that only grow, so that a call which shares the gate with others can add one.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::store::{SHARDS, Services, Shard, shard_of};
+
+/// How many databases beyond the first ones a store may have.
+pub(super) const FAR_MAX: usize = 10_000;
+
+/// The number of lists for databases beyond the first ones.
+const LISTS: usize = 64;
+
+pub(super) type Shards = Box<[CachePadded<Mutex<Shard>>]>;
+
+/// One database; its shards are created on first use.
+pub(super) struct Database {
+    number: usize,
+    pub(super) shards: OnceLock<Shards>,
+    services: Services,
+}
+
+/// The databases, by number.
+pub(crate) struct Databases {
+    /// Those from 0 up.
+    near: Box<[Database]>,
+    /// The others.
+    far: OnceLock<Box<Far>>,
+    far_count: Arc<AtomicUsize>,
+    services: Services,
+}
+
+type Far = [Link; LISTS];
+
+type Link = OnceLock<Box<Node>>;
+
+struct Node {
+    database: Database,
+    next: Link,
+}
+
+impl Database {
+    fn new(number: usize, services: &Services) -> Self {
+        Database { number, shards: OnceLock::new(), services: services.clone() }
+    }
+
+    #[inline]
+    pub(super) fn shards(&self) -> &Shards {
+        self.shards.get().unwrap_or_else(|| self.make_shards())
+    }
+
+    #[cold]
+    fn make_shards(&self) -> &Shards {
+        let shards = self.shards.get_or_init(|| {
+            let shard = |index| Shard::new((self.number, index), &self.services);
+            (0..SHARDS).map(|index| CachePadded::new(Mutex::new(shard(index)))).collect()
+        });
+        // A concurrent sweep may have skipped this database, and no shard's lock has synchronised this thread with the
+        // reset of the sweep timer: the first deadline could be mistaken for one later than the sweeper expects.
+        self.services.sweep_timer.wake();
+        shards
+    }
+
+    pub(super) fn shards_mut(&mut self) -> &mut Shards {
+        self.shards();
+        self.shards.get_mut().expect("made on the line above")
+    }
+
+    pub(super) fn shard_mut(&mut self, index: usize) -> &mut Shard {
+        self.shards_mut()[index].get_mut()
+    }
+
+    pub(super) fn shard_of(&mut self, hash: u64) -> &mut Shard {
+        self.shard_mut(shard_of(hash))
+    }
+}
+
+impl Databases {
+    /// Creates the first `count` databases, empty; those beyond are counted in `far_count`.
+    pub(super) fn new(count: usize, far_count: Arc<AtomicUsize>, services: &Services) -> Self {
+        let near = (0..count).map(|number| Database::new(number, services)).collect();
+        Databases { near, far: OnceLock::new(), far_count, services: services.clone() }
+    }
+
+    /// Returns a database.
+    #[inline]
+    pub(super) fn at(&self, db: usize) -> &Database {
+        self.near.get(db).unwrap_or_else(|| self.far_at(db))
+    }
+
+    #[cold]
+    fn far_at(&self, db: usize) -> &Database {
+        let far = self.far.get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        let mut link = &far[db % LISTS];
+        loop {
+            let node = link.get_or_init(|| {
+                self.far_count.fetch_add(1, Relaxed);
+                Box::new(Node { database: Database::new(db, &self.services), next: OnceLock::new() })
+            });
+            if node.database.number == db {
+                return &node.database;
+            }
+            link = &node.next;
+        }
+    }
+
+    /// Returns a database.
+    #[inline]
+    pub(super) fn at_mut(&mut self, db: usize) -> &mut Database {
+        match db < self.near.len() {
+            true => &mut self.near[db],
+            false => self.far_at_mut(db),
+        }
+    }
+
+    #[cold]
+    fn far_at_mut(&mut self, db: usize) -> &mut Database {
+        const MADE: &str = "made on the first line";
+        self.far_at(db);
+        let mut link = &mut self.far.get_mut().expect(MADE)[db % LISTS];
+        while link.get().is_some_and(|node| node.database.number != db) {
+            link = &mut link.get_mut().expect(MADE).next;
+        }
+        &mut link.get_mut().expect(MADE).database
+    }
+
+    fn far_numbers(&self) -> Vec<usize> {
+        let lists = self.far.get().into_iter().flat_map(|far| far.iter());
+        let nodes = lists.flat_map(|list| std::iter::successors(list.get(), |node| node.next.get()));
+        nodes.map(|node| node.database.number).collect()
+    }
+
+    /// Returns the numbers of the databases that were ever used, in ascending order.
+    pub(super) fn used(&self) -> Vec<usize> {
+        let is_used = |db: &usize| self.at(*db).shards.get().is_some();
+        let mut used: Vec<usize> = (0..self.near.len()).chain(self.far_numbers()).filter(is_used).collect();
+        used.sort_unstable();
+        used
+    }
+
+    /// Calls `act` with every shard of the databases that were ever used, one locked at a time.
+    pub(super) fn each_shard(&self, mut act: impl FnMut(&mut Shard)) {
+        let used = self.used().into_iter().filter_map(|db| self.at(db).shards.get());
+        used.flatten().for_each(|shard| act(&mut shard.lock()));
+    }
+
+    /// Does the same with nothing to lock.
+    pub(super) fn each_shard_mut(&mut self, mut act: impl FnMut(&mut Shard)) {
+        for db in self.used() {
+            self.at_mut(db).shards_mut().iter_mut().for_each(|shard| act(shard.get_mut()));
+        }
+    }
+
+    /// Returns what all shards share.
+    pub(super) fn services(&self) -> &Services {
+        &self.services
+    }
+
+    /// Swaps the keys of two databases by calling `swap` with each two of their shards.
+    pub(super) fn swap(&mut self, one: usize, other: usize, mut swap: impl FnMut(&mut Shard, &mut Shard)) {
+        // Two databases are lent at a time only through their shards, which are moved out meanwhile.
+        let mut shards = std::mem::take(self.at_mut(one).shards_mut());
+        for (shard, other) in shards.iter_mut().zip(self.at_mut(other).shards_mut()) {
+            swap(shard.get_mut(), other.get_mut());
+        }
+        *self.at_mut(one).shards_mut() = shards;
+    }
+}
