@@ -1,9 +1,14 @@
 //! TEST.FAILOVER: the last writes are lost, as when a primary fails before its replica has got them.
 
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use keylatch::internals::resp::Frame;
+
 use crate::differential::random::Random;
 use crate::harness::{Client, TestServer, wait_until};
 use crate::log;
-use crate::snapshots::{fill, start, start_with, state};
+use crate::snapshots::{fill, start, start_with, state, transact};
 
 /// Loses the last writes; the connection closes behind the reply.
 fn fail_over(server: &TestServer, lost: usize) {
@@ -286,22 +291,62 @@ fn play(server: &TestServer, random: &mut Random, count: usize) -> Vec<(String, 
     client.expect(&[("TEST.SNAPSHOT begin", "+OK"), ("TEST.RESTORE begin", "+OK")]);
     let mut states = vec![state(server)];
     for _ in 0..count {
-        client.call("MULTI");
-        let commands: Vec<_> = (0..1 + random.below(3)).map(|_| log::command(random)).collect();
-        let is_nested =
-            |name: &[u8]| ["multi", "exec", "discard"].iter().any(|of| name.eq_ignore_ascii_case(of.as_bytes()));
-        for command in commands.iter().filter(|command| !is_nested(&command[0])) {
-            client.frame(command);
-        }
-        client.frame(&["EXEC"]);
+        let size = 1 + random.below(3);
+        transact(&mut client, random, size);
         let writes = remembered(&mut other);
         if writes == states.len() {
             states.push(state(server));
         }
-        assert_eq!(writes + 1, states.len(), "{commands:?}");
+        assert_eq!(writes + 1, states.len());
         if random.below(20) == 0 {
             other.expect(&[("TEST.SNAPSHOT cut", "+OK")]);
         }
     }
     states
+}
+
+#[test]
+fn clients_that_write_all_the_time_lose_whole_writes() {
+    let server = start_with(&[("test-journal-max", "50")]);
+    let is_over = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let addr = server.addr();
+            scope.spawn(move || {
+                while !is_over.load(SeqCst) {
+                    move_money(&mut Client::connect(addr), number, is_over);
+                }
+            });
+        }
+        for round in 0..60 {
+            let mut control = server.client();
+            control.expect(&[("TEST.SNAPSHOT s", "+OK")]);
+            let lost = remembered(&mut control).min(round % 7);
+            control.send(format!("TEST.FAILOVER LOSE {lost}\r\n").as_bytes());
+            control.read_to_end();
+            let mut control = server.client();
+            if round % 3 == 0 {
+                control.expect(&[("TEST.RESTORE s", "+OK")]);
+            }
+            let sum = control.frame(&["MGET", "{a}1", "{a}2", "{a}3"]);
+            let Frame::Array(accounts) = sum else { panic!("{sum:?}") };
+            let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok());
+            let amounts = accounts.iter().filter_map(Frame::as_bytes).filter_map(number);
+            assert_eq!(amounts.sum::<i64>(), 0);
+        }
+        is_over.store(true, SeqCst);
+    });
+}
+
+/// Moves amounts between accounts until the connection closes.
+fn move_money(client: &mut Client, number: usize, is_over: &AtomicBool) {
+    let (from, to) = (1 + number, 1 + (number + 1) % 3);
+    let move_one = format!("MULTI\r\nINCRBY {{a}}{from} -1\r\nINCRBY {{a}}{to} 1\r\nEXEC\r\n");
+    while !is_over.load(SeqCst) && client.writer().write_all(move_one.as_bytes()).is_ok() {
+        for _ in 0..4 {
+            if client.read_frame().is_none() {
+                return;
+            }
+        }
+    }
 }
