@@ -338,6 +338,25 @@ fn clients_that_write_all_the_time_lose_whole_writes() {
     });
 }
 
+#[test]
+fn a_private_instance_goes_back_alone() {
+    let server = start();
+    let mut shared = server.client();
+    let private = || {
+        let mut client = server.client();
+        client.expect(&[("AUTH ns-one any", "+OK"), ("SELECT 1000", "+OK")]);
+        client
+    };
+    let (mut control, mut idle) = (private(), private());
+    shared.expect(&[("SET k shared", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("SET k changed", "+OK")]);
+    control.expect(&[("TEST.RESTORE s", "-ERR there is no snapshot with this name"), ("SET k 1", "+OK")]);
+    control.expect(&[("TEST.SNAPSHOT s", "+OK"), ("SET k 2", "+OK"), ("TEST.RESTORE s", "+OK"), ("GET k", "$1 1")]);
+    control.expect(&[("SET k 3", "+OK"), ("TEST.FAILOVER LOSE 1", "+OK")]);
+    assert_eq!((control.read_to_end(), idle.read_to_end()), (vec![], vec![]));
+    private().expect(&[("GET k", "$1 1"), ("TEST.FAILOVER LOSE 1", "-ERR only 0 writes are remembered")]);
+    shared.expect(&[("GET k", "$7 changed"), ("TEST.RESTORE s", "+OK"), ("GET k", "$6 shared")]);
+}
+
 /// Moves amounts between accounts until the connection closes.
 fn move_money(client: &mut Client, number: usize, is_over: &AtomicBool) {
     let (from, to) = (1 + number, 1 + (number + 1) % 3);
