@@ -20,16 +20,18 @@ const LAST_STEP: u32 = 29;
 
 type Page = Box<[AtomicU64; PAGE]>;
 
-/// A histogram of durations.
+type Pages = [OnceLock<Page>; PAGES];
+
+/// A histogram of durations; until the first one it takes sixteen bytes, because most commands are never called.
 #[derive(Default)]
-pub(crate) struct Histogram([OnceLock<Page>; PAGES]);
+pub(crate) struct Histogram(OnceLock<Box<Pages>>);
 
 impl Histogram {
     /// Counts one duration.
     #[inline(always)]
     pub(crate) fn record(&self, ns: u64) {
         let (page, at) = place(ns);
-        match self.0.get(page).and_then(OnceLock::get) {
+        match self.0.get().and_then(|pages| pages.get(page)).and_then(OnceLock::get) {
             Some(page) => page[at].store(page[at].load(Relaxed) + 1, Relaxed),
             None => self.record_beyond(page, at),
         }
@@ -47,23 +49,25 @@ impl Histogram {
     pub(crate) fn forget(&self, ns: u64) {
         let (page, at) = place(ns);
         let (page, at) = if page < PAGES { (page, at) } else { (PAGES - 1, PAGE - 1) };
-        if let Some(page) = self.0[page].get() {
+        if let Some(page) = self.0.get().and_then(|pages| pages[page].get()) {
             page[at].store(page[at].load(Relaxed).saturating_sub(1), Relaxed);
         }
     }
 
     fn make(&self, page: usize) -> &Page {
-        self.0[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
+        self.0.get_or_init(Box::default)[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
     }
 
     /// Resets all counts; no thread may record meanwhile.
     pub(crate) fn clear(&self) {
-        self.0.iter().filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
+        let pages = self.0.get().into_iter().flat_map(|pages| pages.iter());
+        pages.filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
     }
 
     /// Adds the counts to `counts`.
     pub(crate) fn add_to(&self, counts: &mut Counts) {
-        for (page, sums) in self.0.iter().zip(counts.0.chunks_exact_mut(PAGE)) {
+        let pages = self.0.get().into_iter().flat_map(|pages| pages.iter());
+        for (page, sums) in pages.zip(counts.0.chunks_exact_mut(PAGE)) {
             let page = page.get().into_iter().flat_map(|page| page.iter());
             page.zip(sums).for_each(|(count, sum)| *sum += count.load(Relaxed));
         }
