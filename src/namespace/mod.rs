@@ -304,11 +304,10 @@ impl Namespace {
         access
     }
 
-    /// Stops a private namespace that nobody uses any more, and frees its data in the background.
+    /// Stops a private namespace that nobody uses any more. Its data is freed in the background, where that takes long.
     pub(crate) fn end(&self) {
         self.stop.cancel();
-        #[cfg(feature = "lua")]
-        self.scripts.control.end_all();
+        self.flush();
     }
 
     /// Returns the replication id of the data set; there are no replicas.

@@ -72,6 +72,4 @@ async fn keep(namespace: Arc<Namespace>) {
         }
     }
     namespace.end();
-    // Not here, because it may hold a lot, and this thread serves clients.
-    tokio::task::spawn_blocking(move || drop(namespace));
 }
