@@ -3,19 +3,6 @@
 use crate::harness::{Client, TestServer, wait_until};
 use keylatch::internals::resp::Frame;
 
-/// Blocks a client in a call, and returns when the server has registered it.
-fn block(server: &TestServer, request: &str) -> Client {
-    block_as(server, server.client(), request)
-}
-
-fn block_as(server: &TestServer, mut client: Client, request: &str) -> Client {
-    let mut other = server.client();
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&shown).contains(" flags=b "));
-    client
-}
-
 /// Asserts that each maker serves each blocked request with its reply. Before it, `source` has the value in database 0,
 /// and `k` in database 1.
 fn expect_served(value: &str, makers: &[&str], requests: &[(&str, &str)]) {
@@ -28,7 +15,7 @@ fn expect_served(value: &str, makers: &[&str], requests: &[(&str, &str)]) {
             client.call("SELECT 1");
             client.call(&value.replace("KEY", "k"));
             client.call("SELECT 0");
-            let mut blocked = block(&server, request);
+            let mut blocked = server.block(request);
             maker.split("; ").for_each(|command| assert!(!client.call(command).starts_with('-'), "{command}"));
             assert_eq!(blocked.reply(), *reply, "{request} after {maker}");
             client.call("SELECT 0");
@@ -107,7 +94,7 @@ fn a_restored_key_serves_those_that_wait_for_its_type() {
         client.call("FLUSHALL");
         client.call(value);
         let Frame::Bulk(dump) = client.frame(&["DUMP", "source"]) else { panic!("no dump") };
-        let mut blocked = block(&server, request);
+        let mut blocked = server.block(request);
         assert_eq!(client.call_args(&[&b"RESTORE"[..], b"k", b"0", &dump]), "+OK");
         assert_eq!(blocked.reply(), reply);
     }
@@ -118,7 +105,7 @@ fn a_restored_key_serves_those_that_wait_for_its_type() {
 fn a_script_serves_with_what_is_there_when_it_ends() {
     let server = TestServer::start();
     let mut client = server.client();
-    let (mut list, mut sorted) = (block(&server, "BLPOP k 0"), block(&server, "BZMPOP 0 1 z MIN COUNT 2"));
+    let (mut list, mut sorted) = (server.block("BLPOP k 0"), server.block("BZMPOP 0 1 z MIN COUNT 2"));
     let script = "redis.call('RPUSH', 'k', 'x', 'a') redis.call('LPOP', 'k') \
         redis.call('ZADD', 'z', 1, 'a', 2, 'b', 0, 'c') return redis.call('ZREM', 'z', 'c')";
     assert_eq!(client.call_args(&["EVAL", script, "2", "k", "z"]), ":1");
@@ -131,12 +118,12 @@ fn calls_of_different_commands_on_one_key_are_served_in_the_order_in_which_they_
     let mut client = server.client();
     let requests =
         ["BLPOP k 0", "BLMOVE k l LEFT RIGHT 0", "BLMPOP 0 1 k LEFT", "BRPOP k 0", "BRPOPLPUSH k l 0", "BZPOPMIN k 0"];
-    let mut blocked: Vec<Client> = requests.iter().map(|request| block(&server, request)).collect();
+    let mut blocked: Vec<Client> = requests.iter().map(|request| server.block(request)).collect();
     assert_eq!(client.call("RPUSH k a b c d e f"), ":6");
     let replies: Vec<String> = blocked[..5].iter_mut().map(Client::reply).collect();
     assert_eq!(replies, ["*2 $1 k $1 a", "$1 b", "*2 $1 k *1 $1 c", "*2 $1 k $1 f", "$1 e"]);
     client.expect(&[("LRANGE k 0 -1", "*1 $1 d"), ("LRANGE l 0 -1", "*2 $1 e $1 b"), ("DEL k", ":1")]);
-    let mut late = block(&server, "BZPOPMAX k 0");
+    let mut late = server.block("BZPOPMAX k 0");
     client.expect(&[("ZADD k 1 a 2 b 3 c", ":3")]);
     assert_eq!([blocked[5].reply(), late.reply()], ["*3 $1 k $1 a $1 1", "*3 $1 k $1 c $1 3"]);
 }
@@ -146,8 +133,8 @@ fn a_client_sleeps_through_a_flush_and_a_consumer_does_not() {
     let server = TestServer::start();
     let mut client = server.client();
     client.expect(&[("XGROUP CREATE s g $ MKSTREAM", "+OK"), ("SET other v", "+OK")]);
-    let (mut list, mut sorted) = (block(&server, "BLPOP k z 0"), block(&server, "BZPOPMIN k z 0"));
-    let mut consumer = block(&server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+    let (mut list, mut sorted) = (server.block("BLPOP k z 0"), server.block("BZPOPMIN k z 0"));
+    let mut consumer = server.block("XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
     client.expect(&[("FLUSHALL", "+OK")]);
     assert!(consumer.reply().starts_with("-NOGROUP"));
     client.expect(&[("RPUSH k a", ":1"), ("ZADD z 1 a", ":1")]);
@@ -163,7 +150,7 @@ fn client_unblock_ends_every_kind_of_wait() {
         for (request, reply) in requests.iter().zip(replies) {
             let mut waiting = server.client();
             let id = waiting.int("CLIENT ID");
-            let mut blocked = block_as(&server, waiting, request);
+            let mut blocked = server.block_as(waiting, request);
             assert_eq!(client.call(&format!("CLIENT UNBLOCK {id} {word}")), ":1");
             assert_eq!(blocked.reply(), reply, "{request}");
             assert_eq!(blocked.call("PING"), "+PONG");
@@ -179,8 +166,8 @@ fn a_client_that_was_killed_or_has_left_takes_no_element() {
     for (request, push, len) in [("BLPOP k 0", "RPUSH k a", "LLEN k"), ("BZPOPMIN z 0", "ZADD z 1 a", "ZCARD z")] {
         let mut waiting = server.client();
         let id = waiting.int("CLIENT ID");
-        let mut killed = block_as(&server, waiting, request);
-        drop(block(&server, request));
+        let mut killed = server.block_as(waiting, request);
+        drop(server.block(request));
         assert_eq!(client.call(&format!("CLIENT KILL ID {id}")), ":1");
         assert_eq!(killed.read_to_end(), b"");
         wait_until(|| client.info("blocked_clients") == "0");
@@ -193,7 +180,7 @@ fn a_client_that_was_killed_or_has_left_takes_no_element() {
 fn a_pause_holds_back_what_would_serve() {
     let server = TestServer::start();
     let (mut client, mut pusher) = (server.client(), server.client());
-    let (mut list, mut sorted) = (block(&server, "BLPOP k 0"), block(&server, "BZPOPMIN z 0"));
+    let (mut list, mut sorted) = (server.block("BLPOP k 0"), server.block("BZPOPMIN z 0"));
     client.expect(&[("CLIENT PAUSE 1000 WRITE", "+OK")]);
     pusher.send(b"RPUSH k a\r\nZADD z 1 a\r\n");
     wait_until(|| client.call("CLIENT LIST").matches(" flags=b ").count() == 3);
@@ -215,7 +202,7 @@ fn a_client_whose_user_may_no_longer_call_is_told_so_when_its_key_is_ready() {
         client.expect(&[("ACL SETUSER bob on nopass ~* +@all", "+OK"), ("DEL k", ":0")]);
         let mut waiting = server.client();
         assert_eq!(waiting.call("AUTH bob x"), "+OK");
-        let mut blocked = block_as(&server, waiting, request);
+        let mut blocked = server.block_as(waiting, request);
         assert_eq!(client.call(&format!("ACL SETUSER bob -{command}")), "+OK");
         client.call(push);
         assert!(blocked.reply().starts_with("-NOPERM"), "{request}");

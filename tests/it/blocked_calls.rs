@@ -3,24 +3,6 @@
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Sends a call that blocks, and returns when the server has registered it.
-fn block(server: &TestServer, call: &str) -> Client {
-    let client = server.client();
-    block_client(server, client, call)
-}
-
-fn block_client(server: &TestServer, mut client: Client, call: &str) -> Client {
-    let mut other = server.client();
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("{call}\r\n").as_bytes());
-    wait_until(|| {
-        let line = other.call(&shown);
-        let flags = line.split(' ').find_map(|field| field.strip_prefix("flags="));
-        flags.is_some_and(|flags| flags.contains('b'))
-    });
-    client
-}
-
 /// Returns the fields of a line of `INFO commandstats`.
 fn counted(client: &mut Client, command: &str) -> String {
     let info = client.call("INFO commandstats");
@@ -44,7 +26,7 @@ fn start() -> TestServer {
 fn a_served_call_is_counted_and_logged_when_it_is_served() {
     let server = start();
     let mut client = server.client();
-    let mut blocked = block(&server, "BLPOP l 0");
+    let mut blocked = server.block("BLPOP l 0");
     let id = blocked.local_addr().to_string();
     let calls = |client: &mut Client| {
         let list = client.call("CLIENT LIST").replace(" id=", "\nid=");
@@ -71,7 +53,7 @@ fn a_served_call_is_counted_and_logged_when_it_is_served() {
 fn a_call_that_is_served_by_an_exec_is_logged_after_it() {
     let server = start();
     let mut client = server.client();
-    let mut blocked = block(&server, "BLPOP l 0");
+    let mut blocked = server.block("BLPOP l 0");
     client.expect(&[("MULTI", "+OK"), ("LPUSH l v", "+QUEUED"), ("SLOWLOG RESET", "+QUEUED"), ("EXEC", "*2 :1 +OK")]);
     assert_eq!(blocked.reply(), "*2 $1 l $1 v");
     let latest = client.call("SLOWLOG GET 1");
@@ -82,7 +64,7 @@ fn a_call_that_is_served_by_an_exec_is_logged_after_it() {
 fn calls_end_counted_on_timeout_and_when_they_are_unblocked() {
     let server = start();
     let mut client = server.client();
-    let mut blocked = block(&server, "BRPOP l 5");
+    let mut blocked = server.block("BRPOP l 5");
     assert_eq!(counted(&mut client, "brpop"), "none");
     server.advance_ms(5000);
     assert_eq!(blocked.reply(), "*-1");
@@ -91,7 +73,7 @@ fn calls_end_counted_on_timeout_and_when_they_are_unblocked() {
     for (word, reply, count) in
         [("TIMEOUT", "*-1", "calls=2,"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK", "calls=3,")]
     {
-        let mut blocked = block(&server, "BRPOP l 0");
+        let mut blocked = server.block("BRPOP l 0");
         let list = client.call("CLIENT LIST").replace(" id=", "\nid=");
         let line = list.lines().find(|line| line.contains(" flags=b ")).expect("it is listed");
         let id = line.trim_start_matches(|byte: char| !byte.is_ascii_digit()).split(' ').next().expect("an id");
@@ -111,7 +93,7 @@ fn a_call_refused_when_its_key_is_ready_is_counted_as_rejected_only() {
     client.expect(&[("ACL SETUSER u on nopass +@all allkeys", "+OK")]);
     let mut reader = server.client();
     reader.expect(&[("AUTH u x", "+OK")]);
-    let mut blocked = block_client(&server, reader, "BLPOP l 0");
+    let mut blocked = server.block_as(reader, "BLPOP l 0");
     client.expect(&[("ACL SETUSER u resetkeys", "+OK"), ("LPUSH l v", ":1")]);
     assert!(blocked.reply().starts_with("-NOPERM "));
     assert_eq!(blocked.call("PING"), "+PONG");
@@ -125,7 +107,7 @@ fn a_key_that_has_expired_while_the_transaction_ran_serves_nobody() {
     let mut client = server.client();
     client.call("DEBUG SET-ACTIVE-EXPIRE 0");
     for (call, add) in [("BLPOP k 0", "RPUSH k v"), ("BZPOPMIN k 0", "ZADD k 1 v")] {
-        let mut blocked = block(&server, call);
+        let mut blocked = server.block(call);
         client.expect(&[
             ("MULTI", "+OK"),
             (add, "+QUEUED"),
@@ -144,9 +126,9 @@ fn the_keys_whose_deletion_wakes_clients_are_counted() {
     let server = TestServer::start();
     let mut client = server.client();
     client.call("XGROUP CREATE s g $ MKSTREAM");
-    let _list = block(&server, "BLPOP l 0");
+    let _list = server.block("BLPOP l 0");
     assert_eq!(client.info("total_blocking_keys_on_nokey"), "0");
-    let mut readers: Vec<Client> = (0..2).map(|_| block(&server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >")).collect();
+    let mut readers: Vec<Client> = (0..2).map(|_| server.block("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")).collect();
     assert_eq!(client.info("total_blocking_keys"), "2");
     assert_eq!(client.info("total_blocking_keys_on_nokey"), "1");
     client.call("DEL s");
@@ -163,7 +145,7 @@ fn what_a_served_call_changes_is_pushed_to_its_client_after_the_reply() {
         let mut tracker = server.client3();
         client.expect(&[("DEL to", if round == 0 { ":0" } else { ":1" }), ("RPUSH to a", ":1")]);
         tracker.expect(&[("CLIENT TRACKING ON", "+OK"), ("LRANGE to 0 -1", "*1 $1 a")]);
-        let mut tracker = block_client(&server, tracker, "BLMOVE from to LEFT LEFT 0");
+        let mut tracker = server.block_as(tracker, "BLMOVE from to LEFT LEFT 0");
         client.call("RPUSH from v");
         assert_eq!(tracker.reply(), "$1 v", "round {round}");
         assert_eq!(tracker.reply(), ">2 $10 invalidate *1 $2 to", "round {round}");

@@ -18,12 +18,7 @@ fn block(server: &TestServer, keys: &str) -> Client {
 }
 
 fn block_until(server: &TestServer, keys: &str, timeout_ms: u64) -> Client {
-    let (mut client, mut other) = (server.client(), server.client());
-    // Not by the number of blocked clients, among which may be some that are about to leave.
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("TEST.BGETDEL {keys} {timeout_ms}\r\n").as_bytes());
-    wait_until(|| other.call(&shown).contains(" flags=b "));
-    client
+    server.block(&format!("TEST.BGETDEL {keys} {timeout_ms}"))
 }
 
 fn blocked(client: &mut Client) -> usize {

@@ -97,6 +97,25 @@ impl TestServer {
         client
     }
 
+    /// Sends a request that blocks its client, and returns when the server has registered that.
+    pub fn block(&self, request: &str) -> Client {
+        self.block_as(self.client(), request)
+    }
+
+    /// Does the same as a client that is there already.
+    pub fn block_as(&self, mut client: Client, request: &str) -> Client {
+        let mut other = self.client();
+        // Not by the number of blocked clients, among which may be some that are about to leave.
+        let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
+        client.send(format!("{request}\r\n").as_bytes());
+        wait_until(|| {
+            let line = other.call(&shown);
+            let flags = line.split(' ').find_map(|field| field.strip_prefix("flags="));
+            flags.is_some_and(|flags| flags.contains('b'))
+        });
+        client
+    }
+
     /// Advances time; everything due has happened when this returns.
     pub fn advance_ms(&self, ms: u64) {
         self.server.advance(Duration::from_millis(ms));

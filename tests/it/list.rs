@@ -1,15 +1,6 @@
 //! Lists where redis-server 7.0 cannot be asked: encodings since 7.2, and what a blocked client meets when it is woken.
 
-use crate::harness::{Client, TestServer, wait_until};
-
-/// Blocks a client in a call, and returns when the server has registered it.
-fn block(server: &TestServer, mut client: Client, request: &str) -> Client {
-    let mut other = server.client();
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&shown).contains(" flags=b "));
-    client
-}
+use crate::harness::{Client, TestServer};
 
 /// Sends requests and compares the replies.
 #[track_caller]
@@ -119,11 +110,11 @@ fn a_dumped_list_comes_back_with_its_long_elements() {
 fn a_client_sleeps_through_keys_of_another_type() {
     let server = TestServer::start();
     let mut other = server.client();
-    let mut blocked = block(&server, server.client(), "BLPOP a b 0");
+    let mut blocked = server.block("BLPOP a b 0");
     expect(&mut other, &[("SET a string", "+OK"), ("SET b string", "+OK"), ("DEL a b", ":2"), ("RPUSH b x", ":1")]);
     assert_eq!(blocked.reply(), "*2 $1 b $1 x");
     // Another of its keys has another type by the time it is woken.
-    let mut blocked = block(&server, server.client(), "BLPOP a b 0");
+    let mut blocked = server.block("BLPOP a b 0");
     expect(&mut other, &[("SET a string", "+OK"), ("RPUSH b x", ":1")]);
     assert_eq!(blocked.reply(), "-WRONGTYPE Operation against a key holding the wrong kind of value");
     assert_eq!(other.call("LLEN b"), ":1");
@@ -133,7 +124,7 @@ fn a_client_sleeps_through_keys_of_another_type() {
 fn of_keys_that_become_ready_together_the_first_named_serves() {
     let server = TestServer::start();
     let mut other = server.client();
-    let mut blocked = block(&server, server.client(), "BLPOP a b 0");
+    let mut blocked = server.block("BLPOP a b 0");
     let script = [("MULTI", "+OK"), ("RPUSH b 2", "+QUEUED"), ("RPUSH a 1", "+QUEUED"), ("EXEC", "*2 :1 :1")];
     expect(&mut other, &script);
     assert_eq!(blocked.reply(), "*2 $1 a $1 1");
@@ -144,7 +135,7 @@ fn of_keys_that_become_ready_together_the_first_named_serves() {
 fn a_destination_of_another_type_fails_the_move_when_it_is_woken() {
     let server = TestServer::start();
     let mut other = server.client();
-    let mut blocked = block(&server, server.client(), "BLMOVE a s LEFT LEFT 0");
+    let mut blocked = server.block("BLMOVE a s LEFT LEFT 0");
     expect(&mut other, &[("SET s string", "+OK"), ("RPUSH a x", ":1")]);
     assert_eq!(blocked.reply(), "-WRONGTYPE Operation against a key holding the wrong kind of value");
     assert_eq!(other.call("LRANGE a 0 -1"), "*1 $1 x");
@@ -154,7 +145,7 @@ fn a_destination_of_another_type_fails_the_move_when_it_is_woken() {
 fn a_client_does_not_wait_for_the_list_that_it_adds_to() {
     let server = TestServer::start();
     let mut other = server.client();
-    let mut blocked = block(&server, server.client(), "BLMOVE from to LEFT LEFT 0");
+    let mut blocked = server.block("BLMOVE from to LEFT LEFT 0");
     assert!(other.call("INFO clients").contains("total_blocking_keys:1"));
     expect(&mut other, &[("RPUSH to y", ":1"), ("RPUSH from x", ":1")]);
     assert_eq!(blocked.reply(), "$1 x");
@@ -171,16 +162,16 @@ fn a_woken_client_needs_the_permissions_that_its_user_has_by_then() {
         client
     };
     assert_eq!(other.call("ACL SETUSER worker on >secret +@all ~*"), "+OK");
-    let mut blocked = block(&server, login(&server), "BLPOP k 0");
+    let mut blocked = server.block_as(login(&server), "BLPOP k 0");
     expect(&mut other, &[("ACL SETUSER worker resetkeys ~other", "+OK"), ("RPUSH k x", ":1")]);
     assert_eq!(blocked.reply(), "-NOPERM this user has no permissions to access one of the keys used as arguments");
     expect(&mut other, &[("LLEN k", ":1"), ("DEL k", ":1"), ("ACL SETUSER worker ~*", "+OK")]);
-    let mut blocked = block(&server, login(&server), "BLPOP k 0");
+    let mut blocked = server.block_as(login(&server), "BLPOP k 0");
     expect(&mut other, &[("ACL SETUSER worker -blpop", "+OK"), ("RPUSH k x", ":1")]);
     assert_eq!(blocked.reply(), "-NOPERM this user has no permissions to run the 'blpop' command");
     assert!(other.call("ACL LOG").contains("blpop"));
     expect(&mut other, &[("DEL k", ":1"), ("ACL SETUSER worker +blpop", "+OK")]);
-    let mut blocked = block(&server, login(&server), "BLPOP k 0");
+    let mut blocked = server.block_as(login(&server), "BLPOP k 0");
     expect(&mut other, &[("ACL DELUSER worker", ":1"), ("RPUSH k x", ":1"), ("LLEN k", ":1")]);
     assert_eq!(blocked.read_to_end(), b"", "the connection ends without a reply");
 }
@@ -189,13 +180,13 @@ fn a_woken_client_needs_the_permissions_that_its_user_has_by_then() {
 fn a_woken_client_that_adds_elements_fails_without_memory() {
     let server = TestServer::start();
     let mut other = server.client();
-    let mut adding = block(&server, server.client(), "BLMOVE k l LEFT LEFT 0");
+    let mut adding = server.block("BLMOVE k l LEFT LEFT 0");
     for request in ["MULTI", "RPUSH k x y", "CONFIG SET maxmemory 1", "EXEC"] {
         other.call(request);
     }
     assert_eq!(adding.reply(), "-OOM command not allowed when used memory > 'maxmemory'.");
     expect(&mut other, &[("CONFIG SET maxmemory 0", "+OK"), ("LLEN k", ":2"), ("DEL k", ":1")]);
-    let mut removing = block(&server, server.client(), "BLPOP k 0");
+    let mut removing = server.block("BLPOP k 0");
     for request in ["MULTI", "RPUSH k x y", "CONFIG SET maxmemory 1", "EXEC"] {
         other.call(request);
     }

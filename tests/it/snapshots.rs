@@ -93,15 +93,6 @@ fn restore(client: &mut Client, name: &str) {
     assert_eq!(client.call(&format!("TEST.RESTORE {name}")), "+OK");
 }
 
-/// Sends a request that blocks, and returns when the server has registered the client as blocked.
-fn block(server: &TestServer, request: &str) -> Client {
-    let (mut client, mut other) = (server.client(), server.client());
-    let id = client.int("CLIENT ID");
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
-    client
-}
-
 #[test]
 fn every_type_is_restored_with_its_ttls_again_and_again() {
     let server = start();
@@ -235,8 +226,8 @@ fn blocked_clients_get_an_error_and_those_in_line_too() {
     control.int("LOCK.ACQUIRE lock me PX 60000");
     control.expect(&[("TEST.SNAPSHOT s", "+OK")]);
     let mut blocked = ["BLPOP q 0", "LOCK.ACQUIRE lock other PX 1000 BLOCK 0", "XREAD BLOCK 0 STREAMS x 0"]
-        .map(|request| block(&server, request));
-    let mut timed = block(&server, "WAIT 1 0");
+        .map(|request| server.block(request));
+    let mut timed = server.block("WAIT 1 0");
     restore(&mut control, "s");
     for client in &mut blocked {
         assert_eq!(client.reply(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");

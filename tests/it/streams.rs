@@ -2,7 +2,7 @@
 
 use keylatch::{Clock, Server};
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, TestServer};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -10,15 +10,6 @@ fn start() -> TestServer {
     let server = TestServer::start_with_workers(Server::builder().clock(Clock::manual()), 2);
     server.server().set_wall_ms(NOW_MS);
     server
-}
-
-/// Sends a request that blocks, and returns when the server has registered the client.
-fn block(server: &TestServer, request: &str) -> Client {
-    let (mut client, mut other) = (server.client(), server.client());
-    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&shown).contains(" flags=b "));
-    client
 }
 
 /// Adds entries with these times.
@@ -215,8 +206,8 @@ fn a_blocked_reader_gets_what_is_added_after_it_has_blocked() {
     let server = start();
     let mut other = server.client();
     fill(&mut other, "s", 1..=2);
-    let mut reader = block(&server, "XREAD BLOCK 0 STREAMS t s $ $");
-    let mut last = block(&server, "XREAD BLOCK 0 STREAMS new +");
+    let mut reader = server.block("XREAD BLOCK 0 STREAMS t s $ $");
+    let mut last = server.block("XREAD BLOCK 0 STREAMS new +");
     other.expect(&[("XADD s 3 f v", "$3 3-0"), ("XADD new 1 f v", "$3 1-0")]);
     assert_eq!(reader.reply(), "*1 *2 $1 s *1 *2 $3 3-0 *2 $1 f $1 v");
     assert_eq!(last.reply(), "*1 *2 $3 new *1 *2 $3 1-0 *2 $1 f $1 v");
@@ -227,9 +218,9 @@ fn all_readers_are_served_but_each_entry_goes_to_one_consumer() {
     let server = start();
     let mut other = server.client();
     other.expect(&[("XGROUP CREATE s g $ MKSTREAM", "+OK")]);
-    let mut readers: Vec<Client> = (0..3).map(|_| block(&server, "XREAD BLOCK 0 STREAMS s $")).collect();
-    let mut first = block(&server, "XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
-    let mut second = block(&server, "XREADGROUP GROUP g b BLOCK 0 STREAMS s >");
+    let mut readers: Vec<Client> = (0..3).map(|_| server.block("XREAD BLOCK 0 STREAMS s $")).collect();
+    let mut first = server.block("XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
+    let mut second = server.block("XREADGROUP GROUP g b BLOCK 0 STREAMS s >");
     other.expect(&[("XADD s 1 f v", "$3 1-0")]);
     let entry = "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v";
     readers.iter_mut().for_each(|reader| assert_eq!(reader.reply(), entry));
@@ -244,7 +235,7 @@ fn a_reader_sleeps_through_deletion_and_foreign_values_and_a_consumer_does_not()
     let mut other = server.client();
     fill(&mut other, "s", 5..=5);
     let no_group = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option";
-    let mut reader = block(&server, "XREAD BLOCK 0 STREAMS s $");
+    let mut reader = server.block("XREAD BLOCK 0 STREAMS s $");
     let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
     for (undoing, error) in [
         ("DEL s", no_group),
@@ -255,7 +246,7 @@ fn a_reader_sleeps_through_deletion_and_foreign_values_and_a_consumer_does_not()
         ("PEXPIRE s 0", no_group),
     ] {
         other.call("XGROUP CREATE s g $ MKSTREAM");
-        let mut consumer = block(&server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        let mut consumer = server.block("XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
         other.call(undoing);
         assert_eq!(consumer.reply(), error, "{undoing}");
         other.call("DEL s");
@@ -275,7 +266,7 @@ fn a_stream_that_comes_by_another_way_than_xadd_serves() {
             fill(&mut other, "s", 1..=1);
             other.call("SELECT 0");
         }
-        let mut reader = block(&server, "XREAD BLOCK 0 STREAMS s 0");
+        let mut reader = server.block("XREAD BLOCK 0 STREAMS s 0");
         fill(&mut other, "t", 1..=1);
         other.call(coming);
         assert_eq!(reader.reply(), "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1", "{coming}");
@@ -285,10 +276,10 @@ fn a_stream_that_comes_by_another_way_than_xadd_serves() {
 #[test]
 fn a_reader_times_out() {
     let server = start();
-    let mut reader = block(&server, "XREAD BLOCK 50 STREAMS s $");
+    let mut reader = server.block("XREAD BLOCK 50 STREAMS s $");
     let mut consumer = {
         server.client().call("XGROUP CREATE s g $ MKSTREAM");
-        block(&server, "XREADGROUP GROUP g c BLOCK 50 STREAMS s >")
+        server.block("XREADGROUP GROUP g c BLOCK 50 STREAMS s >")
     };
     server.advance_ms(50);
     assert_eq!(reader.reply(), "*-1");
@@ -315,14 +306,14 @@ fn claimed(idle: u64, count: u64) -> String {
 #[test]
 fn a_blocked_consumer_claims_an_entry_when_it_has_been_pending_for_long_enough() {
     let (server, mut client) = start_with_pending();
-    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
     server.advance_ms(49);
     assert_eq!(client.info("blocked_clients"), "1");
     server.advance_ms(1);
     assert_eq!(blocked.reply(), claimed(50, 1));
     assert_eq!(client.call("XPENDING s g"), "*4 :1 $3 1-0 $3 1-0 *1 *2 $1 b $1 1");
     // Both times have passed: its own comes first.
-    let mut late = block(&server, "XREADGROUP GROUP g c BLOCK 60 CLAIM 70 STREAMS s >");
+    let mut late = server.block("XREADGROUP GROUP g c BLOCK 60 CLAIM 70 STREAMS s >");
     server.advance_ms(100);
     assert_eq!(late.reply(), "*-1");
 }
@@ -332,7 +323,7 @@ fn of_several_blocked_consumers_one_after_the_other_claims_an_entry() {
     let (server, mut client) = start_with_pending();
     client.call("XGROUP CREATE other g 0 MKSTREAM");
     let request = |at: u64| format!("XREADGROUP GROUP g b{at} BLOCK 0 CLAIM 50 STREAMS other s > >");
-    let mut blocked: Vec<Client> = (0..10).map(|at| block(&server, &request(at))).collect();
+    let mut blocked: Vec<Client> = (0..10).map(|at| server.block(&request(at))).collect();
     for (at, client) in (1..).zip(&mut blocked) {
         server.advance_ms(50);
         assert_eq!(client.reply(), claimed(50, at));
@@ -345,7 +336,7 @@ fn of_several_blocked_consumers_one_after_the_other_claims_an_entry() {
 fn an_entry_that_becomes_pending_while_consumers_are_blocked_is_claimed_by_them_too() {
     let (server, mut client) = start_with_pending();
     client.call("XACK s g 1");
-    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
     server.advance_ms(1000);
     // None of these is content of the stream, so that a blocked reader would sleep on.
     assert_eq!(client.call("XCLAIM s g a 0 1 FORCE JUSTID"), "*1 $3 1-0");
@@ -354,11 +345,11 @@ fn an_entry_that_becomes_pending_while_consumers_are_blocked_is_claimed_by_them_
     server.advance_ms(1);
     assert_eq!(blocked.reply(), claimed(50, 1));
     // One that is made older is claimed at once.
-    let mut blocked = block(&server, "XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
     assert_eq!(client.call("XCLAIM s g a 0 1 IDLE 60 JUSTID"), "*1 $3 1-0");
     assert_eq!(blocked.reply(), claimed(60, 2));
     // One that is acknowledged or deleted, is not.
-    let mut blocked = block(&server, "XREADGROUP GROUP g d BLOCK 200 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g d BLOCK 200 CLAIM 50 STREAMS s >");
     client.call("XDEL s 1");
     server.advance_ms(199);
     assert_eq!(client.info("blocked_clients"), "1");
@@ -369,13 +360,13 @@ fn an_entry_that_becomes_pending_while_consumers_are_blocked_is_claimed_by_them_
 #[test]
 fn nothing_is_claimed_while_clients_are_paused() {
     let (server, mut client) = start_with_pending();
-    let mut blocked = block(&server, "XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
     client.call("CLIENT PAUSE 1000 WRITE");
     server.advance_ms(60);
     assert_eq!(client.info("blocked_clients"), "1");
     client.call("CLIENT UNPAUSE");
     assert_eq!(blocked.reply(), claimed(60, 1));
-    let mut blocked = block(&server, "XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
+    let mut blocked = server.block("XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
     client.call("CLIENT PAUSE 1000 WRITE");
     server.advance_ms(1000);
     assert_eq!(blocked.reply(), claimed(1000, 2));

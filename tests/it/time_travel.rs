@@ -16,15 +16,6 @@ fn advance(client: &mut Client, ms: u64) -> i64 {
     client.int(&format!("TEST.TIME ADVANCE {ms}"))
 }
 
-/// Sends a request that blocks, and returns when the server has registered the client as blocked.
-fn block(server: &TestServer, request: &str) -> Client {
-    let (mut client, mut other) = (server.client(), server.client());
-    let id = client.int("CLIENT ID");
-    client.send(format!("{request}\r\n").as_bytes());
-    wait_until(|| other.call(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
-    client
-}
-
 #[test]
 fn without_test_mode_the_commands_do_not_exist() {
     let server = TestServer::start();
@@ -64,9 +55,9 @@ fn what_is_due_happens_in_order_and_each_at_its_own_instant() {
     let (server, mut client) = frozen();
     let begun = client.int("TEST.TIME GET");
     client.expect(&[("SET l first PX 50", "+OK")]);
-    let mut second = block(&server, "LOCK.ACQUIRE l second PX 100 BLOCK 0");
-    let mut third = block(&server, "LOCK.ACQUIRE l third PX 1000 BLOCK 120");
-    let mut fourth = block(&server, "LOCK.ACQUIRE l fourth PX 1000 BLOCK 0");
+    let mut second = server.block("LOCK.ACQUIRE l second PX 100 BLOCK 0");
+    let mut third = server.block("LOCK.ACQUIRE l third PX 1000 BLOCK 120");
+    let mut fourth = server.block("LOCK.ACQUIRE l fourth PX 1000 BLOCK 0");
     assert_eq!(advance(&mut client, 1000), begun + 1000);
     // The second held it from 50 to 150, the third gave up at 120, the fourth has it until 1150.
     client.expect(&[("GET l", "$6 fourth"), ("PTTL l", ":150")]);
@@ -79,7 +70,7 @@ fn what_is_due_happens_in_order_and_each_at_its_own_instant() {
 fn what_is_due_exactly_now_has_happened() {
     let (server, mut client) = frozen();
     client.expect(&[("SET k v PX 250", "+OK")]);
-    let mut waiting = block(&server, "BLPOP q 0.25");
+    let mut waiting = server.block("BLPOP q 0.25");
     advance(&mut client, 249);
     assert!(client.call("CLIENT LIST").contains(" flags=b "));
     advance(&mut client, 1);
@@ -136,9 +127,9 @@ fn a_clock_that_runs_can_be_moved_as_well_and_runs_on() {
 fn a_client_that_blocked_before_the_clock_stopped_or_started_follows_it() {
     let server = TestServer::start_on(keylatch::Clock::system(), &[("test-mode", "yes")]);
     let mut client = server.client();
-    let mut waiting = block(&server, "BLPOP q 3600");
+    let mut waiting = server.block("BLPOP q 3600");
     client.int("TEST.TIME FREEZE");
-    let mut later = block(&server, "BLPOP q 3600.001");
+    let mut later = server.block("BLPOP q 3600.001");
     client.int("TEST.TIME RUN");
     advance(&mut client, 3_600_000);
     assert_eq!(waiting.reply(), "*-1");
