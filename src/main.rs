@@ -1,5 +1,6 @@
 //! The `keylatch` binary: sets up the allocator and standard output, and calls the library.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use keylatch::Console;
@@ -12,9 +13,9 @@ fn main() -> ExitCode {
     keylatch::run_binary(Console { say, complain })
 }
 
-#[expect(clippy::print_stdout, reason = "answers to the command line are for standard output")]
 fn say(text: &str) {
-    println!("{text}");
+    // A reader that has gone, as in `keylatch --help | head -1`, is no reason to panic.
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 #[expect(clippy::print_stderr, reason = "a start that fails is told where the caller looks")]

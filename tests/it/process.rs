@@ -635,6 +635,24 @@ fn the_port_file_names_the_port_while_the_server_runs() {
 }
 
 #[test]
+fn a_server_whose_output_nobody_reads_starts_all_the_same() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("port");
+    let mut command = Command::new(binary());
+    command.args(["--port", "0", "--bind", "127.0.0.1", "--port-file", path.to_str().expect("text")]);
+    command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    drop(child.stdout.take());
+    let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1 };
+    wait_until(|| path.exists());
+    let port = std::fs::read_to_string(&path).expect("a port");
+    let mut client = Client::connect(([127, 0, 0, 1], port.trim().parse().expect("a number")).into());
+    client.expect(&[("PING", "+PONG")]);
+    client.send(b"SHUTDOWN\r\n");
+    assert!(process.wait().success());
+}
+
+#[test]
 fn a_server_that_watches_standard_input_ends_when_that_is_closed() {
     for switch in [&["--exit-on-stdin-close"][..], &["--exit-on-stdin-close", "yes"]] {
         let args = [switch, &["--port", "0", "--bind", "127.0.0.1"]].concat();
