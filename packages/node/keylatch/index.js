@@ -53,10 +53,7 @@ class RunningServer {
       await instance.now(); // makes the instance, and fails where the server has no test mode
     } catch (error) {
       instance.close();
-      if (name !== undefined || !error.message.startsWith('WRONGPASS')) throw error;
-      const shared = new Keylatch(this.host, this.port);
-      await shared.now().finally(() => shared.close());
-      return OwnProcess.start();
+      throw error;
     }
     return instance;
   }
@@ -88,24 +85,6 @@ class Server extends RunningServer {
 
   async [ASYNC_DISPOSE]() {
     await this.stop();
-  }
-}
-
-/** A server process in place of a private instance, which this version of the server does not have. */
-class OwnProcess extends Keylatch {
-  #server;
-
-  static async start() {
-    const server = await start();
-    const instance = new OwnProcess(server.host, server.port);
-    instance.#server = server;
-    await instance.now();
-    return instance;
-  }
-
-  close() {
-    super.close();
-    this.#server.stop();
   }
 }
 

@@ -40,7 +40,7 @@ class Fault {
 class Keylatch {
   #connection;
 
-  constructor(host, port, user, password = 'test') {
+  constructor(host, port, user, password = 'any') {
     Object.assign(this, { host, port, user, password });
     this.#connection = new Connection(host, port, user, password);
   }

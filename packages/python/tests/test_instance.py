@@ -1,12 +1,15 @@
 """What tests steer: the clock, faults, the journal, snapshots, failover."""
 
+import re
 import threading
+import uuid
 from datetime import datetime, timedelta, timezone
 
 import pytest
 import redis
-from conftest import needs
 from keylatch import ReplyError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 HOUR_MS = 3_600_000
 
@@ -50,7 +53,6 @@ class TestClock:
         assert popped == [None]
 
 
-@needs("TEST.FAULT")
 class TestFaults:
     def test_an_error_is_replied_as_often_as_asked(self, keylatch, client):
         with keylatch.fault("GET", error="ERR not yet", count=2) as fault:
@@ -106,7 +108,6 @@ class TestFaults:
                 keylatch.fault("GET", **kinds)
 
 
-@needs("TEST.CALLS", "TEST.FAULT")
 class TestJournal:
     def test_calls_are_listed_with_what_happened_to_them(self, keylatch, client):
         keylatch.forget_calls()
@@ -125,7 +126,6 @@ class TestJournal:
 
 
 class TestData:
-    @needs("TEST.SNAPSHOT")
     def test_a_snapshot_brings_data_back_and_leaves_the_clock(self, keylatch, client):
         client.set("user", "1")
         keylatch.snapshot()
@@ -136,18 +136,30 @@ class TestData:
         with pytest.raises(ReplyError):
             keylatch.restore("unknown")
 
-    @needs("TEST.FAILOVER")
     def test_a_failover_loses_the_last_writes_and_all_connections(self, keylatch, client):
         for name in "abc":
             client.set(name, 1)
         connection = client.connection_pool.get_connection()
         keylatch.failover(lose=2)
-        connection.send_command("PING")
         with pytest.raises(redis.ConnectionError):
+            connection.send_command("PING")
             connection.read_response()
-        assert client.keys() == ["a"]
+        assert client.keys() == ["a"] and keylatch.command("GET", "a") == "1"
+        with pytest.raises(ReplyError, match="only 0 writes are remembered"):
+            keylatch.failover(lose=1)
 
-    @needs("TEST.CALLS", "TEST.FAULT")
+    def test_a_lock_is_lost_by_a_failover_and_two_clients_hold_it(self, keylatch):
+        retry = Retry(NoBackoff(), 1)  # their connections are closed
+        options = {"url": keylatch.url, "retry": retry}
+        with redis.Redis.from_url(**options) as first, redis.Redis.from_url(**options) as second:
+            lock = first.lock("job", timeout=30)
+            assert lock.acquire()
+            assert not second.lock("job").acquire(blocking=False)
+            keylatch.failover(lose=1)
+            assert second.lock("job", timeout=30).acquire(blocking=False)
+            with pytest.raises(redis.exceptions.LockNotOwnedError):
+                lock.release()
+
     def test_a_reset_leaves_nothing_behind(self, keylatch, client):
         client.set("key", "1")
         client.script_load("return 1")
@@ -182,10 +194,48 @@ class TestIsolation:
             keylatch.command("FLUSHALL")
             assert other.command("GET", "key") == "2"
 
-    @needs("TEST.CALLS", "TEST.FAULT", "ns-")
+    def test_two_instances_in_one_process_have_the_same_address_and_different_users(self, keylatch, keylatch_server):
+        with keylatch_server.instance() as other:
+            processes = set()
+            for instance in keylatch, other:
+                with redis.Redis.from_url(instance.url) as client:
+                    processes.add(client.info("server")["process_id"])
+                    assert client.acl_whoami() == instance.user and client.client_list()[0]["user"] == instance.user
+            assert len(processes) == 1
+            assert re.fullmatch(r"redis://ns-\w+:any@127\.0\.0\.1:\d+/0", other.url) and other.url != keylatch.url
+
+    def test_messages_locks_and_snapshots_are_apart(self, keylatch, keylatch_server, client):
+        with keylatch_server.instance() as other, client.pubsub() as messages:
+            messages.subscribe("news")
+            assert messages.get_message(timeout=60)["type"] == "subscribe"
+            assert other.command("PUBLISH", "news", "x") == 0
+            assert other.command("LOCK.ACQUIRE", "lock", "token", "PX", 1000) > 0
+            assert keylatch.command("LOCK.ACQUIRE", "lock", "token", "PX", 1000) > 0
+            keylatch.snapshot()
+            with pytest.raises(ReplyError):
+                other.restore()
+
+    def test_a_failover_of_one_leaves_the_other_as_it_was(self, keylatch, keylatch_server, client):
+        client.set("key", "1")
+        client_id = client.client_id()
+        with keylatch_server.instance() as other:
+            other.command("SET", "key", "2")
+            other.failover(lose=1)
+            assert other.command("GET", "key") is None
+            assert client.get("key") == "1" and client.client_id() == client_id
+
+    def test_an_instance_is_shared_by_its_name(self, keylatch_server):
+        name = uuid.uuid4().hex
+        with keylatch_server.instance(name) as one, keylatch_server.instance(name) as same:
+            one.command("SET", "key", "1")
+            assert same.command("GET", "key") == "1" and one.url == same.url
+
+    def test_settings_are_those_of_the_process(self, keylatch):
+        with pytest.raises(ReplyError, match="the whole process"):
+            keylatch.command("CONFIG", "SET", "maxmemory", "1mb")
+
     def test_faults_and_journals_are_apart(self, keylatch, keylatch_server, client):
         with keylatch_server.instance() as other:
-            assert other.port == keylatch.port
             other.fault("GET", error="ERR mine")
             assert client.get("key") is None
             assert len(other.calls("GET")) == 0 and len(keylatch.calls("GET")) == 1

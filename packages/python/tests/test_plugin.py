@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import has, needs
+import pytest
 
 PARALLEL = """
     import pytest, redis
@@ -14,11 +14,9 @@ PARALLEL = """
             assert client.incr("counter") == expected
         keylatch.advance(number * 1000)
         assert client.keys() == ["counter"]
-        assert len(keylatch.calls("INCRBY")) == 19    # needs TEST.CALLS
+        assert len(keylatch.calls("INCRBY")) == 19
+        print("served by", keylatch.port)
 """
-
-if not has("TEST.CALLS"):
-    PARALLEL = "".join(line for line in PARALLEL.splitlines(True) if "needs" not in line)
 
 ASYNC = """
     import asyncio
@@ -35,7 +33,6 @@ ASYNC = """
             assert await waiting is None
 
     @pytest.mark.asyncio
-    @pytest.mark.skipif(not FAULTS, reason="this server has no TEST.FAULT")
     async def test_a_worker_retries_after_a_lost_reply(keylatch):
         async with redis.asyncio.Redis.from_url(keylatch.url) as client:
             keylatch.fault("INCR", lose_reply=True, count=1)
@@ -52,29 +49,50 @@ UNUSED = """
     def test_nothing_is_started_for_it():
         assert not any(thread.name == "keylatch-log" for thread in threading.enumerate())
 """
+UNUSED_CONTROLLER = """
+    import threading
+
+    def pytest_sessionfinish():
+        assert not any(thread.name == "keylatch-log" for thread in threading.enumerate())
+"""
 
 
-def test_workers_of_xdist_do_not_see_each_other(pytester):
+def test_workers_of_xdist_share_a_process_and_do_not_see_each_other(pytester):
     pytester.makepyfile(PARALLEL)
-    pytester.runpytest_subprocess("-n", "4").assert_outcomes(passed=40)
+    assert len(servers_of_workers(pytester)) == 1
 
 
-@needs("ns-")
-def test_workers_of_xdist_can_share_one_process(pytester, keylatch_server, monkeypatch):
+def test_workers_of_xdist_use_the_server_of_the_environment(pytester, keylatch_server, monkeypatch):
     monkeypatch.setenv("KEYLATCH_URL", keylatch_server.url)
     pytester.makepyfile(PARALLEL)
-    pytester.runpytest_subprocess("-n", "3").assert_outcomes(passed=40)
+    assert servers_of_workers(pytester) == {str(keylatch_server.port)}
+
+
+def test_workers_of_xdist_are_told_why_the_server_does_not_start(pytester, monkeypatch):
+    monkeypatch.setenv("KEYLATCH_BINARY", "/elsewhere/keylatch")
+    pytester.makepyfile(PARALLEL)
+    result = pytester.runpytest_subprocess("-n", "2", "-k", "own[0] or own[1]")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines("*No such file*/elsewhere/keylatch*")
+
+
+def servers_of_workers(pytester):
+    """Runs the tests in workers; returns the ports of the servers that they had."""
+    result = pytester.runpytest_subprocess("-n", "3", "-rP")
+    result.assert_outcomes(passed=40)
+    return set(re.findall(r"served by (\d+)", result.stdout.str()))
 
 
 def test_tests_of_asyncio_move_the_clock_while_tasks_wait(pytester):
-    faults = has("TEST.FAULT")
-    pytester.makepyfile(ASYNC.replace("FAULTS", str(faults)))
-    pytester.runpytest_subprocess().assert_outcomes(passed=1 + faults, skipped=1 - faults)
+    pytester.makepyfile(ASYNC)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
-def test_no_server_is_started_without_need(pytester):
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_no_server_is_started_without_need(pytester, workers):
     pytester.makepyfile(UNUSED)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.makeconftest(UNUSED_CONTROLLER)
+    pytester.runpytest_subprocess("-n", workers).assert_outcomes(passed=1)
 
 
 def test_the_fixtures_are_documented(pytester):

@@ -1,6 +1,7 @@
 """The server as a process: found, started, stopped, and ended with the process that has started it."""
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -13,7 +14,6 @@ import time
 import keylatch
 import pytest
 import redis
-from conftest import needs
 
 STARTS_AND_DIES = """
 import os, keylatch
@@ -61,6 +61,8 @@ def test_an_instance_of_a_server_without_test_mode_is_refused():
     with keylatch.Server(test_mode="no") as server:
         with pytest.raises(keylatch.ReplyError):
             server.instance().now()
+        with pytest.raises(keylatch.ReplyError), server.instance():
+            pass
         stranger = keylatch.Keylatch(server.host, server.port, "stranger")
         for _ in range(2):
             with pytest.raises(keylatch.ReplyError, match="WRONGPASS"):
@@ -77,6 +79,21 @@ def test_the_port_file_and_the_health_check_serve_those_who_start_it_otherwise(t
         silent.bind(("127.0.0.1", 0))
         check = [binary, "--healthcheck", "-p", str(silent.getsockname()[1])]
         assert subprocess.run(check, capture_output=True).returncode == 1
+
+
+def test_a_program_in_any_language_can_start_it(tmp_path):
+    options = ["--port", "0", "--bind", "127.0.0.1", "--exit-on-stdin-close", "--port-file", str(tmp_path / "port")]
+    environment = {"KEYLATCH_LOGLEVEL": "warning", "KEYLATCH_MAXMEMORY": "5mb", "KEYLATCH_TEST_MODE": "yes"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment}
+    with subprocess.Popen([keylatch.find_binary(), *options], **pipes) as process:
+        ready = json.loads(process.stdout.readline())
+        assert (ready["ready"], ready["host"], ready["pid"]) == (True, "127.0.0.1", process.pid)
+        assert (tmp_path / "port").read_text().strip() == str(ready["port"])
+        with redis.Redis.from_url(f"redis://ns-mine:any@127.0.0.1:{ready['port']}/0") as client:
+            assert client.config_get("maxmemory") == {"maxmemory": "5242880"}
+            assert client.execute_command("TEST.TIME", "SET", 2_000_000_000_000) >= 2_000_000_000_000
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 def test_the_binary_of_the_package_is_found_unless_the_environment_names_another(monkeypatch, tmp_path):
@@ -101,7 +118,6 @@ def test_a_forked_process_shares_the_server_and_leaves_it_running():
     assert (run.returncode, run.stdout) == (0, "1\n")
 
 
-@needs("ns-")
 def test_a_server_that_runs_already_is_named_by_the_environment():
     program = "import keylatch; print(keylatch.instance('shared').command('GET', 'key'))"
     with keylatch.Server() as server, server.instance("shared") as instance:

@@ -1,11 +1,11 @@
 // What tests steer: the clock, faults, the journal, snapshots, failover; by ioredis and node-redis.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
 import { instance } from 'keylatch';
 import { createClient } from 'redis';
-import { needs } from './has.mjs';
 
 const HOUR_MS = 3_600_000;
 const FRAGILE = { retryStrategy: null, maxRetriesPerRequest: 0, enableReadyCheck: false };
@@ -51,7 +51,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     blocked.disconnect();
   });
 
-  test('replies with errors as often as asked', needs('TEST.FAULT'), async () => {
+  test('replies with errors as often as asked', async () => {
     const fault = await keylatch.fault('GET', { error: 'ERR not yet', count: 2 });
     await assert.rejects(client.get('key'), /not yet/);
     await assert.rejects(client.get('key'), /not yet/);
@@ -61,7 +61,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(fault.fired(), /removed/);
   });
 
-  test('breaks connections before a command, after it, and within its reply', needs('TEST.FAULT'), async () => {
+  test('breaks connections before a command, after it, and within its reply', async () => {
     for (const [kind, value] of [[{ drop: true }, null], [{ loseReply: true }, 'new'], [{ partial: 1 }, 'new']]) {
       const fragile = connect(FRAGILE);
       await fragile.ping();
@@ -72,7 +72,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     }
   });
 
-  test('can be slow', needs('TEST.FAULT'), async () => {
+  test('can be slow', async () => {
     const slow = await keylatch.fault('ECHO', { delayMs: 60_000 });
     const impatient = connect({ ...FRAGILE, commandTimeout: 50 });
     await assert.rejects(impatient.echo('x'), /timed out/);
@@ -80,7 +80,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await slow.remove();
   });
 
-  test('hits some keys, some clients, and by chance that repeats itself', needs('TEST.FAULT'), async () => {
+  test('hits some keys, some clients, and by chance that repeats itself', async () => {
     await keylatch.fault('GET', { error: 'ERR chosen', key: 'user:*' });
     await keylatch.fault('INCR', { error: 'ERR chosen', client: 'worker' });
     const worker = connect({ connectionName: 'worker' });
@@ -103,7 +103,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(keylatch.fault('GET', { drop: true, error: 'ERR' }), TypeError);
   });
 
-  test('lists the calls with what happened to them', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
+  test('lists the calls with what happened to them', async () => {
     await keylatch.forgetCalls();
     const now = await keylatch.freeze();
     await client.set('key', 'value', 'EX', 10);
@@ -118,25 +118,31 @@ describe('an instance', { timeout: 120_000 }, () => {
     assert.deepEqual(await keylatch.calls(), []);
   });
 
-  test('brings a snapshot back', needs('TEST.SNAPSHOT'), async () => {
+  test('brings a snapshot back', async () => {
     await client.set('user', '1');
     await keylatch.snapshot();
-    await client.flushall();
-    await keylatch.restore();
-    assert.equal(await client.get('user'), '1');
+    await keylatch.advance(HOUR_MS);
+    const now = await keylatch.now();
+    for (let times = 0; times < 2; times += 1) {
+      await client.flushall();
+      await keylatch.restore();
+      assert.equal(await client.get('user'), '1');
+    }
+    assert.ok(await keylatch.now() >= now);
     await assert.rejects(keylatch.restore('unknown'), { name: 'ReplyError' });
   });
 
-  test('fails over and forgets the last writes', needs('TEST.FAILOVER'), async () => {
+  test('fails over and forgets the last writes', async () => {
     for (const name of 'abc') await client.set(name, 1);
     const closed = new Promise((resolve) => client.once('close', resolve));
     await keylatch.failover({ lose: 2 });
     await closed;
     assert.deepEqual(await client.keys('*'), ['a']);
     assert.equal(await keylatch.command('GET', 'a'), '1');
+    await assert.rejects(keylatch.failover({ lose: 1 }), /only 0 writes are remembered/);
   });
 
-  test('is as new after a reset', needs('TEST.CALLS', 'TEST.FAULT'), async () => {
+  test('is as new after a reset', async () => {
     await client.set('key', 1);
     await keylatch.fault('*', { error: 'ERR always' });
     await keylatch.freeze();
@@ -158,9 +164,48 @@ describe('an instance', { timeout: 120_000 }, () => {
     other.close();
   });
 
-  test('has faults and a journal of its own', needs('TEST.CALLS', 'TEST.FAULT', 'ns-'), async () => {
+  test('is in the same process as another, under a user of its own', async () => {
     const other = await instance();
-    assert.equal(other.port, keylatch.port);
+    const processes = await Promise.all([keylatch, other].map(async (each) => {
+      const info = await each.command('INFO', 'server');
+      assert.equal(await each.command('ACL', 'WHOAMI'), each.user);
+      return /process_id:(\d+)/.exec(info)[1];
+    }));
+    assert.equal(processes[0], processes[1]);
+    assert.match(other.url, /^redis:\/\/ns-[\w-]+:any@127\.0\.0\.1:\d+\/0$/);
+    assert.notEqual(other.url, keylatch.url);
+    other.close();
+  });
+
+  test('has channels, locks, snapshots and failovers of its own', async () => {
+    const [other, subscriber] = [await instance(), connect()];
+    await subscriber.subscribe('news');
+    assert.equal(await other.command('PUBLISH', 'news', 'x'), 0);
+    for (const each of [keylatch, other]) {
+      assert.ok(await each.command('LOCK.ACQUIRE', 'lock', 'token', 'PX', 1000) > 0);
+    }
+    await keylatch.snapshot();
+    await assert.rejects(other.restore(), { name: 'ReplyError' });
+    const id = await client.client('ID');
+    await other.failover({ lose: 1 });
+    assert.equal(await other.command('EXISTS', 'lock'), 0);
+    assert.deepEqual([await client.exists('lock'), await client.client('ID')], [1, id]);
+    subscriber.disconnect();
+    other.close();
+  });
+
+  test('is shared by its name, and has the settings of the process', async () => {
+    const name = randomUUID();
+    const [one, same] = await Promise.all([instance(name), instance(name)]);
+    await one.command('SET', 'key', '1');
+    assert.deepEqual([await same.command('GET', 'key'), same.url], ['1', one.url]);
+    await assert.rejects(one.command('CONFIG', 'SET', 'maxmemory', '1mb'), /the whole process/);
+    one.close();
+    same.close();
+  });
+
+  test('has faults and a journal of its own', async () => {
+    const other = await instance();
     await other.fault('GET', { error: 'ERR mine' });
     assert.equal(await client.get('key'), null);
     assert.equal((await other.calls({ match: 'GET' })).length, 0);
@@ -168,7 +213,7 @@ describe('an instance', { timeout: 120_000 }, () => {
     other.close();
   });
 
-  test('serves node-redis', needs('TEST.FAULT'), async () => {
+  test('serves node-redis', async () => {
     const redis = await createClient({ url: keylatch.url }).on('error', () => {}).connect();
     await keylatch.fault('INCR', { drop: true, count: 1 });
     await assert.rejects(redis.incr('n'));

@@ -1,14 +1,18 @@
 // The server as a process: found, started, stopped, and ended with the process that has started it.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Keylatch, RunningServer, findBinary, instance, start } from 'keylatch';
-import { needs } from './has.mjs';
 
 const LIMIT = { timeout: 120_000 };
 
@@ -57,7 +61,37 @@ test('settings come from the environment, too', LIMIT, () => {
   assert.equal(String(execFileSync(process.execPath, ['-e', program], { env })), '77\n');
 });
 
-test('a server that runs already is named by the environment', needs('ns-'), async () => {
+test('a program in any language can start it', LIMIT, async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'keylatch-'));
+  const portFile = path.join(folder, 'port');
+  const env = { KEYLATCH_LOGLEVEL: 'warning', KEYLATCH_MAXMEMORY: '5mb', KEYLATCH_TEST_MODE: 'yes' };
+  const options = ['--port', '0', '--bind', '127.0.0.1', '--exit-on-stdin-close', '--port-file', portFile];
+  const child = spawn(findBinary(), options, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const exit = once(child, 'exit');
+  t.after(() => child.kill());
+  const [line] = await once(createInterface(child.stdout), 'line');
+  const { ready, host, port, pid } = JSON.parse(line);
+  assert.deepEqual([ready, host, pid], [true, '127.0.0.1', child.pid]);
+  assert.equal(readFileSync(portFile, 'utf8').trim(), String(port));
+  assert.equal(spawnSync(findBinary(), ['--healthcheck', '-p', String(port)]).status, 0);
+  const client = new Redis(`redis://ns-mine:any@127.0.0.1:${port}/0`);
+  assert.deepEqual(await client.config('GET', 'maxmemory'), ['maxmemory', '5242880']);
+  assert.ok(await client.call('TEST.TIME', 'SET', 2_000_000_000_000) >= 2_000_000_000_000);
+  client.disconnect();
+  child.stdin.end();
+  assert.deepEqual(await exit, [0, null]);
+  rmSync(folder, { recursive: true });
+});
+
+test('the health check fails where nobody answers', LIMIT, async (t) => {
+  const mute = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+  t.after(() => mute.close());
+  await once(mute, 'listening');
+  const check = spawn(findBinary(), ['--healthcheck', '-p', String(mute.address().port)], { stdio: 'ignore' });
+  assert.deepEqual(await once(check, 'exit'), [1, null]);
+});
+
+test('a server that runs already is named by the environment', LIMIT, async () => {
   const server = await start();
   const mine = await server.instance('shared');
   await mine.command('SET', 'key', 'value');
@@ -91,7 +125,7 @@ test('an instance of a server without test mode is refused', LIMIT, async () => 
   await server.stop();
 });
 
-test('the instances of a process share its server', needs('ns-'), async () => {
+test('the instances of a process share its server', LIMIT, async () => {
   const [first, second] = await Promise.all([instance(), instance()]);
   assert.equal(first.port, second.port);
   assert.notEqual(first.user, second.user);

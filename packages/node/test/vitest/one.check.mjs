@@ -15,8 +15,7 @@ afterEach(() => {
 });
 
 test('the server is that of the global setup', () => {
-  // A server without private instances gives each test a process instead.
-  if (keylatch.user) expect(process.env.KEYLATCH_URL).toContain(`:${keylatch.port}/`);
+  expect(process.env.KEYLATCH_URL).toContain(`:${keylatch.port}/`);
 });
 
 test.each([...Array(20).keys()])('a counter of its own, %i', async (number) => {

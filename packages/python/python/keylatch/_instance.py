@@ -59,7 +59,7 @@ class Keylatch:
     It exists as long as a connection to it is open, and a few seconds longer; this object holds one.
     """
 
-    def __init__(self, host: str, port: int, user: str | None, password: str = "test") -> None:
+    def __init__(self, host: str, port: int, user: str | None, password: str = "any") -> None:
         self.host, self.port, self.user, self.password = host, port, user, password
         self._connection = Connection(host, port, user, password)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import collections
-import functools
+import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sysconfig
 import threading
@@ -16,7 +17,6 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from ._instance import Keylatch
-from ._resp import ReplyError
 
 READY_S = 60
 STOP_S = 10
@@ -49,21 +49,7 @@ class RunningServer:
 
     def instance(self, name: str | None = None) -> Keylatch:
         """Returns a private instance; without a name, one that nobody else has."""
-        if name is None and not self._has_instances():
-            return OwnProcess()
         return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}")
-
-    @functools.cache
-    def _has_instances(self) -> bool:
-        """Whether the server accepts users of private instances: a version without them rejects the password."""
-        try:
-            with Keylatch(self.host, self.port, f"ns-{uuid.uuid4().hex}"):
-                return True
-        except ReplyError as error:
-            if not str(error).startswith("WRONGPASS"):
-                raise
-        with Keylatch(self.host, self.port, None):  # fails where the server has no test mode
-            return False
 
     def __enter__(self) -> RunningServer:
         return self
@@ -134,36 +120,57 @@ class Server(RunningServer):
         self.stop()
 
 
-class OwnProcess(Keylatch):
-    """A server process in place of a private instance, which this version of the server does not have."""
-
-    def __init__(self) -> None:
-        self._server = Server()
-        super().__init__(self._server.host, self._server.port, None)
-
-    def close(self) -> None:
-        """Closes the control connection and stops the process."""
-        super().close()
-        self._server.stop()
-
-
 OWN_VARIABLES = {"KEYLATCH_BINARY", "KEYLATCH_URL"}
+# Where `serve_workers` answers, in a process that is such a worker.
+controller_port: int | None = None
 _shared: RunningServer | None = None
 _shared_lock = threading.Lock()
 
 
 def shared_server() -> RunningServer:
-    """Returns the server of KEYLATCH_URL, or one that is started once for this process and stopped at its exit."""
+    """Returns the server of KEYLATCH_URL, or one that is started once for this process and stopped at its exit.
+
+    A worker of pytest-xdist has that of the process that has started the workers.
+    """
     global _shared
     with _shared_lock:
         if _shared is None and "KEYLATCH_URL" in os.environ:
             _shared = RunningServer(os.environ["KEYLATCH_URL"])
+        elif _shared is None and controller_port is not None:
+            _shared = RunningServer(ask_controller(controller_port))
         elif _shared is None:
             _shared = started = Server()
             starter = os.getpid()
             # A forked process uses the server, too, and leaves it to run.
             atexit.register(lambda: started.stop() if os.getpid() == starter else None)
         return _shared
+
+
+def serve_workers() -> int:
+    """Tells worker processes the URL of the shared server, which the first who asks starts; returns the port for it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            worker, _ = listener.accept()
+            with worker, contextlib.suppress(OSError):
+                try:
+                    answer = {"url": shared_server().url}
+                except (OSError, RuntimeError) as error:
+                    answer = {"error": str(error)}
+                worker.sendall(json.dumps(answer).encode())
+
+    threading.Thread(target=serve, name="keylatch-workers", daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def ask_controller(port: int) -> str:
+    """Returns what `serve_workers` tells on this port."""
+    with socket.create_connection(("127.0.0.1", port), READY_S + STOP_S) as controller, controller.makefile() as text:
+        answer = json.loads(text.read())
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer["url"]
 
 
 def instance(name: str | None = None) -> Keylatch:

@@ -1,13 +1,32 @@
-"""Fixtures for pytest: one server process a session (under xdist, a worker), a private instance a test."""
+"""Fixtures for pytest: one server process a session, which workers of xdist share; a private instance a test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from . import _server
 from ._instance import Keylatch
-from ._server import RunningServer, shared_server
+from ._server import RunningServer, serve_workers, shared_server
+
+PORT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of xdist on this machine where it learns of the session's server."""
+    if node.gateway.spec.popen:
+        stash = node.config.stash
+        if PORT not in stash:
+            stash[PORT] = serve_workers()
+        node.workerinput["keylatch_port"] = stash[PORT]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remembers in such a worker what it was told."""
+    _server.controller_port = getattr(config, "workerinput", {}).get("keylatch_port")
 
 
 @pytest.fixture(scope="session")
