@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Builds all packages, installs each into an environment of its own and runs its tests: check.sh PATH-TO-KEYLATCH
+# Builds all packages, installs each into an environment of its own, runs its tests: check.sh KEYLATCH [RUNS]
 #
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
 # node 20, npm and cargo; for the Debian package root, dpkg-dev and a kernel with overlay mounts.
 # KEYLATCH_MUSL=1 also builds with musl, which takes as long as everything else together: without optimisation across
 # crates, since only that it builds and runs is checked. Needs the target x86_64-unknown-linux-musl and musl-tools.
+# With RUNS, the tests of the wheel and of the npm packages are then run that often, both at the same time, to find what
+# fails now and then: pytest with three workers, node:test, vitest and jest. Tests that start further sessions of pytest
+# or Django are left out, and the types. The output of a run that fails stays in target/packages.
 set -euo pipefail
 
-binary=$(realpath "${1:?usage: check.sh PATH-TO-KEYLATCH}")
+binary=$(realpath "${1:?usage: check.sh KEYLATCH [RUNS]}")
+runs=${2:-0}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(realpath "$here/..")
 work=$root/target/packages
@@ -55,7 +59,14 @@ build_musl() {
 test_python() {
     rm -rf "$work/python" && python3 -m venv "$work/python"
     pip python install -r "$here/python/requirements-test.txt" "$work"/out/*.whl
-    "$work/python/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$here/python" "$here/python/tests"
+    run_pytest
+}
+run_pytest() {
+    "$work/python/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$here/python" "$here/python/tests" "$@"
+}
+again_python() {
+    local tests=$here/python/tests
+    run_pytest -n 3 --ignore "$tests/test_plugin.py" --ignore "$tests/test_django.py"
 }
 test_node() {
     "$here/node/pack.sh" "$work/keylatch-static" "$work/out" >/dev/null
@@ -67,6 +78,23 @@ test_node() {
         node examples.mjs "$root"
         npm test --silent
     )
+}
+again_node() { (cd "$work/node" && npm run --silent again); }
+# Runs the tests of a package several times, and says how often they passed.
+repeat() {
+    local run passed=0 log
+    for ((run = 1; run <= runs; run++)); do
+        log=$work/$1-$run.log
+        if "again_$1" >"$log" 2>&1; then passed=$((passed + 1)) && rm "$log"; else echo "FAILED: $log" >&2; fi
+    done
+    echo "$1: $passed of $runs runs passed"
+    [ "$passed" = "$runs" ]
+}
+# Waits for processes; fails if one has failed.
+join() {
+    local each status=0
+    for each in "$@"; do wait "$each" || status=1; done
+    return "$status"
 }
 test_debian() {
     command -v dpkg-shlibdeps >/dev/null || apt-get install -y -qq --no-install-recommends dpkg-dev >/dev/null
@@ -83,5 +111,12 @@ running=()
 for part in python node debian; do
     (set -e; "test_$part") & running+=($!)
 done
-for each in "${running[@]}"; do wait "$each"; done
+join "${running[@]}"
 echo 'packages: wheel, npm packages, Debian package and static binary are well'
+if [ "$runs" -gt 0 ]; then
+    running=()
+    for part in python node; do
+        repeat "$part" & running+=($!)
+    done
+    join "${running[@]}"
+fi
