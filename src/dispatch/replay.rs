@@ -69,7 +69,7 @@ pub(crate) fn replay(
 /// Executes the commands of a log in a view of the whole store; `end` is called with the caller after each write.
 ///
 /// # Errors
-/// Those of [`replay`].
+/// Why it could not be executed to its end.
 pub(super) fn replay_in(
     view: &mut View<'_>,
     (namespace, handlers, stats): (&Namespace, &'static Handlers, &AllCommandStats),
