@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 
 use crate::store::{SHARDS, Services, Shard, shard_of};
 
-/// How many databases beyond the first ones a store may have.
-pub(super) const FAR_MAX: usize = 10_000;
+/// How many databases beyond the first ones a store may have: a sweep visits every shard of all of them, which takes
+/// about a millisecond.
+pub(super) const FAR_MAX: usize = 1_000;
 
-/// The number of lists for databases beyond the first ones.
-const LISTS: usize = 64;
+/// The number of lists for databases beyond the first ones: enough that each is short.
+const LISTS: usize = 256;
 
 pub(super) type Shards = Box<[CachePadded<Mutex<Shard>>]>;
 

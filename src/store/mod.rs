@@ -209,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Returns whether a client may select a database. Of those beyond the first ones there may be ten thousand.
+    /// Returns whether a client may select a database. Of those beyond the first ones there may be a thousand.
     pub(crate) fn may_use(&self, db: usize) -> bool {
         db < self.databases || self.is_unlimited && self.far_count.load(Relaxed) < FAR_MAX
     }
