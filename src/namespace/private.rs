@@ -55,7 +55,8 @@ impl PrivateNamespaces {
         Some(Admitted { namespace, info, is_new })
     }
 
-    /// Forgets a namespace that no client has entered since it had served so many; returns whether it was forgotten.
+    /// Forgets a namespace that has no clients, if none has entered since `served` was their number; returns whether it
+    /// was forgotten.
     pub(crate) fn forget(&self, namespace: &Namespace, served: u64) -> bool {
         let mut by_name = self.0.lock();
         let is_deserted = namespace.clients.is_empty() && namespace.clients.served() == served;

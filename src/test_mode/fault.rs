@@ -89,7 +89,7 @@ impl Fault {
         self.with(FaultKind::LoseReply)
     }
 
-    /// Executes the call and closes the connection after so many bytes of its reply.
+    /// Executes the call and closes the connection after this number of bytes of its reply.
     pub fn partial(self, bytes: usize) -> Self {
         self.with(FaultKind::Partial(bytes))
     }
@@ -104,12 +104,12 @@ impl Fault {
         Fault { seed: Some(seed), ..self }
     }
 
-    /// Strikes so many calls at most.
+    /// Limits how many calls it strikes.
     pub fn times(self, times: u64) -> Self {
         Fault { times: Some(times), ..self }
     }
 
-    /// Lets so many matching calls pass first.
+    /// Sets how many matching calls pass before the first one is struck.
     pub fn after(self, calls: u64) -> Self {
         Fault { after: calls, ..self }
     }

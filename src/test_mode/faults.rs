@@ -24,7 +24,7 @@ pub(crate) enum FaultKind {
     Drop,
     /// Closes the connection instead of replying.
     LoseReply,
-    /// Closes the connection after so many bytes of the reply.
+    /// Closes the connection after this number of bytes of the reply.
     Partial(usize),
 }
 

@@ -335,8 +335,8 @@ impl Clock {
         });
     }
 
-    /// Stops a steered clock, at a whole millisecond: what expires after so many milliseconds has then expired when it
-    /// was moved by so many.
+    /// Stops a steered clock, at a whole millisecond: what expires after a number of milliseconds has then
+    /// expired when it was moved by that number.
     pub(crate) fn stop(&self) {
         self.steer(|state| (state.base, state.runs_since) = (state.now().at_next_ms(), None));
     }
