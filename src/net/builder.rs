@@ -42,8 +42,6 @@ pub struct Builder {
     pub(super) workers: Vec<Handle>,
     pub(super) allocator: Option<fn() -> AllocatorStats>,
     pub(super) handlers: &'static Handlers,
-    /// Creates the clocks of private instances, in test mode.
-    pub(super) new_clock: Option<fn() -> Clock>,
     /// Why the first invalid setting was rejected.
     pub(super) invalid: Option<String>,
 }
@@ -60,7 +58,6 @@ impl Default for Builder {
             workers: Vec::new(),
             allocator: None,
             handlers: command::handlers(),
-            new_clock: None,
             invalid: None,
         }
     }

@@ -56,14 +56,15 @@ use crate::upkeep::time_travel::travel_blocking;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Builder {
-    /// Adds the commands of test mode, and makes the clock one that they can steer.
-    fn enter_test_mode(&mut self) {
+    /// Adds the commands of test mode, and makes the clock one that they can steer. Returns what creates the clocks of
+    /// private instances: of the same kind.
+    fn enter_test_mode(&mut self) -> fn() -> Clock {
         self.handlers = command::test_mode::handlers();
-        let is_manual = self.clock.is_steered();
-        self.new_clock = Some(if is_manual { Clock::manual } else { Clock::running });
-        if !is_manual {
-            self.clock = Clock::running();
+        if self.clock.is_steered() {
+            return Clock::manual;
         }
+        self.clock = Clock::running();
+        Clock::running
     }
 
     /// Binds and starts to serve on a thread that the server owns. It does not depend on the caller's runtime, so
@@ -91,9 +92,7 @@ impl Builder {
         }
         let _inside = accepting.enter();
         let may_clock_run = !self.clock.is_steered() || self.config.test_mode;
-        if self.config.test_mode {
-            self.enter_test_mode();
-        }
+        let new_clock = self.config.test_mode.then(|| self.enter_test_mode());
         let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
         let plain = match has_plain_port(&self.config) {
             true => Opened::plain(&self.config, self.config.port)?,
@@ -118,7 +117,7 @@ impl Builder {
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let (tasks, handlers) = (TaskTracker::new(), self.handlers);
-        let tenancy = self.new_clock.map(|new_clock| {
+        let tenancy = new_clock.map(|new_clock| {
             let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
             Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks })
         });
