@@ -133,17 +133,34 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
         if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
             return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
         }
-        return Ok((namespace.name() != Some(user)).then(|| Destination::Private(user.into())));
+        return match namespace.name() == Some(user) {
+            true => Ok(None),
+            false => may_leave(call, Destination::Private(user.into())),
+        };
     }
-    let mut access = Access::new(acl);
-    if namespace.name().is_some() && access.log_in(acl, user, password) {
-        return Ok(Some(Destination::Main(access)));
-    }
-    if namespace.name().is_none() && call.caller.log_in(acl, user, password) {
-        return Ok(None);
+    if namespace.name().is_none() {
+        if call.caller.log_in(acl, user, password) {
+            return Ok(None);
+        }
+    } else {
+        let mut access = Access::new(acl);
+        if access.log_in(acl, user, password) {
+            return may_leave(call, Destination::Main(access));
+        }
     }
     record_failed_login(call, user);
     Err(Error::WrongPass)
+}
+
+/// Returns a namespace to be entered.
+///
+/// # Errors
+/// In a transaction, all of whose commands are for one namespace.
+fn may_leave(call: &Call<'_>, destination: Destination) -> Result<Option<Destination>> {
+    match call.is_nested() {
+        true => Err(Error::other("a private instance is not entered or left in a transaction")),
+        false => Ok(Some(destination)),
+    }
 }
 
 /// Replies after the client has entered a namespace, if it has to enter one.
@@ -157,7 +174,6 @@ fn enter(
             reply(&mut call.reply);
             Ok(())
         }
-        Some(_) if call.is_nested() => Err(Error::other("a private instance is not entered or left in a transaction")),
         Some(destination) => call.continue_with(Entry { destination, reply: Some(reply) }),
     }
 }
