@@ -90,6 +90,8 @@ pub enum Error {
     Injected(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
+    /// A command about the process, called in a private instance.
+    NotInPrivate,
     /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
     NotWhileListening(String),
     /// UNSUBSCRIBE without a subscription, which Valkey rejects; holds the command's name.
@@ -313,6 +315,9 @@ impl fmt::Display for Error {
             Error::WithoutMulti(command) => return write!(f, "ERR {command} without MULTI"),
             Error::ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
             Error::NotInMulti => "ERR Command not allowed inside a transaction",
+            Error::NotInPrivate => {
+                "ERR this command is about the whole process, which a private instance cannot change"
+            }
             Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",

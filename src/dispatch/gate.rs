@@ -15,7 +15,7 @@ use crate::namespace::Namespace;
 use crate::resp::Request;
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE, NO_AUTH,
-    NO_MULTI, NO_QUEUE, NO_SCRIPT, WRITE,
+    NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
@@ -64,8 +64,21 @@ impl From<Error> for Obstacle {
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Check; 12] =
-    [arity, login, no_multi, permission, memory, replicas, subscribed, restarting, script_runs, monitor, pause, fault];
+pub(crate) const CHECKS: [Check; 13] = [
+    arity,
+    login,
+    no_multi,
+    permission,
+    of_process,
+    memory,
+    replicas,
+    subscribed,
+    restarting,
+    script_runs,
+    monitor,
+    pause,
+    fault,
+];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
@@ -129,6 +142,11 @@ fn no_multi(call: &Admission<'_>) -> Option<Obstacle> {
 fn permission(call: &Admission<'_>) -> Option<Obstacle> {
     let denial = denial(call)?;
     Some(Obstacle::Refused(Error::NoPerm(denial, &call.command.name), Some(denial)))
+}
+
+/// In test mode every call is checked, and there are no private instances without it.
+fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
+    (call.has(OF_PROCESS) && call.namespace.name().is_some()).then(|| Error::NotInPrivate.into())
 }
 
 /// Uses the result of the eviction before the call. Queueing needs memory, and EXEC needs it if one of its commands

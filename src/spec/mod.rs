@@ -68,6 +68,8 @@ pub(crate) const NO_ASYNC_LOADING: Flags = 1 << 17;
 pub(crate) const EXCLUSIVE: Flags = 1 << 20;
 /// Internal: executed at once inside MULTI instead of queued. Not shown by COMMAND.
 pub(crate) const NO_QUEUE: Flags = 1 << 21;
+/// Internal: changes the process, of which a private instance is only a part. Not shown by COMMAND.
+pub(crate) const OF_PROCESS: Flags = 1 << 22;
 
 /// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of what the gate must check it stands for all.
 pub(crate) const EVERY: Flags = 1 << 31;

@@ -86,6 +86,17 @@ const OUT_OF_RANGE: &str = "-ERR DB index is out of range";
 const WRONG_PASSWORD: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 
 #[test]
+fn an_instance_has_at_most_a_thousand_databases_beyond_the_first_ones() {
+    let server = start();
+    let mut client = enter(&server, "ns-a");
+    let requests: String = (16..1016).map(|db| format!("SELECT {db}\r\nSET k {db}\r\n")).collect();
+    client.send(requests.as_bytes());
+    (0..2000).for_each(|_| assert_eq!(client.reply(), "+OK"));
+    client.expect(&[("SELECT 1016", OUT_OF_RANGE), ("GET k", "$4 1015"), ("SELECT 0", "+OK"), ("PING", "+PONG")]);
+    assert_eq!(client.call("INFO keyspace").matches("keys=1,").count(), 1000);
+}
+
+#[test]
 fn any_password_enters_and_another_user_leads_back() {
     let server = TestServer::start_on(Clock::system(), &[TEST_MODE, ("requirepass", "secret")]);
     let mut client = server.client();
@@ -130,8 +141,8 @@ fn an_instance_is_not_entered_in_a_transaction() {
     let refused = "-ERR a private instance is not entered or left in a transaction";
     main.expect(&[("MULTI", "+OK"), ("AUTH ns-a x", "+QUEUED"), ("SET k 1", "+QUEUED")]);
     main.expect(&[("EXEC", &format!("*2 {refused} +OK")), ("GET k", "$1 1")]);
-    a.expect(&[("MULTI", "+OK"), ("HELLO 2 AUTH ns-b x", "+QUEUED"), ("SET k 2", "+QUEUED")]);
-    a.expect(&[("EXEC", &format!("*2 {refused} +OK")), ("GET k", "$1 2")]);
+    a.expect(&[("MULTI", "+OK"), ("HELLO 2 AUTH ns-b x SETNAME b", "+QUEUED"), ("SET k 2", "+QUEUED")]);
+    a.expect(&[("EXEC", &format!("*2 {refused} +OK")), ("GET k", "$1 2"), ("CLIENT GETNAME", "$-1")]);
     main.expect(&[("GET k", "$1 1")]);
 }
 
@@ -311,12 +322,17 @@ fn locks_and_fences_are_those_of_the_instance() {
 
 #[test]
 fn settings_and_the_process_cannot_be_changed_from_a_private_instance() {
-    let (_server, mut main, mut a, _b) = three();
+    let server = TestServer::start_on(Clock::system(), &[TEST_MODE, ("enable-debug-command", "local")]);
+    let (mut main, mut a) = (server.client(), enter(&server, "ns-a"));
     let refused = "-ERR this command is about the whole process, which a private instance cannot change";
     for command in ["CONFIG SET maxmemory 1mb", "CONFIG REWRITE", "SHUTDOWN NOSAVE", "ACL LOAD", "ACL SAVE"] {
         a.expect(&[(command, refused)]);
     }
-    a.expect(&[("MULTI", "+OK"), ("CONFIG SET maxmemory 1mb", "+QUEUED"), ("EXEC", &format!("*1 {refused}"))]);
+    for command in ["DEBUG PANIC", "DEBUG SEGFAULT", "DEBUG INJECT-PANIC SWEEP", "DEBUG CONFIG-REWRITE-FORCE-ALL"] {
+        a.expect(&[(command, refused)]);
+    }
+    a.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("CONFIG SET maxmemory 1mb", refused)]);
+    a.expect(&[("EXEC", "-EXECABORT Transaction discarded because of previous errors."), ("GET k", "$-1")]);
     a.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $1 0")]);
     main.expect(&[("CONFIG SET maxmemory 1mb", "+OK")]);
     a.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $7 1048576")]);

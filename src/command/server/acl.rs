@@ -10,7 +10,6 @@ use tracing::warn;
 use crate::acl::{DEFAULT, Entry, Shown, User, has_blanks, to_hex};
 use crate::client::outbox::END;
 use crate::client::registry::{ChannelKind, ClientInfo};
-use crate::command::server::check_is_main;
 use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
@@ -18,7 +17,8 @@ use crate::error::{Denial, Error, Result};
 use crate::resp::{Reply, parse_int};
 use crate::spec::registry::CATEGORIES;
 use crate::spec::{
-    ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, integer, one_of, redact_all_of_subcommand, string, token,
+    ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, OF_PROCESS, STALE, integer, one_of, redact_all_of_subcommand, string,
+    token,
 };
 use crate::text::until_nul;
 
@@ -62,12 +62,12 @@ const SUBCOMMANDS: &[Command] = &[
         .docs("6.0.0", SHOW_COST, "Returns the ACL rules of a user."),
     Command::new("LIST", list, ADMINISTRATION, Group::Server)
         .docs("6.0.0", PER_USER, "Lists the users in the format of an ACL file."),
-    Command::new("LOAD", load, ADMINISTRATION, Group::Server)
+    Command::new("LOAD", load, ADMINISTRATION | OF_PROCESS, Group::Server)
         .docs("6.0.0", PER_USER, "Reloads the users from the ACL file."),
     Command::new("LOG", log, ADMINISTRATION, Group::Server)
         .args(&[one_of("operation", &[integer("count"), token("reset", "RESET")]).optional()])
         .docs("6.0.0", "O(N) with N being the number of entries shown.", "Returns the latest denials for lack of permission."),
-    Command::new("SAVE", save, ADMINISTRATION, Group::Server)
+    Command::new("SAVE", save, ADMINISTRATION | OF_PROCESS, Group::Server)
         .docs("6.0.0", PER_USER, "Saves the users to the ACL file."),
     Command::new("SETUSER", set_user, ADMINISTRATION, Group::Server)
         .args(&[string("username"), RULES])
@@ -189,7 +189,6 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
-    check_is_main(call)?;
     let config = call.namespace.instance.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
     let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
@@ -200,7 +199,6 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn save(call: &mut Call<'_>) -> Result<()> {
-    check_is_main(call)?;
     let file = call.namespace.instance.settings.current().user_file().ok_or(Error::NoAclFile)?;
     call.namespace.acl.save(&file).map_err(|error| {
         warn!(cause = %error, "failed to write the ACL file");

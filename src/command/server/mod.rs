@@ -22,8 +22,8 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::spec::{
-    ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, REDACTED, STALE, WRITE, block,
-    one_of, string, token,
+    ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
+    WRITE, block, one_of, string, token,
 };
 use crate::store::{NEVER, Totals};
 use crate::text::{quote, system_text};
@@ -46,7 +46,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                     "O(N) when N is the number of configuration parameters provided",
                     "Returns the settings whose names match a pattern.",
                 ),
-            Command::new("REWRITE", config_rewrite, ADMINISTRATION, Group::Server).docs(
+            Command::new("REWRITE", config_rewrite, ADMINISTRATION | OF_PROCESS, Group::Server).docs(
                 "2.8.0",
                 "O(1)",
                 "Writes the present settings into the config file.",
@@ -56,7 +56,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "O(1)",
                 "Resets the statistics of INFO.",
             ),
-            Command::new("SET", config_set, ADMINISTRATION, Group::Server)
+            Command::new("SET", config_set, ADMINISTRATION | OF_PROCESS, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
                 .redact(redact_settings)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -91,7 +91,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .docs("1.0.0", "O(1)", "Returns the state and the statistics of the server, by section."),
-    Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY, Group::Server)
+    Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY | OF_PROCESS, Group::Server)
         .args(&[
             one_of("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
             token("now", "NOW").optional().since("7.0.0"),
@@ -148,7 +148,6 @@ fn shutdown(call: &mut Call<'_>) -> Result<()> {
     if !options.nosave && call.namespace.store.busy_flag().is_occupied() {
         return Err(busy(call.namespace));
     }
-    check_is_main(call)?;
     if !shut_down(call.namespace, options) {
         return Err(Error::other("Errors trying to SHUTDOWN. Check logs."));
     }
@@ -213,7 +212,6 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
 
 /// Writes the settings into the config file: those that it names and those that differ from their defaults, or `all`.
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
-    check_is_main(call)?;
     let missing = || Error::other("The server is running without a config file");
     let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
     let config = call.namespace.instance.settings.current();
@@ -242,19 +240,7 @@ fn log_change(call: &Call<'_>) {
     }
 }
 
-/// Refuses a command about the process to the clients of a private namespace.
-///
-/// # Errors
-/// If the call is one of those.
-pub(crate) fn check_is_main(call: &Call<'_>) -> Result<()> {
-    match call.namespace.name() {
-        Some(_) => Err(Error::other("this command is about the whole process, which a private instance cannot change")),
-        None => Ok(()),
-    }
-}
-
 fn config_set(call: &mut Call<'_>) -> Result<()> {
-    check_is_main(call)?;
     let words: Vec<_> = call.args.request().args().skip(2).collect();
     if words.len() % 2 != 0 {
         return Err(Error::Syntax);

@@ -15,7 +15,7 @@ use crate::client::registry::ClientInfo;
 use crate::client::session::Client;
 use crate::command::keys::dump;
 use crate::command::keys::object::{encoding_of, saved_len};
-use crate::command::server::check_is_main;
+use crate::command::server::rewrite_config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("ASSERT", 0, usize::MAX, |call| simulate_crash(call, "assertion failed")),
     ("CHANGE-REPL-ID", 0, 0, change_replication_id),
     ("CLIENT-EVICTION", 0, 0, |_| Err(Error::other("maxmemory-clients is disabled."))),
-    ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| crate::command::server::rewrite_config(call, true)),
+    ("CONFIG-REWRITE-FORCE-ALL", 0, 0, |call| check_is_main(call).and_then(|()| rewrite_config(call, true))),
     ("DICT-RESIZING", 1, 1, accept),
     ("DIGEST", 0, 0, digest::all),
     ("DIGEST-VALUE", 0, usize::MAX, digest::values),
@@ -89,6 +89,11 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
         Some((_, _, _, subcommand)) => subcommand(call),
         None => Err(Error::SubcommandSyntax(word.to_vec(), "DEBUG")),
     }
+}
+
+/// Refuses a subcommand about the process in a private instance, as the gate does for commands that are declared so.
+fn check_is_main(call: &Call<'_>) -> Result<()> {
+    if call.namespace.name().is_some() { Err(Error::NotInPrivate) } else { Ok(()) }
 }
 
 /// Accepts a subcommand without visible effect.
@@ -184,7 +189,8 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Ends the process as a crash would, for tests.
-fn simulate_crash(_: &mut Call<'_>, reason: &str) -> Result<()> {
+fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
+    check_is_main(call)?;
     error!("DEBUG simulates a crash: {reason}");
     std::process::abort()
 }
