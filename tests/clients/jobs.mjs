@@ -3,6 +3,7 @@
 //     KEYLATCH_SERVERS=host:port node jobs.mjs LIBRARY...
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import BeeQueue from 'bee-queue';
 import Bull from 'bull';
@@ -59,7 +60,9 @@ async function bullmq() {
   const { ran, run, eachRanOnce } = tasks();
   const connection = redis;
   const queue = new Queue('jobs', { connection });
-  const events = new QueueEvents('jobs', { connection });
+  // From the first event on: what is ready may still have to ask for the next one, and would miss those before.
+  const observe = (name) => new QueueEvents(name, { connection, lastEventId: '0-0' });
+  const events = observe('jobs');
   await events.waitUntilReady();
   const done = (job) => job.waitUntilFinished(events, PATIENCE_MS);
   const early = await queue.addBulk(numbers.map((number) => ({ name: 'add', data: { a: number, b: 1 } })));
@@ -89,7 +92,7 @@ async function bullmq() {
     const values = await job.getChildrenValues();
     return Object.values(values).reduce((sum, value) => sum + value, 0);
   }, { connection });
-  const parentEvents = new QueueEvents('parents', { connection });
+  const parentEvents = observe('parents');
   await parentEvents.waitUntilReady();
   const flows = new FlowProducer({ connection });
   const child = (number) => ({ name: 'add', queueName: 'jobs', data: { a: 100 + number, b: 1 } });
@@ -147,7 +150,7 @@ async function bull() {
   const watcher = new Bull('jobs', { redis });
   const heard = [];
   watcher.on('global:completed', (id, result) => heard.push([id, result]));
-  await watcher.isReady();
+  await within(once(watcher, 'registered:global:completed'), 'a subscription'); // no part of being ready
   await queue.pause();
   const paused = await queue.add('add', { a: 500, b: 1 });
   assert.equal(ran.get('add:500'), undefined);

@@ -176,11 +176,17 @@ def celery():
 
     app = celery_app()
     task = app.tasks
-    get = functools.partial(lambda result: result.get(timeout=PATIENCE_S))
-    # What is sent before there is a worker, waits.
+
+    def get(result):
+        # A result that comes before its subscription is never heard of: Celery does not wait for one to begin.
+        until(result.ready, 'a result')
+        return result.get(timeout=PATIENCE_S)
+
+    # What is sent before there is a worker, waits; and its results are heard of.
     early = group(task['add'].s(number, 1) for number in range(MANY))()
+    until(lambda: len(queues().pubsub_channels('celery-task-meta-*')) == MANY, 'the subscriptions')
     with worker_process('Celery'):
-        same(get(early), [number + 1 for number in range(MANY)])
+        same(early.get(timeout=PATIENCE_S), [number + 1 for number in range(MANY)])
         each_ran_once()
         same(get(chain(task['add'].s(100, 2), task['add'].s(3))()), 105)
         same(get(chord((task['add'].s(200 + number, 1) for number in range(8)), task['total'].s())()), 1636)
@@ -557,12 +563,14 @@ def apscheduler():
     def scheduler():
         return BackgroundScheduler(jobstores={'default': RedisJobStore(host=HOST, port=int(PORT))}, timezone='UTC')
 
+    def at(**offset):
+        return datetime.datetime.now(datetime.UTC) + datetime.timedelta(**offset)
+
+    # A scheduler that stops runs what is due, though it was paused: so nothing is, however long adding takes.
     first = scheduler()
     first.start(paused=True)
-    now = datetime.datetime.now(datetime.UTC)
-    at = now + datetime.timedelta(seconds=DELAY_S)
     for number in range(MANY):
-        first.add_job('jobs:add', 'date', run_date=at, args=(number, 1), id=f'job{number}', misfire_grace_time=None)
+        first.add_job('jobs:add', 'date', run_date=at(days=1), args=(number, 1), id=f'job{number}')
     first.add_job('jobs:add', 'interval', hours=1, args=(100, 1), id='hourly', misfire_grace_time=None)
     first.modify_job('hourly', args=(101, 1))
     first.remove_job('job0')
@@ -571,12 +579,17 @@ def apscheduler():
 
     # Another scheduler finds the jobs of the first.
     second = scheduler()
-    second.start()
+    second.start(paused=True)
     same(len(second.get_jobs()), MANY)
+    soon = at(seconds=DELAY_S)
+    for number in range(1, MANY):
+        second.modify_job(f'job{number}', misfire_grace_time=None)
+        second.reschedule_job(f'job{number}', trigger='date', run_date=soon)
+    second.resume()
     until(lambda: len(second.get_jobs()) == 1, 'the jobs')
-    assert datetime.datetime.now(datetime.UTC) >= at, 'jobs ran before their time'
+    assert at() >= soon, 'jobs ran before their time'
     second.reschedule_job('hourly', trigger='interval', hours=2)
-    second.modify_job('hourly', next_run_time=now)
+    second.modify_job('hourly', next_run_time=at())
     until(lambda: runs('add:101') == 1, 'the changed job')
     until(lambda: all(runs(f'add:{number}') == 1 for number in range(1, MANY)), 'every job')
     second.shutdown()

@@ -106,8 +106,8 @@ def flask_session():
     return 'sessions persist, are shared, renewed and removed'
 
 
-async def rooms(layer, named=False):
-    """Proves what every layer of channels promises."""
+async def rooms(layer, named=False, subscribed=None):
+    """Proves what every layer of channels promises; `subscribed` waits for so many subscriptions to have begun."""
 
     async def receive(channel):
         return await asyncio.wait_for(layer.receive(channel), PATIENCE_S)
@@ -119,11 +119,15 @@ async def rooms(layer, named=False):
     assert len(set(members)) == 5
     waiting = [asyncio.create_task(receive(channel)) for channel in members]
     await asyncio.sleep(0)
+    if subscribed:
+        await subscribed(len(members))
     for number, channel in enumerate(members):
         await layer.send(channel, {'type': 'mine', 'number': number})
     same([(await each)['number'] for each in waiting], [0, 1, 2, 3, 4])
     for channel in members:
         await layer.group_add('room', channel)
+    if subscribed:
+        await subscribed(len(members) + 1)
     await layer.group_discard('room', members[0])
     for number in range(3):
         await layer.group_send('room', {'type': 'said', 'number': number})
@@ -159,7 +163,13 @@ async def channels_pubsub():
     from channels_redis.pubsub import RedisPubSubChannelLayer
 
     layer = RedisPubSubChannelLayer(hosts=[(HOST, int(PORT))])
-    await rooms(layer)
+    server = client()
+
+    async def subscribed(count):  # which the layer does not wait for
+        while len(server.pubsub_channels()) < count:
+            await asyncio.sleep(0.01)
+
+    await rooms(layer, subscribed=lambda count: asyncio.wait_for(subscribed(count), PATIENCE_S))
     await layer.flush()
     return 'channels and groups'
 
