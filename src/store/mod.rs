@@ -113,8 +113,9 @@ pub(crate) struct Services {
 }
 
 impl Store {
-    /// Creates the first `databases`, empty, and lets clients use others if there is to be no limit; for `threads` that execute commands; `sweep_timer` is moved earlier by new
-    /// deadlines, `memory_account` counts the memory, and `events` passes on changes of keys.
+    /// Creates the first `databases`, empty, and lets clients use others if there is to be no limit. `threads` execute
+    /// commands, `sweep_timer` is moved earlier by new deadlines, `memory_account` counts the memory, and `events`
+    /// passes on changes of keys.
     pub fn new(
         (databases, is_unlimited): (usize, bool),
         threads: usize,
