@@ -6,8 +6,9 @@
 //!
 //! One thread at a time records, with plain loads and stores; others may read meanwhile.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use once_cell::race::OnceBox;
 
 /// Shorter durations count as this one, in nanoseconds.
 const MIN_NS: u64 = 1;
@@ -18,20 +19,20 @@ const PAGES: usize = 24;
 /// The last power of two that [`Counts::steps`] reports; the next one would be beyond the last bucket.
 const LAST_STEP: u32 = 29;
 
-type Page = Box<[AtomicU64; PAGE]>;
+type Page = [AtomicU64; PAGE];
 
-type Pages = [OnceLock<Page>; PAGES];
+type Pages = [OnceBox<Page>; PAGES];
 
-/// A histogram of durations; until the first one it takes sixteen bytes, because most commands are never called.
+/// A histogram of durations; until the first one it takes eight bytes, because most commands are never called.
 #[derive(Default)]
-pub(crate) struct Histogram(OnceLock<Box<Pages>>);
+pub(crate) struct Histogram(OnceBox<Pages>);
 
 impl Histogram {
     /// Counts one duration.
     #[inline(always)]
     pub(crate) fn record(&self, ns: u64) {
         let (page, at) = place(ns);
-        match self.0.get().and_then(|pages| pages.get(page)).and_then(OnceLock::get) {
+        match self.0.get().and_then(|pages| pages.get(page)).and_then(OnceBox::get) {
             Some(page) => page[at].store(page[at].load(Relaxed) + 1, Relaxed),
             None => self.record_beyond(page, at),
         }
@@ -55,13 +56,14 @@ impl Histogram {
     }
 
     fn make(&self, page: usize) -> &Page {
-        self.0.get_or_init(Box::default)[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
+        let pages = self.0.get_or_init(Box::default);
+        pages[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; PAGE]))
     }
 
     /// Resets all counts; no thread may record meanwhile.
     pub(crate) fn clear(&self) {
         let pages = self.0.get().into_iter().flat_map(|pages| pages.iter());
-        pages.filter_map(OnceLock::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
+        pages.filter_map(OnceBox::get).flat_map(|page| page.iter()).for_each(|count| count.store(0, Relaxed));
     }
 
     /// Adds the counts to `counts`.
