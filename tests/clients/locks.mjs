@@ -16,7 +16,7 @@ const places = process.env.KEYLATCH_SERVERS.split(' ').map((place) => {
 const WORKERS = 4;
 const SECTIONS = places.length === 5 ? 20 : 50; // of each worker
 const LONG_MS = 60_000; // a time to live that never passes here
-const SHORT_MS = 300;
+const SHORT_MS = 1000; // a time to live in which a busy machine still gets done what comes in it
 const PATIENCE_MS = 60_000;
 const opened = []; // how to close what was opened
 

@@ -26,8 +26,6 @@ def by_digest(client, script, keys, *args):
 class ShedLock:
     """ShedLock's provider for Redis, with safe updates: it sends its scripts in full each time."""
 
-    shortest_s = 0.3
-
     def __init__(self, servers, key, ttl_s):
         self.client, self.key, self.ttl_ms = servers.clients[0], f'job-lock:default:{key}', int(ttl_s * 1000)
         self.value = None
@@ -48,7 +46,6 @@ class ShedLock:
 class Redsync:
     """Go's redsync: the calls go to every server, and a quorum decides."""
 
-    shortest_s = 0.3
     # A lock that has gone is no error to it, but nothing was released either.
     DELETE = """
         local held = redis.call('GET', KEYS[1])
@@ -95,7 +92,6 @@ def call_of(client, call):
 class Redislock:
     """Go's redislock, with a lock over two keys; a token of 22 characters begins the value."""
 
-    shortest_s = 0.3
     OBTAIN = """
         local pairs_of_all, length = {}, tonumber(ARGV[2])
         for _, key in ipairs(KEYS) do
@@ -140,8 +136,6 @@ class Redislock:
 class Laravel:
     """Laravel's Cache::lock. It has no extension."""
 
-    shortest_s = 1  # it counts in whole seconds
-
     def __init__(self, servers, key, ttl_s):
         self.client, self.key, self.ttl_s = servers.clients[0], f'laravel_cache:{key}', ttl_s
         self.owner = secrets.token_hex(8)
@@ -177,7 +171,6 @@ class LaravelFunnel(Laravel):
 class Redisson:
     """Redisson's reentrant lock: a hash of its holder and of how often that has taken it, and a message on release."""
 
-    shortest_s = 0.3
     MESSAGE = 0
     TAKE = """
         if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
