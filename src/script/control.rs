@@ -51,13 +51,16 @@ const KILLED_IN_VALKEY: [&str; 2] =
 /// The state of the running script.
 pub struct Control {
     clock: Clock,
-    /// For timeouts that must pass even while a test's clock stands still.
+    /// For time limits that must pass even while a test's clock stands still: that of scripts is one of them, or else
+    /// calls and moves of the clock would wait for a script without limit.
     real_clock: Clock,
-    /// Whether the time limit of scripts is one of those: in test mode.
+    /// Whether moving the clock does not count towards the time limit of scripts: in test mode.
     is_limit_real: bool,
     busy_flag: Arc<BusyFlag>,
     state: AtomicU8,
     started_ms: AtomicU64,
+    /// By the real clock, where the other one can be moved.
+    started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
     /// The instructions of native functions that were not counted yet.
     spent: AtomicU32,
@@ -91,6 +94,7 @@ impl Control {
             busy_flag,
             state: AtomicU8::new(0),
             started_ms: AtomicU64::new(0),
+            started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
             spent: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
@@ -112,15 +116,20 @@ impl Control {
 
     /// Called when a script or function starts; it becomes busy after `threshold_ms` milliseconds, or never for 0.
     pub(super) fn begin(&self, is_function: bool, now_ms: u64, threshold_ms: u64) {
-        let started_ms = if self.is_limit_real { self.present_ms() } else { now_ms };
-        self.started_ms.store(started_ms, Relaxed);
+        self.started_ms.store(now_ms, Relaxed);
+        if self.clock.is_steered() {
+            self.started_real_ms.store(self.real_clock.now().mono_ms(), Relaxed);
+        }
         self.threshold_ms.store(threshold_ms, Relaxed);
         self.state.store(if is_function { RUNNING | FUNCTION } else { RUNNING }, Relaxed);
     }
 
-    /// Returns the time by the clock that limits scripts, in monotonic milliseconds.
-    fn present_ms(&self) -> u64 {
-        if self.is_limit_real { self.real_clock.now().mono_ms() } else { self.clock.heading_ms() }
+    /// Returns for how many milliseconds the script has been running, by the clock that says more.
+    fn passed_ms(&self) -> u64 {
+        let since = |started: &AtomicU64, now_ms: u64| now_ms.saturating_sub(started.load(Relaxed));
+        let by_own = if self.is_limit_real { 0 } else { since(&self.started_ms, self.clock.heading_ms()) };
+        let is_steered = self.clock.is_steered();
+        by_own.max(if is_steered { since(&self.started_real_ms, self.real_clock.now().mono_ms()) } else { 0 })
     }
 
     /// Called when it has ended. Returns whether it was killed.
@@ -147,7 +156,7 @@ impl Control {
 
     /// Called when a library is about to be loaded.
     pub(super) fn begin_load(&self) {
-        self.started_ms.store(self.real_clock.now().mono_ms(), Relaxed);
+        self.started_real_ms.store(self.real_clock.now().mono_ms(), Relaxed);
         self.state.store(LOADING, Relaxed);
     }
 
@@ -174,8 +183,7 @@ impl Control {
         if self.state.load(Relaxed) & FUNCTION == 0 {
             return Err(self.busy_error());
         }
-        let duration_ms = self.present_ms().saturating_sub(self.started_ms.load(Relaxed));
-        Ok(Some(Running { duration_ms, ..running.clone() }))
+        Ok(Some(Running { duration_ms: self.passed_ms(), ..running.clone() }))
     }
 
     /// Kills the running script or function.
@@ -234,7 +242,7 @@ impl Control {
     fn interrupt(self: &Arc<Self>, lua: &Lua) -> mlua::Result<VmState> {
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
-            let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_ms.load(Relaxed));
+            let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_real_ms.load(Relaxed));
             return if passed_ms > LOAD_MS_MAX {
                 self.stop(lua, "FUNCTION LOAD timeout")
             } else {
@@ -268,8 +276,7 @@ impl Control {
     }
 
     fn look_at_the_clock(&self) {
-        let passed_ms = self.present_ms().saturating_sub(self.started_ms.load(Relaxed));
-        let threshold_ms = self.threshold_ms.load(Relaxed);
+        let (passed_ms, threshold_ms) = (self.passed_ms(), self.threshold_ms.load(Relaxed));
         if threshold_ms == 0 || passed_ms < threshold_ms || !HOST.is_set() {
             return;
         }

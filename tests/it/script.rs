@@ -54,6 +54,19 @@ fn a_script_is_busy_once_it_has_run_for_long_and_can_be_killed() {
 }
 
 #[test]
+fn a_script_is_busy_in_real_time_too_while_the_clock_stands_still() {
+    let server = TestServer::start_on_workers(1);
+    let (mut busy, mut other) = (server.client(), server.client());
+    assert_eq!(other.call("CONFIG SET busy-reply-threshold 20"), "+OK");
+    busy.send(&crate::harness::encode(&FOREVER));
+    wait_until(|| other.call("PING") != "+PONG");
+    assert_eq!(other.call("GET k"), BUSY);
+    server.advance_ms(1);
+    assert_eq!(other.call("SCRIPT KILL"), "+OK");
+    assert!(busy.reply().starts_with("-ERR Script killed by user with SCRIPT KILL..."));
+}
+
+#[test]
 fn a_script_that_catches_every_error_is_killed_all_the_same() {
     let server = TestServer::start_on_workers(1);
     for script in [
