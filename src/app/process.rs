@@ -61,13 +61,17 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0` it prints the chosen
-/// port as a line of JSON once it is ready. Must be called before the process has a second thread.
+/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0`, or with
+/// `exit-on-stdin-close`, it prints its port as a line of JSON once it is ready. Must be called before the process has a second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.detected().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
         let served = serve_process(config, config_file, ready);
         return served.map_or_else(|failure| fail(&failure, console), |()| ExitCode::SUCCESS);
+    }
+    if config.exit_on_stdin_close {
+        let cause = io::Error::new(io::ErrorKind::InvalidInput, "exit-on-stdin-close needs a server in the foreground");
+        return fail(&Failure::from(cause), console);
     }
     match daemon::fork() {
         Ok(Side::Starter(Ok(text))) => {
@@ -228,7 +232,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
     let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
-    let (port_file, input) = (config.port_file.clone().map(PortFile), Input::watched(config.exit_on_stdin_close)?);
+    let (port_file, has_parent) = (config.port_file.clone(), config.exit_on_stdin_close);
+    let input = Input::watched(has_parent)?;
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
         let builder = Server::builder().config(config).config_file(config_file).workers(workers);
@@ -240,6 +245,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         let _ = oom.apply(&server.namespace().instance.settings.current());
         follow_settings(&server.namespace().instance.settings, log, oom);
         info!("Server initialized");
+        let (addr, pid) = (server.addr(), process::id());
+        let _port_file = port_file.map(|path| PortFile::write(path, addr.port())).transpose()?;
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
             info!("Ready to accept connections {kind}");
@@ -248,10 +255,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
             info!("Ready to accept connections unix");
         }
         notify(supervisor, NotifyState::Ready);
-        let (addr, pid) = (server.addr(), process::id());
-        port_file.iter().try_for_each(|file| file.write(addr.port()))?;
         let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
-        ready(is_free_port.then_some(&line));
+        ready((is_free_port || has_parent).then_some(&line));
         signals.until_stopped(&server, input).await;
         end_in_time()?;
         notify(supervisor, NotifyState::Stopping);
@@ -265,25 +270,31 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     })
 }
 
-/// The file that names the port of the running server; removed when this is dropped.
-struct PortFile(PathBuf);
+/// The file that names the port of the running server; removed when this is dropped, unless it names another by then.
+struct PortFile {
+    path: PathBuf,
+    text: String,
+}
 
 impl PortFile {
-    fn write(&self, port: u16) -> io::Result<()> {
-        let mut part = self.0.clone().into_os_string();
+    fn write(path: PathBuf, port: u16) -> io::Result<Self> {
+        let (mut part, text) = (path.clone().into_os_string(), format!("{port}\n"));
         part.push(format!(".{}", process::id()));
-        let written = std::fs::write(&part, format!("{port}\n")).and_then(|()| std::fs::rename(&part, &self.0));
+        let written = std::fs::write(&part, &text).and_then(|()| std::fs::rename(&part, &path));
         written.map_err(|cause| {
-            let reason = format!("Can't write the port file {}: {}", self.0.display(), system_text(&cause));
+            let _ = std::fs::remove_file(&part); // if it is there
+            let reason = format!("Can't write the port file {}: {}", path.display(), system_text(&cause));
             io::Error::new(cause.kind(), reason)
-        })
+        })?;
+        Ok(PortFile { path, text })
     }
 }
 
 impl Drop for PortFile {
     fn drop(&mut self) {
-        // If it was never written, or somebody has removed it, nothing remains to do.
-        let _ = std::fs::remove_file(&self.0);
+        if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
+            let _ = std::fs::remove_file(&self.path); // somebody may have removed it just now
+        }
     }
 }
 

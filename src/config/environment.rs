@@ -6,7 +6,7 @@
 //! A variable whose name resembles a setting is an error, as on the command line. Others are only reported as unknown,
 //! because the environment may contain variables for other purposes.
 
-use std::path::PathBuf;
+use std::io;
 
 use crate::config::kind::bytes_to_os;
 use crate::config::suggest::nearest_name;
@@ -70,7 +70,13 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
         });
     }
     if let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) {
-        return read_secret(&value).map(|secret| Meaning::Line(setting.name, secret));
+        return read_secret(&value).map(|secret| Meaning::Line(setting.name, secret)).map_err(|cause| {
+            LoadError::RefusedOption {
+                option: format!("the environment variable KEYLATCH_{}", String::from_utf8_lossy(variable)),
+                text: String::from_utf8_lossy(&value).into_owned(),
+                reason: format!("Can't read this file: {}", system_text(&cause)),
+            }
+        });
     }
     if is_of_service(variable, &value) {
         return Ok(Meaning::Foreign);
@@ -95,9 +101,8 @@ fn is_of_service(variable: &[u8], value: &[u8]) -> bool {
 }
 
 /// Reads a secret from a file. A line end after the last line is not part of the secret.
-fn read_secret(path: &[u8]) -> Result<Vec<u8>, LoadError> {
-    let path = PathBuf::from(bytes_to_os(path));
-    let secret = std::fs::read(&path).map_err(|cause| LoadError::Unreadable { path, cause: system_text(&cause) })?;
+fn read_secret(path: &[u8]) -> io::Result<Vec<u8>> {
+    let secret = std::fs::read(bytes_to_os(path))?;
     Ok(secret.strip_suffix(b"\n").map_or(&secret[..], |line| line.strip_suffix(b"\r").unwrap_or(line)).to_vec())
 }
 
@@ -154,6 +159,7 @@ mod tests {
         assert_eq!(text(&[("KEYLATCH_REQUIREPASS_FILE", &shown)]), "requirepass \"s3cret\"\n");
         std::fs::remove_file(&path).expect("the file was just written");
         let missing = read(&[("KEYLATCH_REQUIREPASS_FILE", &shown)]);
-        assert!(missing.expect_err("the file is gone").to_string().contains("can't open"));
+        let text = missing.expect_err("the file is gone").to_string();
+        assert!(text.contains("KEYLATCH_REQUIREPASS_FILE") && text.contains("Can't read this file"), "{text}");
     }
 }

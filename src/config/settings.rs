@@ -337,7 +337,8 @@ supported! {
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and
-        /// keeps the other end of the pipe.
+        /// keeps the other end of the pipe. A line of JSON on standard output says when it is ready, whatever the port.
+        /// Not for a daemon.
         "exit-on-stdin-close" !hidden exit_on_stdin_close: bool = "no", Kind::Switch, Start, Supported;
     }
     "Threads" {

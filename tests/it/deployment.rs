@@ -1,10 +1,11 @@
 //! What containers and supervisors rely on: environment variables, the health check, systemd notifications.
 
+use std::io::{Read, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::wait_until;
+use crate::harness::{ReservedPort, wait_until};
 use crate::process::{Process, binary, text};
 
 fn start_with(variables: &[(&str, &str)]) -> Process {
@@ -71,11 +72,72 @@ fn the_health_check_fails_without_a_listener_or_with_another_one() {
     let port = stranger.local_addr().expect("bound").port().to_string();
     let speaks_http = std::thread::spawn(move || {
         let (mut client, _) = stranger.accept().expect("the health check");
-        std::io::Write::write_all(&mut client, b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it reads");
+        client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it reads");
     });
     assert!(!finds_life(&["--port", &port]));
     speaks_http.join().expect("no panic");
     assert!(!finds_life(&["--port", &port]));
+}
+
+#[test]
+fn the_health_check_fails_when_an_answer_takes_too_long_as_a_whole() {
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = stranger.local_addr().expect("bound").port().to_string();
+    let drips = std::thread::spawn(move || {
+        let (mut client, _) = stranger.accept().expect("the health check");
+        client.set_read_timeout(Some(std::time::Duration::from_millis(10))).expect("a duration");
+        // The beginning of a handshake, whose next bytes come one by one until the health check has given up.
+        let mut part: &[u8] = b"\x16\x03\x03\x3f\x00\x02\x00\x3e\xfc\x03\x03";
+        while client.write_all(part).is_ok() && !matches!(client.read(&mut [0; 1000]), Ok(0)) {
+            part = b"\0";
+        }
+    });
+    assert!(!finds_life(&["-h", "127.0.0.1", "-p", &port, "--tls"]));
+    drips.join().expect("no panic");
+}
+
+#[test]
+fn a_server_that_fails_to_start_leaves_port_files_as_they_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("port");
+    let shown = path.to_str().expect("a plain path");
+    let mut process = Process::start(&["--port-file", shown]);
+    let port = process.addr().port().to_string();
+    let start = |args: &[&str]| {
+        let mut command = Command::new(binary());
+        command.env_remove("KEYLATCH_REQUIRE_REDIS").args(["--bind", "127.0.0.1"]).args(args);
+        command.output().expect("the binary starts")
+    };
+    let second = start(&["--port", &port, "--port-file", shown]);
+    assert!(!second.status.success());
+    assert_eq!(std::fs::read_to_string(&path).expect("the file of the first"), format!("{port}\n"));
+    let third = start(&["--port", "0", "--port-file", dir.path().to_str().expect("a plain path")]);
+    assert!(!third.status.success() && String::from_utf8_lossy(&third.stdout).contains("Can't write the port file"));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
+    let parent = dir.path().parent().expect("a parent");
+    let name = dir.path().file_name().expect("a name").to_str().expect("a plain name");
+    let left = std::fs::read_dir(parent).expect("readable").filter_map(Result::ok);
+    let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with(name)).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let daemon = start(&["--port", "0", "--daemonize", "yes", "--exit-on-stdin-close"]);
+    assert!(!daemon.status.success());
+    assert!(String::from_utf8_lossy(&daemon.stderr).contains("exit-on-stdin-close needs a server in the foreground"));
+    // The file of a later server is not that of an earlier one.
+    std::fs::write(&path, "1\n").expect("writable");
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert_eq!(std::fs::read_to_string(&path).expect("it is left"), "1\n");
+}
+
+#[test]
+fn the_ready_line_comes_with_a_port_that_was_chosen_if_a_parent_is_watched() {
+    let port = ReservedPort::new();
+    let args = ["--exit-on-stdin-close", "--bind", "127.0.0.1", "--port", &port.port().to_string()];
+    let mut process = Process::run(Command::new(binary()).args(args).stdin(std::process::Stdio::piped()));
+    let port = port.port();
+    process.read_until(&format!("{{\"ready\":true,\"host\":\"127.0.0.1\",\"port\":{port},\"pid\":"));
+    drop(process.child.stdin.take());
+    assert!(process.wait().success());
 }
 
 #[test]

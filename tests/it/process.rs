@@ -10,7 +10,7 @@ use crate::harness::{Client, PATIENCE, ReservedPort, encode, wait_until};
 
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
-    child: Child,
+    pub child: Child,
     /// Its address, once it has reported it.
     known_addr: Option<SocketAddr>,
     /// The lines of standard output, read by a thread, so that waiting for the next one can time out.

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 #[cfg(feature = "tls")]
 mod tls;
@@ -46,47 +45,23 @@ pub(crate) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// Connects; `patience` is the timeout of connecting and of every read.
+/// Connects, and waits for that without a limit.
 ///
 /// # Errors
 /// When the connection is refused, or TLS fails.
-pub(crate) fn connect(
-    address: &Address,
-    tls: Option<&TlsOptions>,
-    patience: Option<Duration>,
-) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn Stream>> {
     match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(patience)?;
-            Ok(Box::new(stream))
-        }
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
         Address::Tcp(host, port) => {
-            let stream = connect_tcp(host, *port, patience)?;
+            // Every address of the host is tried.
+            let stream = TcpStream::connect((&**host, *port))?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(patience)?;
             match tls {
                 None => Ok(Box::new(stream)),
                 Some(options) => secure(stream, host, options),
             }
         }
     }
-}
-
-/// Tries every address of the host.
-fn connect_tcp(host: &str, port: u16, patience: Option<Duration>) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for addr in (host, port).to_socket_addrs()? {
-        let connected = match patience {
-            Some(patience) => TcpStream::connect_timeout(&addr, patience),
-            None => TcpStream::connect(addr),
-        };
-        match connected {
-            Ok(stream) => return Ok(stream),
-            Err(cause) => failure = cause,
-        }
-    }
-    Err(failure)
 }
 
 #[cfg(feature = "tls")]

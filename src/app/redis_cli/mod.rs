@@ -72,7 +72,7 @@ fn talk(mut options: Options, complain: fn(&str)) -> Result<bool, String> {
         options.command.push(last);
     }
     let address = &options.address;
-    let stream = connect(address, options.tls.as_ref(), None)
+    let stream = connect(address, options.tls.as_ref())
         .map_err(|cause| format!("Could not connect to Redis at {address}: {}", system_text(&cause)))?;
     let mut session = Session {
         stream,
