@@ -23,6 +23,8 @@ use parking_lot::Mutex;
 const WALL_TOLERANCE_MS: i64 = 1;
 
 const US_PER_MS: u64 = 1000;
+/// The last time that a steered clock is moved to, by both of its clocks: far from where its microseconds overflow.
+pub(crate) const END_MS: i64 = i64::MAX / 2000;
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -470,6 +472,11 @@ impl Deadline {
     pub fn is_due(self, now: Now) -> bool {
         let at_ms = self.0 >> 1;
         if self.is_wall() { at_ms as i64 <= now.wall_ms() } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
+    }
+
+    /// Returns whether it was set relative to the present, and so follows the monotonic clock.
+    pub fn is_relative(self) -> bool {
+        !self.is_wall()
     }
 
     /// Returns the remaining TTL in milliseconds, zero or less after the deadline. What [`Deadline::after`] rounded up

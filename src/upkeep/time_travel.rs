@@ -10,6 +10,7 @@ use crate::dispatch::serve::serve_keys;
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::namespace::Namespace;
 use crate::store::NEVER;
+use crate::time::clock::END_MS;
 use crate::upkeep::{check_clients, sweep_once};
 
 /// How often a client's task is given a chance to fetch its answer before this one sleeps in between.
@@ -94,6 +95,7 @@ impl Steps {
                 now.mono_us()
             }
         };
+        let target_us = target_us.min(END_MS as u64 * 1000);
         clock.head_for(target_us);
         Steps { target_us }
     }

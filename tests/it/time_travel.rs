@@ -174,6 +174,24 @@ fn scripts_see_the_same_time_and_are_limited_by_the_real_one() {
 }
 
 #[test]
+fn the_clock_stops_before_it_overflows() {
+    let (server, mut client) = frozen();
+    let step = "TEST.TIME ADVANCE 9000000000000";
+    wait_until(|| client.call(step) == "-ERR milliseconds are out of range");
+    let (now, wall) = (client.int("TEST.TIME GET"), "TEST.TIME SET 9000000000000");
+    assert!(now > 4_000_000_000_000_000, "{now}");
+    client.expect(&[
+        ("TEST.TIME ADVANCE 1", &format!(":{}", now + 1)),
+        ("SET k v PX 1", "+OK"),
+        (wall, ":9000000000000"),
+    ]);
+    client.expect(&[(step, "-ERR milliseconds are out of range"), ("TEST.TIME ADVANCE 1", ":9000000000001")]);
+    client.expect(&[("EXISTS k", ":0")]);
+    server.server().advance(std::time::Duration::MAX);
+    assert!(client.int("TEST.TIME GET") > 9_000_000_000_001);
+}
+
+#[test]
 fn what_steers_time_is_refused_in_transactions_and_with_wrong_arguments() {
     let (_server, mut client) = frozen();
     client.expect(&[

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{FAST, Group, integer};
 use crate::store::View;
+use crate::time::clock::END_MS;
 
 /// The most milliseconds that a clock can be moved at once: three hundred years.
 const MS_MAX: i64 = 300 * 366 * 24 * 60 * 60 * 1000;
@@ -51,11 +52,16 @@ impl Continuation for Journey {
 
 fn advance(call: &mut Call<'_>) -> Result<()> {
     let ms = u64::try_from(read_ms(call)?).map_err(|_| Error::other("milliseconds must not be negative"))?;
+    let now = call.present();
+    check_end(now.wall_ms().checked_add_unsigned(ms))?;
+    check_end(i64::try_from(now.mono_ms()).ok().and_then(|now_ms| now_ms.checked_add_unsigned(ms)))?;
     call.continue_with(Journey(TimeTravel::By(Duration::from_millis(ms))))
 }
 
 fn set(call: &mut Call<'_>) -> Result<()> {
-    let unix_ms = read_ms(call)?;
+    let (unix_ms, now) = (read_ms(call)?, call.present());
+    let ahead_ms = unix_ms.saturating_sub(now.wall_ms());
+    check_end(i64::try_from(now.mono_ms()).ok().and_then(|now_ms| now_ms.checked_add(ahead_ms)))?;
     call.continue_with(Journey(TimeTravel::To { unix_ms }))
 }
 
@@ -72,11 +78,23 @@ fn get(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a clock can be moved to a time, in milliseconds.
+fn check_end(end_ms: Option<i64>) -> Result<()> {
+    match end_ms.is_some_and(|end_ms| end_ms <= END_MS) {
+        true => Ok(()),
+        false => Err(out_of_range()),
+    }
+}
+
+fn out_of_range() -> Error {
+    Error::other("milliseconds are out of range")
+}
+
 /// Parses a number of milliseconds.
 fn read_ms(call: &mut Call<'_>) -> Result<i64> {
     let ms = call.args.int()?;
     match ms.unsigned_abs() > MS_MAX as u64 {
-        true => Err(Error::other("milliseconds are out of range")),
+        true => Err(out_of_range()),
         false => Ok(ms),
     }
 }
