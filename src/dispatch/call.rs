@@ -80,9 +80,10 @@ impl Call<'_> {
     }
 
     /// Returns the present time, from which relative TTLs count. The time of the call is up to a tenth of a millisecond
-    /// old, and does not advance inside EXEC and scripts.
+    /// old, and does not advance inside EXEC and scripts. A write that is replayed has only that.
     pub fn present(&self) -> Now {
         match self.is_nested() || self.is_blocked {
+            true if !self.view.cx().expires_keys() => self.now(),
             true => self.namespace.clock.now(),
             false => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
         }

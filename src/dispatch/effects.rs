@@ -2,13 +2,14 @@
 //!
 //! Nested calls, as inside EXEC and scripts, only collect their effects: all of them are appended at once.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::namespace::Namespace;
 use crate::spec::Effect;
 use crate::store::{Key, Lookup, Str};
+use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
     /// Logs a command that repeats the changes of this call, instead of the request; for commands whose effect is
@@ -19,11 +20,41 @@ impl Call<'_> {
         }
     }
 
+    /// Logs the deadline of a key.
+    pub(crate) fn log_deadline(&mut self, key: Key<'_>, deadline: Deadline) {
+        let logged = self.logged_deadline(deadline);
+        let mut number = itoa::Buffer::new();
+        self.log(&[logged.choose(&b"PEXPIREAT"[..], b"PEXPIRE"), key.bytes, number.format(logged.ms).as_bytes()]);
+    }
+
+    /// Returns how a deadline is logged.
+    pub(crate) fn logged_deadline(&self, deadline: Deadline) -> LoggedDeadline {
+        let left_ms = deadline.remaining_ms(self.now());
+        match deadline.is_relative() && left_ms > 0 && self.namespace.journal.keeps_time() {
+            true => LoggedDeadline { is_relative: true, ms: left_ms },
+            false => LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) },
+        }
+    }
+
     /// Logs the request itself, although no key has changed; for commands whose effect is [`Effect::Given`].
     pub(crate) fn log_request(&mut self) {
         if self.namespace.store.is_logged() {
             push_request(self);
         }
+    }
+}
+
+/// A deadline as it is logged.
+pub(crate) struct LoggedDeadline {
+    is_relative: bool,
+    /// The milliseconds from the write on, or else since 1970.
+    pub(crate) ms: i64,
+}
+
+impl LoggedDeadline {
+    /// Returns one of the words that a command has for the two kinds of deadlines.
+    pub(crate) fn choose<T>(&self, absolute: T, relative: T) -> T {
+        if self.is_relative { relative } else { absolute }
     }
 }
 
@@ -49,14 +80,14 @@ pub(super) fn collect(call: &mut Call<'_>) {
 pub(super) fn log_outermost(call: &mut Call<'_>) {
     if call.namespace.store.is_logged() {
         collect(call);
-        append(call.namespace, call.caller);
+        append(call.namespace, call.caller, call.view.now());
     }
 }
 
-/// Appends the effects of a call, and of those nested in it.
-pub(super) fn append(namespace: &Namespace, caller: &mut Caller) {
+/// Appends the effects of a call at a time, and of those nested in it.
+pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now) {
     if let Some(effects) = caller.effects() {
-        namespace.journal.append(effects);
+        namespace.journal.append(effects, at);
     }
 }
 
@@ -70,15 +101,18 @@ fn push_request(call: &mut Call<'_>) {
 
 /// Adds commands that set the keys of the request to their present values.
 fn push_values(call: &mut Call<'_>) {
-    let (request, now) = (call.args.request(), call.now());
+    let request = call.args.request();
     for (position, _) in call.command.keys_of(request) {
         let key = call.namespace.store.key(request.arg(position));
-        let (deadline, mut number) = (call.view.deadline(key).flatten(), itoa::Buffer::new());
-        let deadline = deadline.map(|deadline| number.format(deadline.wall_ms(now)).as_bytes());
+        let deadline = call.view.deadline(key).flatten().map(|deadline| call.logged_deadline(deadline));
+        let mut number = itoa::Buffer::new();
         match call.view.get::<Str>(key, Lookup::PEEK) {
             Ok(Some(text)) => {
-                let set = [b"SET", key.bytes, text.as_slice(), b"PXAT", deadline.unwrap_or_default()];
-                call.caller.push_effect(set.into_iter().take(if deadline.is_some() { 5 } else { 3 }));
+                let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
+                if let Some(deadline) = &deadline {
+                    set.extend([deadline.choose(&b"PXAT"[..], b"PX"), number.format(deadline.ms).as_bytes()]);
+                }
+                call.caller.push_effect(set.into_iter());
                 push_fence(call, key);
             }
             Ok(None) => call.caller.push_effect([b"DEL", key.bytes].into_iter()),
@@ -102,16 +136,13 @@ fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
 
 /// Adds commands that set the keys of the request to their present deadlines.
 fn push_deadlines(call: &mut Call<'_>) {
-    let (request, now) = (call.args.request(), call.now());
+    let request = call.args.request();
     for (position, _) in call.command.keys_of(request) {
         let key = call.namespace.store.key(request.arg(position));
-        let mut number = itoa::Buffer::new();
         match call.view.deadline(key) {
             None => call.log(&[b"DEL", key.bytes]),
             Some(None) => call.log(&[b"PERSIST", key.bytes]),
-            Some(Some(deadline)) => {
-                call.log(&[b"PEXPIREAT", key.bytes, number.format(deadline.wall_ms(now)).as_bytes()]);
-            }
+            Some(Some(deadline)) => call.log_deadline(key, deadline),
         }
     }
 }

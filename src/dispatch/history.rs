@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::AllCommandStats;
 use crate::persist::Effects;
-use crate::store::{Classes, Cx, Origin, View};
+use crate::store::{Classes, Cx, LockHolder, Origin, View};
 use crate::test_mode::{Former, ScriptTexts, TestMode};
 
 /// Brings the images of keys up to date, and lets the next window of writes begin.
@@ -51,7 +51,7 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
     call.view.raise_watchers();
     cut(namespace, &mut call.view);
     let mut history = test_mode.history.lock();
-    let is_connected = |id: u64| clients.find(id).is_some();
+    let is_connected = |session: &dyn LockHolder| !session.is_gone();
     let texts = history.restore(name, (&namespace.store, &mut call.view), is_connected);
     history.forget_writes();
     drop(history);
@@ -68,7 +68,7 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
 /// When fewer writes are remembered.
 pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
     let namespace = call.namespace;
-    let remembered = test_mode.history.lock().len() + namespace.journal.writes();
+    let remembered = test_mode.history.lock().remembered() + namespace.journal.writes();
     let remembered = remembered.min(call.config.test_journal_max);
     if lost > remembered {
         return Err(Error::other(format!("only {remembered} writes are remembered")));
@@ -88,9 +88,8 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     namespace.store.events().set_classes(Classes::default()); // there is nobody left to be told
     let result = former.map_or(Ok(()), |former| go_back(call, former));
     namespace.apply_settings();
-    cut(namespace, &mut call.view);
-    namespace.journal.discard();
-    test_mode.history.lock().forget_writes();
+    let past = namespace.journal.cut();
+    test_mode.history.lock().lose(lost, past, libraries(namespace), (&namespace.store, &mut call.view));
     result
 }
 
@@ -98,24 +97,23 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
     let (namespace, handlers) = (call.namespace, call.handlers);
     let result = set_texts_of_libraries(namespace, &former.libraries);
-    // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
-    let cx = Cx::new(call.now(), Origin::Replay);
-    let mut view = call.view.lend(0, cx);
     for (db, key, image) in former.before.iter() {
-        view.restore(db, namespace.store.key(key), image.as_deref());
+        call.view.lend(0, Cx::new(call.now(), Origin::Replay)).restore(db, namespace.store.key(key), image.as_deref());
     }
     let stats = AllCommandStats::new(1, namespace.commands.count());
     let forget = |caller: &mut Caller| {
         caller.effects().into_iter().for_each(|effects| *effects = Effects::default());
     };
-    let effects = BytesMut::from(&former.effects[..]);
-    let replayed = replay_in(&mut view, (namespace, handlers, &stats), effects, forget);
-    drop(view);
+    let replayed = former.writes.iter().try_for_each(|write| {
+        // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
+        let mut view = call.view.lend(0, Cx::new(write.at, Origin::Replay));
+        replay_in(&mut view, (namespace, handlers, &stats), BytesMut::from(&write.effects[..]), forget).map(drop)
+    });
     for (db, key, lock) in former.locks.iter() {
         let key = namespace.store.key(key);
         lock.iter().for_each(|lock| _ = call.view.restore_lock(db, key, lock, |_| false));
     }
-    result.and(replayed.map(|_| ()).map_err(|error| Error::other(error.to_string())))
+    result.and(replayed.map_err(|error| Error::other(error.to_string())))
 }
 
 /// Returns the texts of scripts and libraries.

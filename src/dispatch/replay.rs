@@ -61,7 +61,7 @@ pub(crate) fn replay(
 ) -> Result<Replayed, ReplayError> {
     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
     let mut guard = namespace.store.exclusive();
-    let append = |caller: &mut Caller| effects::append(namespace, caller);
+    let append = |caller: &mut Caller| effects::append(namespace, caller, cx.now);
     let stats = &namespace.observed.command_stats;
     replay_in(&mut guard.view(0, cx), (namespace, handlers, stats), log, append)
 }

@@ -335,9 +335,10 @@ impl Namespace {
     /// Deletes every key of every database.
     pub fn flush(&self) {
         let mut guard = self.store.exclusive();
-        guard.view(0, Cx::new(self.clock.now(), Origin::HOST)).clear(true);
+        let now = self.clock.now();
+        guard.view(0, Cx::new(now, Origin::HOST)).clear(true);
         if self.store.is_logged() {
-            self.journal.append_command(0, &[b"FLUSHALL"]);
+            self.journal.append_command(0, &[b"FLUSHALL"], now);
         }
     }
 

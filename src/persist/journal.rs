@@ -8,6 +8,7 @@ use crate::persist::Effects;
 use crate::persist::window::{Past, Window};
 use crate::resp::Output;
 use crate::store::{ChangeLog, LockRecord};
+use crate::time::clock::Now;
 
 /// Logged and not yet taken commands. Nothing is logged unless the store is told to, see
 /// [`Store::set_logged`](crate::store::Store::set_logged); then the journal grows until it is taken. In test mode it also
@@ -33,13 +34,13 @@ struct Log {
 }
 
 impl Log {
-    /// Adds the changes of a call, or those that no call has made.
-    fn append(&mut self, effects: &mut Effects, is_write: bool) -> u64 {
+    /// Adds the changes of a call at a time, or those that no call has made.
+    fn append(&mut self, effects: &mut Effects, written: Option<Now>) -> u64 {
         if let Some(window) = &mut self.window {
             let mut again = if self.is_read { effects.again() } else { std::mem::take(effects) };
-            match is_write {
-                true => window.append(&mut again),
-                false => window.prepare(&mut again),
+            match written {
+                Some(at) => window.append(&mut again, at),
+                None => window.prepare(&mut again),
             }
         }
         effects.move_to(&mut self.commands, &mut self.db);
@@ -49,28 +50,34 @@ impl Log {
 }
 
 impl Journal {
-    /// Appends the effects of a call, and clears them; returns the position in the log after them, in bytes. Must be
+    /// Appends the effects of a call at a time, and clears them; returns the position in the log after them, in bytes. Must be
     /// called while the changed shards are locked.
-    pub(crate) fn append(&self, effects: &mut Effects) -> u64 {
-        self.append_all(effects, true)
+    pub(crate) fn append(&self, effects: &mut Effects, at: Now) -> u64 {
+        self.append_all(effects, Some(at))
     }
 
-    fn append_all(&self, effects: &mut Effects, is_write: bool) -> u64 {
+    fn append_all(&self, effects: &mut Effects, written: Option<Now>) -> u64 {
         let mut log = self.log.lock();
-        let position = log.append(effects, is_write);
+        let position = log.append(effects, written);
         self.note_due(&log);
         position
     }
 
-    /// Appends one command in a database, which is a write of its own.
-    pub(crate) fn append_command(&self, db: usize, args: &[&[u8]]) {
-        self.append_one(db, args, true);
+    /// Appends one command in a database at a time, which is a write of its own.
+    pub(crate) fn append_command(&self, db: usize, args: &[&[u8]], at: Now) {
+        self.append_one(db, args, Some(at));
     }
 
-    fn append_one(&self, db: usize, args: &[&[u8]], is_write: bool) {
+    fn append_one(&self, db: usize, args: &[&[u8]], written: Option<Now>) {
         let mut effects = Effects::default();
         effects.push(db, args.iter().copied());
-        self.append_all(&mut effects, is_write);
+        self.append_all(&mut effects, written);
+    }
+
+    /// Returns whether each write is repeated by a clock that says when it was made, so that what is relative to the
+    /// present may be logged as that: if nobody takes the log.
+    pub(crate) fn keeps_time(&self) -> bool {
+        !self.log.lock().is_read
     }
 
     /// Takes what was logged since the last call.
@@ -139,11 +146,11 @@ impl Journal {
 
 impl ChangeLog for Journal {
     fn append_removal(&self, db: usize, key: &[u8]) {
-        self.append_one(db, &[b"DEL", key], false);
+        self.append_one(db, &[b"DEL", key], None);
     }
 
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
-        self.append_one(db, &[b"HDEL", key, field], false);
+        self.append_one(db, &[b"HDEL", key, field], None);
     }
 
     fn note_change(&self, db: usize, key: &[u8]) {
@@ -167,11 +174,14 @@ mod tests {
     fn the_position_counts_what_was_taken_too() {
         let (journal, mut effects) = (Journal::default(), Effects::default());
         effects.push(0, [&b"DEL"[..], b"k"].into_iter());
-        let first = journal.append(&mut effects);
+        let first = journal.append(&mut effects, Now::at_ms(0, 0));
         assert_eq!(first, journal.take().len() as u64);
         journal.append_removal(0, b"k");
         effects.push(0, [&b"DEL"[..], b"k"].into_iter());
-        assert_eq!(journal.append(&mut effects), first + 2 * "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n".len() as u64);
+        assert_eq!(
+            journal.append(&mut effects, Now::at_ms(0, 0)),
+            first + 2 * "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n".len() as u64
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use crate::persist::Effects;
 use crate::resp::Output;
 use crate::store::{ByKey, LockImage, LockRecord};
+use crate::time::clock::Now;
 
 /// The most writes between two cuts.
 const WRITES_MAX: usize = 1000;
@@ -16,8 +17,11 @@ const BYTES_MAX: usize = 16 << 20;
 const KEYS_MAX: usize = 1 << 20;
 
 /// What one call has changed.
+#[derive(Clone)]
 pub(crate) struct Write {
-    /// The commands that repeat it; before them those for what no call has changed since the write before.
+    /// When.
+    pub(crate) at: Now,
+    /// The commands that repeat it, with times from then on; before them those for what no call has changed since the write before.
     pub(crate) effects: Box<[u8]>,
     /// What was known afterwards of the locks that it has changed; `None` of a key that is no lock any more.
     pub(crate) locks: ByKey<Option<LockImage>>,
@@ -142,7 +146,7 @@ impl Window {
     }
 
     /// Adds a write, which has changed this and what was prepared.
-    pub(super) fn append(&mut self, effects: &mut Effects) {
+    pub(super) fn append(&mut self, effects: &mut Effects, at: Now) {
         if !self.remembers_writes() {
             return;
         }
@@ -150,7 +154,7 @@ impl Window {
         let (pending, locks) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.locks));
         self.db = None;
         let effects = pending.as_slice().map(Box::from);
-        let write = Write { effects: effects.unwrap_or_else(|| pending.into_bytes().to_vec().into()), locks };
+        let write = Write { at, effects: effects.unwrap_or_else(|| pending.into_bytes().to_vec().into()), locks };
         self.bytes += write.bytes();
         self.past.writes.push(write);
     }

@@ -16,6 +16,9 @@ pub trait LockHolder: Any + Send + Sync {
     /// Returns the client's id.
     fn id(&self) -> u64;
 
+    /// Returns whether its connection has closed, or has left for another instance, or is about to.
+    fn is_gone(&self) -> bool;
+
     /// Counts a lock that it holds from now on, or holds no longer.
     fn count_lock(&self, is_held: bool);
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::persist::{Past, Touched, Write};
-use crate::store::{ByKey, Image, LockImage, Store, View};
+use crate::store::{ByKey, Image, LockHolder, LockImage, Store, View};
 
 /// The most snapshots of a namespace.
 const SNAPSHOTS_MAX: usize = 100;
@@ -36,6 +36,8 @@ pub(crate) struct History {
     libraries: Arc<Vec<Vec<u8>>>,
     /// What was written between cuts, oldest first.
     spans: VecDeque<Span>,
+    /// How many of the last writes can be lost: no more than the settings say, even if the first span has others.
+    remembered: usize,
     /// In the order in which the namespace was last what they say.
     snapshots: Vec<Snapshot>,
 }
@@ -45,6 +47,8 @@ struct Span {
     writes: Vec<Write>,
     /// What the keys were before that have changed.
     before: ByKey<Option<Arc<Image>>>,
+    /// Whether that has all keys that there were.
+    is_whole: bool,
     libraries: Arc<Vec<Vec<u8>>>,
 }
 
@@ -64,8 +68,8 @@ pub(crate) struct Former {
     pub(crate) before: ByKey<Option<Arc<Image>>>,
     /// The libraries at that time.
     pub(crate) libraries: Arc<Vec<Vec<u8>>>,
-    /// The commands to repeat.
-    pub(crate) effects: Vec<u8>,
+    /// The writes to repeat.
+    pub(crate) writes: Vec<Write>,
     /// What was known of locks when these were executed.
     pub(crate) locks: ByKey<Option<LockImage>>,
 }
@@ -79,18 +83,52 @@ impl History {
         most: usize,
         (store, view): (&Store, &mut View<'_>),
     ) {
-        let before = match past.touched {
+        let is_whole = matches!(past.touched, Touched::All);
+        let before = self.follow(past.touched, store, view);
+        let libraries = std::mem::replace(&mut self.libraries, libraries);
+        self.remembered = (self.remembered + past.writes.len()).min(most);
+        if most > 0 && before.len() + past.writes.len() > 0 {
+            self.spans.push_back(Span { writes: past.writes, before, is_whole, libraries });
+        }
+        self.trim(most);
+    }
+
+    /// Forgets the last `lost` writes, which were undone just now, and brings the images up to date.
+    pub(crate) fn lose(
+        &mut self,
+        mut lost: usize,
+        past: Past,
+        libraries: Arc<Vec<Vec<u8>>>,
+        (store, view): (&Store, &mut View<'_>),
+    ) {
+        let undone = self.follow(past.touched, store, view);
+        self.libraries = libraries;
+        self.remembered -= lost;
+        while let Some(latest) = self.spans.back_mut() {
+            if let Some(kept) = latest.writes.len().checked_sub(lost) {
+                latest.writes.truncate(kept);
+                // Keys that were only there in between are there again.
+                let between =
+                    undone.iter().filter(|(db, key, _)| latest.is_whole && latest.before.get(*db, key).is_none());
+                let between: Vec<_> = between.map(|(db, key, _)| (db, key.clone())).collect();
+                between.into_iter().for_each(|(db, key)| _ = latest.before.insert(db, key, None));
+                return;
+            }
+            lost -= latest.writes.len();
+            self.spans.pop_back();
+        }
+    }
+
+    /// Takes images of what has changed; returns the former ones.
+    fn follow(&mut self, touched: Touched, store: &Store, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
+        let before = match touched {
             Touched::Keys(keys) => self.refresh(&keys, store, view),
             Touched::All => self.refresh_all(view),
         };
         if let Some(snapshot) = self.snapshots.last_mut() {
             snapshot.changed.add_keys(&before);
         }
-        let libraries = std::mem::replace(&mut self.libraries, libraries);
-        if most > 0 && before.len() + past.writes.len() > 0 {
-            self.spans.push_back(Span { writes: past.writes, before, libraries });
-        }
-        self.trim(most);
+        before
     }
 
     /// Takes images of some keys; returns the former ones.
@@ -117,18 +155,21 @@ impl History {
 
     /// Forgets the oldest writes that are too many.
     fn trim(&mut self, most: usize) {
-        let (mut writes, mut bytes) = (self.len(), self.spans.iter().map(Span::bytes).sum::<usize>());
+        let mut writes: usize = self.spans.iter().map(|span| span.writes.len()).sum();
+        let mut bytes: usize = self.spans.iter().map(Span::bytes).sum();
         while let Some(oldest) = self.spans.front()
             && (writes - oldest.writes.len() >= most || bytes > BYTES_MAX)
         {
             (writes, bytes) = (writes - oldest.writes.len(), bytes - oldest.bytes());
             self.spans.pop_front();
         }
+        self.remembered = self.remembered.min(writes);
     }
 
     /// Forgets all writes.
     pub(crate) fn forget_writes(&mut self) {
         self.spans.clear();
+        self.remembered = 0;
     }
 
     /// Forgets what is needed only for writes, which are not remembered any more.
@@ -139,9 +180,9 @@ impl History {
         }
     }
 
-    /// Returns how many writes there were before the last cut.
-    pub(crate) fn len(&self) -> usize {
-        self.spans.iter().map(|span| span.writes.len()).sum()
+    /// Returns how many writes before the last cut can be lost.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered
     }
 
     /// Returns what there was before the last `lost` writes, if they are remembered. There was a cut just now.
@@ -161,8 +202,8 @@ impl History {
                     former.locks.insert(db, key.clone(), Some(lock));
                 }
             }
-            for write in &span.writes[..span.writes.len() - lost] {
-                former.effects.extend_from_slice(&write.effects);
+            former.writes = span.writes[..span.writes.len() - lost].to_vec();
+            for write in &former.writes {
                 for (db, key, lock) in write.locks.iter() {
                     former.locks.insert(db, key.clone(), lock.clone());
                 }
@@ -209,7 +250,7 @@ impl History {
         &mut self,
         name: &[u8],
         (store, view): (&Store, &mut View<'_>),
-        is_connected: impl Fn(u64) -> bool,
+        is_connected: impl Fn(&dyn LockHolder) -> bool,
     ) -> Option<ScriptTexts> {
         let at = self.position(name)?;
         let mut changed: ByKey<()> = ByKey::default();

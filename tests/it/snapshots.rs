@@ -220,6 +220,18 @@ fn locks_are_held_again_by_clients_that_are_connected() {
 }
 
 #[test]
+fn a_lock_of_a_session_is_released_if_its_client_has_been_elsewhere_since() {
+    let server = start();
+    let (mut owner, mut control) = (server.client(), server.client());
+    owner.int("LOCK.ACQUIRE lock one SESSION");
+    control.expect(&[("TEST.SNAPSHOT s", "+OK")]);
+    owner.expect(&[("AUTH ns-other x", "+OK"), ("RESET", "+RESET")]);
+    restore(&mut control, "s");
+    control.expect(&[("EXISTS lock", ":0")]);
+    assert!(control.int("LOCK.ACQUIRE lock other PX 10") > 0);
+}
+
+#[test]
 fn blocked_clients_get_an_error_and_those_in_line_too() {
     let server = start();
     let mut control = server.client();

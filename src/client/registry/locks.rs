@@ -34,6 +34,10 @@ impl LockHolder for ClientInfo {
         self.id
     }
 
+    fn is_gone(&self) -> bool {
+        self.outbox.is_ending()
+    }
+
     fn count_lock(&self, is_held: bool) {
         match is_held {
             true => self.locks.held.fetch_add(1, Relaxed),

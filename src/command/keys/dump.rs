@@ -186,9 +186,10 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         }
         Some(deadline) => {
             call.view.put(key, entry, RESTORE);
-            let (mut number, end_ms) = (itoa::Buffer::new(), deadline.map_or(0, |deadline| deadline.wall_ms(now)));
-            let end_ms = number.format(end_ms).as_bytes();
-            call.log(&[b"RESTORE", key.bytes, end_ms, payload, b"REPLACE", b"ABSTTL"]);
+            let (deadline, mut number) = (deadline.map(|deadline| call.logged_deadline(deadline)), itoa::Buffer::new());
+            let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
+            let args: [&[u8]; 6] = [b"RESTORE", key.bytes, ms, payload, b"REPLACE", b"ABSTTL"];
+            call.log(&args[..deadline.map_or(5, |deadline| deadline.choose(6, 5))]);
         }
     }
     let rule = call.namespace.store.memory_account().rule();

@@ -82,11 +82,8 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     let (ttl, event) = deadline.map_or((Ttl::Keep, SET), |deadline| (Ttl::At(deadline), SET_EX));
     call.view.set(key, value, ttl, event);
     call.view.set_fence(key, fence);
-    let (mut digits, now) = (itoa::Buffer::new(), call.now());
-    call.log(&[b"SETIFGREATER", key.bytes, value, digits.format(fence).as_bytes()]);
-    if let Some(deadline) = deadline {
-        call.log(&[b"PEXPIREAT", key.bytes, digits.format(deadline.wall_ms(now)).as_bytes()]);
-    }
+    call.log(&[b"SETIFGREATER", key.bytes, value, itoa::Buffer::new().format(fence).as_bytes()]);
+    deadline.into_iter().for_each(|deadline| call.log_deadline(key, deadline));
     call.reply.array(2);
     call.reply.int(fence);
     call.reply.null();

@@ -3,7 +3,7 @@
 
 use crate::store::cx::Cx;
 use crate::store::image::{Image, LockImage};
-use crate::store::lock::Loss;
+use crate::store::lock::{LockHolder, Loss};
 use crate::store::shard::locks::is_token;
 use crate::store::shard::{Key, Shard, fields, is_expired};
 
@@ -40,13 +40,13 @@ impl Shard {
         &mut self,
         key: Key<'_>,
         lock: &LockImage,
-        is_connected: impl Fn(u64) -> bool,
+        is_connected: impl Fn(&dyn LockHolder) -> bool,
         cx: &Cx,
     ) -> bool {
         if !self.unexpired(key, cx).is_some_and(|entry| is_token(entry, &lock.token)) {
             return false;
         }
-        if lock.session.as_ref().is_some_and(|session| !is_connected(session.id())) {
+        if lock.session.as_ref().is_some_and(|session| !is_connected(&**session)) {
             self.lose_lock(key, Loss::Released, cx);
             self.drop_entry(key);
             return false;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::store::Cx;
 use crate::store::image::{ByKey, Image, LockImage};
 use crate::store::shard::{Key, Shard};
 use crate::store::view::{Access, NOT_EXCLUSIVE, View, shard_of};
+use crate::store::{Cx, LockHolder};
 
 impl View<'_> {
     /// Returns the image of a key of any database.
@@ -39,7 +39,7 @@ impl View<'_> {
         db: usize,
         key: Key<'_>,
         lock: &LockImage,
-        is_connected: impl Fn(u64) -> bool,
+        is_connected: impl Fn(&dyn LockHolder) -> bool,
     ) -> bool {
         self.in_shard(db, key, |shard, cx| shard.restore_lock(key, lock, is_connected, cx))
     }
