@@ -83,9 +83,15 @@ impl ActiveFault {
             b"*" => None,
             name => Some(commands.find_full(name).ok_or_else(|| Error::CommandNotFound(name.to_vec()))?),
         };
+        if command.is_some_and(|command| command.command.group == Group::Test) {
+            return Err(Error::other("faults do not strike TEST.*"));
+        }
         let kind = fault.kind.ok_or(Error::other("a fault needs an effect, such as an error or a delay"))?;
         if matches!(kind, FaultKind::Delay(time) if time > DELAY_MAX) {
             return Err(Error::other("DELAY must be at most a day"));
+        }
+        if matches!(&kind, FaultKind::Error(text) if text.is_empty()) {
+            return Err(Error::other("ERROR needs a text"));
         }
         if !(0.0..=1.0).contains(&fault.prob) {
             return Err(Error::other("PROB must be from 0 to 1"));

@@ -67,7 +67,7 @@ pub(crate) fn inject(namespace: &Namespace, fault: Fault) -> Result<i64> {
 }
 
 fn add(call: &mut Call<'_>) -> Result<()> {
-    let mut fault = Fault::on(call.args.bytes()?);
+    let (mut fault, mut prob, mut after) = (Fault::on(call.args.bytes()?), None, None);
     while let Some(word) = call.args.next_arg() {
         let is_repeated = if let Some(read) = read_kind(call, word)? {
             fault.kind.replace(read).is_some()
@@ -76,15 +76,13 @@ fn add(call: &mut Call<'_>) -> Result<()> {
         } else if is_word(word, "CLIENT") {
             fault.client.replace(call.args.bytes()?.to_vec()).is_some()
         } else if is_word(word, "PROB") {
-            fault.prob = parse_double(call.args.bytes()?).unwrap_or(f64::NAN);
-            false
+            prob.replace(parse_double(call.args.bytes()?).unwrap_or(f64::NAN)).is_some()
         } else if is_word(word, "SEED") {
             fault.seed.replace(read_number(call)?).is_some()
         } else if is_word(word, "COUNT") {
             fault.times.replace(read_number(call)?).is_some()
         } else if is_word(word, "AFTER") {
-            fault.after = read_number(call)?;
-            false
+            after.replace(read_number(call)?).is_some()
         } else {
             return Err(Error::Syntax);
         };
@@ -95,6 +93,7 @@ fn add(call: &mut Call<'_>) -> Result<()> {
     if fault.kind.is_none() {
         return Err(Error::other("TEST.FAULT ADD needs ERROR, DELAY, DROP, LOSEREPLY or PARTIAL"));
     }
+    (fault.prob, fault.after) = (prob.unwrap_or(fault.prob), after.unwrap_or(fault.after));
     let id = inject(call.namespace, fault)?;
     call.reply.int(id);
     Ok(())
