@@ -170,8 +170,14 @@ impl Client {
             }
             FaultKind::LoseReply | FaultKind::Drop | FaultKind::Error(_) => {}
         }
-        self.caller.closing = true;
+        self.cut_off();
         None
+    }
+
+    /// Closes the connection once what is in its output has been written; nothing comes after that.
+    pub(crate) fn cut_off(&mut self) {
+        self.caller.closing = true;
+        self.caller.info.outbox.close();
     }
 
     /// Writes the pushed frames so far, if the client is of a kind that expects pushes.
@@ -185,6 +191,9 @@ impl Client {
 impl Session {
     /// Removes all watches of the session, in the shards as well: later, while a script keeps the shards locked.
     pub fn stop_watching(&mut self, caller: &Caller, view: &mut View<'_>, store: &Store) {
+        if !self.is_known_to_shards() {
+            return;
+        }
         let watch = std::mem::take(&mut self.watch);
         caller.info.set_watched(0);
         if view.is_closed() {

@@ -221,7 +221,7 @@ impl<'n> BatchRun<'n> {
                 Next::Retry
             }
             Err(Obstacle::Struck(_)) => {
-                client.caller.closing = true;
+                client.cut_off();
                 Next::Done
             }
             Err(Obstacle::Refused(error, _)) => {
@@ -235,7 +235,7 @@ impl<'n> BatchRun<'n> {
             return next;
         }
         let delayed = client.end_request(out, before, answered);
-        self.write_own_pushes(client, command, out);
+        self.write_own_pushes(client, command, delayed.is_none().then_some(out));
         delayed.map_or(next, Next::Delay)
     }
 
@@ -302,8 +302,14 @@ impl<'n> BatchRun<'n> {
         self.serve_postponed(postponed);
     }
 
-    /// Writes frames that the client's own call has pushed to it, which belong directly after the reply.
-    fn write_own_pushes(&mut self, client: &mut Client, command: Option<&'static CommandSpec>, out: &mut Output) {
+    /// Writes frames that the client's own call has pushed to it, which belong directly after the reply: later, if that
+    /// is held back.
+    fn write_own_pushes(
+        &mut self,
+        client: &mut Client,
+        command: Option<&'static CommandSpec>,
+        out: Option<&mut Output>,
+    ) {
         if !self.has_extra_work {
             return;
         }
@@ -311,7 +317,7 @@ impl<'n> BatchRun<'n> {
         if client.session.transaction.is_none() && !is_about_client {
             client.caller.info.tracking.lower(CACHING);
         }
-        client.take_pushes(out);
+        out.into_iter().for_each(|out| client.take_pushes(out));
     }
 
     /// Evicts keys if memory usage exceeds the limit, and records whether that failed. The result also applies to
@@ -409,7 +415,7 @@ impl<'n> BatchRun<'n> {
         self.guard = None;
         let mut guard = self.namespace.store.hold(1);
         self.now = self.namespace.clock.now();
-        if matches!(guard, GateGuard::Refused) {
+        if matches!(guard, GateGuard::Refused) && !rest.needs_no_keys() {
             return false;
         }
         let mut view = guard.view(caller.db, &[], self.cx());

@@ -23,11 +23,11 @@ pub(crate) use args::Args;
 pub(crate) use call::Call;
 pub(crate) use handlers::Handlers;
 pub(crate) use next::Continuation;
-pub(crate) use next::Destination;
 pub(crate) use next::Halted;
 pub(crate) use next::Next;
 pub(crate) use next::TimeTravel;
 pub(crate) use next::Wait;
+pub(crate) use next::{Destination, Entry};
 
 use crate::error::Result;
 use crate::spec::Row;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::acl::Access;
 use crate::client::registry::{Blocked, Unblocked};
 use crate::client::session::DelayedReply;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
 use crate::store::View;
 
@@ -53,6 +53,11 @@ pub trait Continuation: Send {
     /// Why the command has failed, which also ends it.
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool>;
 
+    /// Returns whether the step looks at no keys, so that it can be made even while a busy script has locked them.
+    fn needs_no_keys(&self) -> bool {
+        false
+    }
+
     /// Undoes what the command has left in the store, after its client has disconnected; no key is locked beforehand.
     fn abandon(&mut self, _view: &mut View<'_>) {}
 
@@ -82,17 +87,29 @@ pub enum Wait<'a> {
     Work(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
     /// The clock of the namespace, which is steered, and with it everything that is due.
     TimeTravel(TimeTravel),
-    /// The client's entry into another namespace, where the next step is made; if it is refused, that step is made here,
-    /// woken with an error.
-    Entry(&'a Destination),
+    /// The client's entry into another namespace, where the next step is made; in this one if it is refused.
+    Entry(&'a mut Entry),
+}
+
+/// A client's entry into another namespace.
+pub struct Entry {
+    /// Where to.
+    pub destination: Destination,
+    /// Why it was refused, once it was.
+    pub refusal: Option<Error>,
 }
 
 /// A namespace that a client enters by authenticating.
 pub enum Destination {
     /// The main one, with these permissions.
     Main(Access),
-    /// The private one of this user.
-    Private(Box<[u8]>),
+    /// The private one of a user.
+    Private {
+        /// The user's name.
+        user: Box<[u8]>,
+        /// The password, which any is as long as the user needs none.
+        password: Box<[u8]>,
+    },
 }
 
 /// How a clock is steered.

@@ -293,15 +293,15 @@ impl Namespace {
         self.name.as_deref()
     }
 
-    /// Returns the permissions of the user of a private namespace, who is created if there is none.
-    pub(crate) fn admit_user(&self, name: &[u8]) -> Access {
+    /// Returns the permissions of the user of a private namespace, who is created if there is none and then needs no
+    /// password; `None` if the user was changed since and this is not the password.
+    pub(crate) fn admit_user(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         if self.acl.user(name).is_none() {
             // These rules are valid.
             let _ = self.acl.set_user(name, &["on", "nopass", "allkeys", "allchannels", "allcommands"], true);
         }
         let mut access = Access::new(&self.acl);
-        access.log_in(&self.acl, name, b"");
-        access
+        access.log_in(&self.acl, name, password).then_some(access)
     }
 
     /// Stops a private namespace that nobody uses any more. Its data is freed in the background, where that takes long.

@@ -67,6 +67,8 @@ pub struct Connection<S> {
     reported: usize,
     /// Whether nothing is read or executed because too many replies are pending.
     is_throttled: bool,
+    /// Whether a fault holds a reply back, which what is pushed must not overtake.
+    is_reply_due: bool,
     /// Taken from the pool while there is anything to read, execute or write.
     buffers: Option<Box<ConnBuffers>>,
 }
@@ -97,6 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             counted: 0,
             reported: 0,
             is_throttled: false,
+            is_reply_due: false,
             buffers: None,
         }
     }
@@ -182,8 +185,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             buffers.settle();
         }
-        // Frames pushed while output is pending are handled once the client has read that.
-        let awaited = if buffers.output.is_empty() { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
+        // Frames pushed while output is pending are handled once the client has read that, or its reply is there.
+        let takes_pushes = buffers.output.is_empty() && !self.is_reply_due;
+        let awaited = if takes_pushes { ENDS | NUDGE | PUSHED } else { ENDS | NUDGE };
         if let Some(blank) = self.buffers.take_if(|buffers| buffers.is_blank()) {
             self.pool.give(blank);
         }
@@ -209,7 +213,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(Poll::Ready(()));
             }
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-            if signals & PUSHED == 0 || !buffers.output.is_empty() {
+            if signals & PUSHED == 0 || self.is_reply_due || !buffers.output.is_empty() {
                 return Ok(Poll::Pending);
             }
             self.client.caller.info.outbox.take_into(&mut buffers.output, PUSH_PORTION);
@@ -416,9 +420,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let travel = time_travel::travel(&namespace, handlers, travel);
                     self.meanwhile(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
                 }
-                Wait::Entry(destination) => Ok(Some(self.enter(destination).await)),
+                Wait::Entry(entry) => {
+                    self.enter(entry).await;
+                    Ok(Some(Unblocked::InTime))
+                }
             };
-            while self.namespace.store.busy_flag().is_occupied() {
+            while self.namespace.store.busy_flag().is_occupied() && !rest.needs_no_keys() {
                 tokio::time::sleep(BUSY_PAUSE).await;
             }
             let Ok(Some(woken)) = woken else {
@@ -450,15 +457,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.namespace.tracking.broadcast((&self.config, batch.now()));
         }
         let delayed = self.client.end_request(&mut buffers.output, before, None);
-        self.client.take_pushes(&mut buffers.output);
+        if delayed.is_none() {
+            self.client.take_pushes(&mut buffers.output);
+        }
         Some(delayed.map_or(Next::Done, Next::Delay))
     }
 
-    /// Sends a reply when its time has come; returns whether the client is still connected.
+    /// Sends a reply when its time has come, and only then what is pushed to the client; returns whether the client is
+    /// still connected.
     async fn send_later(&mut self, delayed: DelayedReply) -> io::Result<bool> {
-        let is_here = self.meanwhile(tokio::time::sleep(delayed.time)).await?;
-        self.buffers.get_or_insert_with(|| self.pool.take()).output.append(delayed.reply);
-        Ok(is_here)
+        self.is_reply_due = true;
+        let is_here = self.meanwhile(tokio::time::sleep(delayed.time)).await;
+        self.is_reply_due = false;
+        if !is_here? {
+            self.client.cut_off(); // a reply that was not sent yet is lost, and what would follow it
+            return Ok(false);
+        }
+        let output = &mut self.buffers.get_or_insert_with(|| self.pool.take()).output;
+        output.append(delayed.reply);
+        self.client.take_pushes(output);
+        Ok(true)
     }
 
     /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.

@@ -30,12 +30,12 @@ pub(crate) struct Tenancy {
 impl Tenancy {
     /// Adds a client to the namespace that it wants to enter; `None` if that would be one too many.
     pub(crate) fn admit(&self, destination: &Destination, client: &ClientInfo) -> Option<Admitted> {
-        let Destination::Private(name) = destination else {
+        let Destination::Private { user, .. } = destination else {
             let info = self.main.clients.adopt(client, self.main.clock.now());
             return Some(Admitted { namespace: self.main.clone(), info, is_new: false });
         };
-        let create = || Namespace::new_private(&self.main, name, (self.new_clock)());
-        let admitted = self.main.private.admit(name, client, create)?;
+        let create = || Namespace::new_private(&self.main, user, (self.new_clock)());
+        let admitted = self.main.private.admit(user, client, create)?;
         if admitted.is_new {
             self.begin(&admitted.namespace);
         }

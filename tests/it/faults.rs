@@ -69,6 +69,38 @@ fn a_delay_is_one_of_real_time_and_holds_up_nobody_else() {
 }
 
 #[test]
+fn what_is_pushed_does_not_overtake_a_late_reply_and_follows_no_cut_one() {
+    let (server, mut control, mut client) = start();
+    control.expect(&[("TEST.FAULT ADD SUBSCRIBE DELAY 300", ":1"), ("TEST.FAULT ADD SET CLIENT slow DELAY 1", ":2")]);
+    client.send(b"SUBSCRIBE c\r\n");
+    wait_until(|| control.call("PUBLISH c early") == ":1");
+    assert_eq!([client.reply(), client.reply()], ["*3 $9 subscribe $1 c :1", "*3 $7 message $1 c $5 early"]);
+    let mut client = server.client3();
+    client.expect(&[("CLIENT SETNAME slow", "+OK"), ("CLIENT TRACKING ON", "+OK"), ("GET k", "_"), ("SET k 1", "+OK")]);
+    assert_eq!(client.reply(), ">2 $10 invalidate *1 $1 k");
+    control.expect(&[("TEST.FAULT CLEAR", "+OK"), ("TEST.FAULT ADD SET CLIENT slow PARTIAL 2", ":3")]);
+    client.expect(&[("GET k", "$1 1")]);
+    client.send(b"SET k 2\r\n");
+    assert_eq!(client.read_to_end(), b"+O");
+}
+
+#[test]
+fn a_reply_that_is_held_back_is_lost_when_the_connection_closes() {
+    let (server, mut control, mut client) = start();
+    control.expect(&[("TEST.FAULT ADD INCR DELAY 86400000", ":1")]);
+    let id = client.int("CLIENT ID");
+    client.send(b"INCR k\r\n");
+    wait_until(|| control.call("GET k") == "$1 1");
+    control.expect(&[(&format!("CLIENT KILL ID {id}"), ":1")]);
+    assert_eq!(client.read_to_end(), b"");
+    let mut client = server.client();
+    client.send(b"INCR k\r\n");
+    wait_until(|| control.call("GET k") == "$1 2");
+    control.expect(&[("TEST.FAILOVER LOSE 1", "+OK")]);
+    assert_eq!(client.read_to_end(), b"");
+}
+
+#[test]
 fn a_blocked_call_is_struck_when_it_would_reply() {
     let (server, mut control, mut client) = start();
     control.expect(&[("TEST.FAULT ADD BLPOP LOSEREPLY", ":1")]);
@@ -158,8 +190,12 @@ fn wrong_faults_are_refused() {
         ("TEST.FAULT ADD GET DELAY 86400001", "-ERR DELAY must be at most a day"),
         ("TEST.FAULT ADD GET DELAY -1", "-ERR value is out of range, must be positive"),
         ("TEST.FAULT ADD GET DROP SOMETIMES 1", "-ERR syntax error"),
-        ("TEST.FAULT LIST", "*0"),
+        ("TEST.FAULT ADD GET DROP PROB 1 PROB 0", "-ERR syntax error"),
+        ("TEST.FAULT ADD GET DROP AFTER 1 AFTER 2", "-ERR syntax error"),
+        ("TEST.FAULT ADD TEST.TIME DROP", "-ERR faults do not strike TEST.*"),
     ]);
+    assert_eq!(control.call_args(&["TEST.FAULT", "ADD", "GET", "ERROR", ""]), "-ERR ERROR needs a text");
+    control.expect(&[("TEST.FAULT LIST", "*0")]);
 }
 
 #[test]

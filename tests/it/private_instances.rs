@@ -238,6 +238,28 @@ fn scripts_and_functions_stay_inside() {
     assert!(busy.reply().contains("Script killed by user"));
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn an_instance_with_a_busy_script_is_entered_and_left_all_the_same() {
+    const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    let (server, mut main, mut a, mut b) = three();
+    main.expect(&[("CONFIG SET busy-reply-threshold 1", "+OK")]);
+    let mut busy = enter(&server, "ns-a");
+    busy.send(b"EVAL \"while true do end\" 0\r\n");
+    wait_until(|| a.call("GET k") == BUSY);
+    drop((busy, a)); // nobody is left who could end it
+    let mut late = enter(&server, "ns-a");
+    late.expect(&[("GET k", BUSY), ("RESET", "+RESET"), ("GET k", "$-1"), ("AUTH ns-a x", "+OK"), ("GET k", BUSY)]);
+    late.expect(&[("AUTH default x", "+OK")]);
+    enter3(&server, "ns-a").expect(&[("SCRIPT KILL", "+OK")]);
+    let mut busy = server.client();
+    busy.send(b"EVAL \"while true do end\" 0\r\n");
+    wait_until(|| main.call("GET k") == BUSY);
+    b.expect(&[("AUTH default x", "+OK"), ("GET k", BUSY), ("AUTH ns-b x", "+OK"), ("GET k", "$-1")]);
+    b.expect(&[("RESET", "+RESET"), ("SCRIPT KILL", "+OK")]);
+    assert!(busy.reply().contains("Script killed by user"));
+}
+
 #[test]
 fn tracking_and_monitor_see_their_own_instance() {
     let (server, mut main, mut a, mut b) = three();
@@ -346,6 +368,12 @@ fn users_are_those_of_the_instance() {
     main.expect(&[("ACL USERS", "*1 $7 default"), ("ACL SETUSER bob on nopass allcommands", "+OK")]);
     b.expect(&[("ACL USERS", "*2 $7 default $4 ns-b"), ("AUTH bob x", "+OK"), ("ACL WHOAMI", "$3 bob")]);
     a.expect(&[("AUTH alice x", WRONG_PASSWORD)]);
+    // The user of the instance needs a password once it has got one.
+    a.expect(&[("ACL SETUSER ns-a resetpass >secret", "+OK"), ("AUTH ns-a x", WRONG_PASSWORD)]);
+    main.expect(&[("AUTH ns-a x", WRONG_PASSWORD), ("SET k main", "+OK"), ("AUTH ns-a secret", "+OK")]);
+    main.expect(&[("ACL WHOAMI", "$4 ns-a"), ("GET k", "$-1"), ("ACL SETUSER ns-a off", "+OK")]);
+    main.expect(&[("AUTH ns-a secret", WRONG_PASSWORD), ("ACL WHOAMI", "$4 ns-a"), ("RESET", "+RESET")]);
+    main.expect(&[("GET k", "$4 main"), ("AUTH ns-a secret", WRONG_PASSWORD), ("GET k", "$4 main")]);
     // A user of its own that was removed is there again for the next client.
     a.send(b"ACL DELUSER ns-a\r\n");
     assert_eq!(a.reply(), ":1");

@@ -11,7 +11,7 @@ use crate::command::keys::databases::read_database;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
-use crate::dispatch::{Call, Command, Continuation, Destination, Wait};
+use crate::dispatch::{Call, Command, Continuation, Destination, Entry, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::{
@@ -133,10 +133,15 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
         if user.len() > PRIVATE_USER_LEN_MAX || has_blanks(user) {
             return Err(Error::other("the name of a private instance has at most 128 bytes and no spaces"));
         }
-        return match namespace.name() == Some(user) {
-            true => Ok(None),
-            false => may_leave(call, Destination::Private(user.into())),
-        };
+        if namespace.name() != Some(user) {
+            return may_leave(call, Destination::Private { user: user.into(), password: password.into() });
+        }
+        if let Some(access) = namespace.admit_user(user, password) {
+            call.caller.access = access;
+            return Ok(None);
+        }
+        record_failed_login(call, user);
+        return Err(Error::WrongPass);
     }
     if namespace.name().is_none() {
         if call.caller.log_in(acl, user, password) {
@@ -174,27 +179,33 @@ fn enter(
             reply(&mut call.reply);
             Ok(())
         }
-        Some(destination) => call.continue_with(Entry { destination, reply: Some(reply) }),
+        Some(destination) => {
+            call.continue_with(Arrival { entry: Entry { destination, refusal: None }, reply: Some(reply) })
+        }
     }
 }
 
 /// The rest of a command that replies from another namespace.
-struct Entry<R> {
-    destination: Destination,
+struct Arrival<R> {
+    entry: Entry,
     reply: Option<R>,
 }
 
-impl<R: FnOnce(&mut Reply<'_>) + Send> Continuation for Entry<R> {
+impl<R: FnOnce(&mut Reply<'_>) + Send> Continuation for Arrival<R> {
     fn wait(&mut self) -> Wait<'_> {
-        Wait::Entry(&self.destination)
+        Wait::Entry(&mut self.entry)
     }
 
-    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
-        match (woken, self.reply.take()) {
-            (Unblocked::WithError, _) => return Err(Error::other("too many private instances")),
-            (_, write) => write.into_iter().for_each(|write| write(reply)),
+    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+        if let Some(refusal) = self.entry.refusal.take() {
+            return Err(refusal);
         }
+        self.reply.take().into_iter().for_each(|write| write(reply));
         Ok(true)
+    }
+
+    fn needs_no_keys(&self) -> bool {
+        true
     }
 }
 

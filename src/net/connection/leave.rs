@@ -1,9 +1,9 @@
 //! How a client leaves its namespace: when its connection ends, or to enter another one.
 
-use crate::client::registry::Unblocked;
 use crate::client::session::Client;
-use crate::dispatch::Destination;
 use crate::dispatch::serve::serve_leftover_keys;
+use crate::dispatch::{Destination, Entry};
+use crate::error::Error;
 use crate::namespace::Admitted;
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
 use crate::store::{Cx, Origin};
@@ -20,27 +20,33 @@ impl<S> Connection<S> {
         serve_leftover_keys(&self.namespace, self.pool.handlers);
     }
 
-    /// Enters another namespace; what the client has begun in this one ends.
-    pub(super) async fn enter(&mut self, destination: &Destination) -> Unblocked {
+    /// Enters another namespace, unless that is refused; what the client has begun in this one ends.
+    pub(super) async fn enter(&mut self, entry: &mut Entry) {
         let tenancy = self.pool.tenancy.clone();
-        let admitted = tenancy.and_then(|tenancy| tenancy.admit(destination, &self.client.caller.info));
-        let Some(Admitted { namespace, info, .. }) = admitted else { return Unblocked::WithError };
+        let admitted = tenancy.and_then(|tenancy| tenancy.admit(&entry.destination, &self.client.caller.info));
+        let Some(Admitted { namespace, info, .. }) = admitted else {
+            entry.refusal = Some(Error::other("too many private instances"));
+            return;
+        };
+        let access = match &entry.destination {
+            Destination::Main(access) => Some(access.clone()),
+            Destination::Private { user, password } => namespace.admit_user(user, password),
+        };
+        let Some(access) = access else {
+            namespace.clients.remove(info.id);
+            entry.refusal = Some(Error::WrongPass);
+            return;
+        };
         self.leave().await;
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
         self.namespace = namespace;
         (self.counted, self.reported, self.is_throttled) = (0, 0, false);
         self.client.session.barred = 0;
-        match destination {
-            Destination::Main(access) => self.client.caller.enter(info, access.clone()),
-            Destination::Private(name) => {
-                self.client.caller.enter(info, self.namespace.admit_user(name));
-            }
-        }
+        self.client.caller.enter(info, access);
         if !self.namespace.store.may_use(self.client.caller.db) {
             self.client.caller.select(0);
         }
-        Unblocked::InTime
     }
 
     fn unsubscribe(&mut self) {
