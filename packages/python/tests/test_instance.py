@@ -1,6 +1,8 @@
 """What tests steer: the clock, faults, the journal, snapshots, failover."""
 
 import re
+import resource
+import socket
 import threading
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -179,6 +181,21 @@ class TestData:
         assert keylatch.command("EVAL", script, 0) == [1, 0.5, True]
         with pytest.raises(ReplyError, match="ERR"):
             keylatch.command("INCR", "hash", "too", "many")
+
+    def test_the_control_connection_serves_a_process_with_many_open_files(self, keylatch):
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limits[1] != resource.RLIM_INFINITY and limits[1] < 1200:
+            pytest.skip("needs 1200 open files")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 1200), limits[1]))
+        keylatch.close()
+        many = [socket.socket() for _ in range(1100)]
+        try:
+            assert keylatch.command("ECHO", 1) == "1"
+            assert keylatch.command("ECHO", 2) == "2"
+        finally:
+            for each in many:
+                each.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 class TestIsolation:

@@ -36,8 +36,11 @@ class Connection:
             self._drop()
 
     def _is_closed(self) -> bool:
-        # No reply is outstanding, so what can be read is the end.
-        return bool(select.select([self._socket], [], [], 0)[0])
+        assert self._socket is not None
+        # No reply is outstanding, so what can be read is the end. (`select.select` fails beyond 1024 descriptors.)
+        end = select.poll()
+        end.register(self._socket, select.POLLIN)
+        return bool(end.poll(0))
 
     def _open(self) -> None:
         self._drop()
