@@ -2,6 +2,7 @@
 
 import re
 import resource
+import signal
 import socket
 import threading
 import uuid
@@ -181,6 +182,23 @@ class TestData:
         assert keylatch.command("EVAL", script, 0) == [1, 0.5, True]
         with pytest.raises(ReplyError, match="ERR"):
             keylatch.command("INCR", "hash", "too", "many")
+
+    def test_an_interrupted_call_leaves_no_reply_to_the_next(self, keylatch):
+        class Interrupted(BaseException):
+            pass
+
+        def interrupt(number, frame):
+            raise Interrupted
+
+        keylatch.command("SET", "key", "value")
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with keylatch.fault("ECHO", delay_ms=500), pytest.raises(Interrupted):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                keylatch.command("ECHO", "late")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert keylatch.command("GET", "key") == "value"
 
     def test_the_control_connection_serves_a_process_with_many_open_files(self, keylatch):
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)

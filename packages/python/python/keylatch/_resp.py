@@ -23,9 +23,14 @@ class Connection:
     def call(self, *args: object) -> Any:
         """Sends a request and returns its reply: text as `str`, maps as `dict`. Raises ReplyError for an error."""
         with self._lock:
-            if self._socket is None or self._is_closed():
-                self._open()
-            reply = self._exchange(args)
+            try:
+                if self._socket is None or self._is_closed():
+                    self._open()
+                reply = self._exchange(args)
+            except BaseException:
+                # Whatever interrupts a request, a late reply must not be taken for that of the next.
+                self._drop()
+                raise
         if isinstance(reply, ReplyError):
             raise reply
         return reply
@@ -44,31 +49,26 @@ class Connection:
 
     def _open(self) -> None:
         self._drop()
-        self._socket = socket.create_connection(self._address, timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._replies = self._socket.makefile("rb")
+        connected = socket.create_connection(self._address, timeout=60)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._replies, self._socket = connected.makefile("rb"), connected
         login = () if self._user is None else ("AUTH", self._user, self._password)
         greeting = self._exchange(("HELLO", 3, *login, "SETNAME", "keylatch-control"))
         if isinstance(greeting, ReplyError):
-            self._drop()
             raise greeting
 
     def _drop(self) -> None:
-        if self._socket is not None:
+        dropped, self._socket = self._socket, None
+        if dropped is not None:
             self._replies.close()
-            self._socket.close()
-            self._socket = None
+            dropped.close()
 
     def _exchange(self, args: tuple[object, ...]) -> Any:
         assert self._socket is not None
         parts = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape") for part in args]
         request = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-        try:
-            self._socket.sendall(b"*%d\r\n%b" % (len(parts), request))
-            return self._read()
-        except OSError:
-            self._drop()  # a late reply must not be taken for that of the next request
-            raise
+        self._socket.sendall(b"*%d\r\n%b" % (len(parts), request))
+        return self._read()
 
     def _read(self) -> Any:
         line = self._replies.readline()
