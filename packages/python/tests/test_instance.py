@@ -180,8 +180,13 @@ class TestData:
         assert keylatch.command("GET", "missing") is None
         script = "redis.setresp(3) return {1, {double=0.5}, true}"
         assert keylatch.command("EVAL", script, 0) == [1, 0.5, True]
+        assert keylatch.command("INFO", "server").startswith("# Server")
         with pytest.raises(ReplyError, match="ERR"):
             keylatch.command("INCR", "hash", "too", "many")
+
+    def test_a_reply_that_is_cut_short_is_an_error(self, keylatch):
+        with keylatch.fault("ECHO", partial=6), pytest.raises(ConnectionError, match="closed"):
+            keylatch.command("ECHO", "hello")
 
     def test_an_interrupted_call_leaves_no_reply_to_the_next(self, keylatch):
         class Interrupted(BaseException):

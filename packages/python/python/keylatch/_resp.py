@@ -7,6 +7,8 @@ import socket
 import threading
 from typing import Any
 
+CLOSED = "keylatch has closed the connection"
+
 
 class ReplyError(Exception):
     """An error reply of the server."""
@@ -73,12 +75,17 @@ class Connection:
     def _read(self) -> Any:
         line = self._replies.readline()
         if not line.endswith(b"\r\n"):
-            raise ConnectionError("keylatch has closed the connection")
+            raise ConnectionError(CLOSED)
         kind, rest = line[:1], line[1:-2].decode("utf-8", "surrogateescape")
         if kind in b"$=!":
             if rest == "-1":
                 return None
-            text = self._replies.read(int(rest) + 2)[:-2].decode("utf-8", "surrogateescape")
+            body = self._replies.read(int(rest) + 2)
+            if len(body) != int(rest) + 2:
+                raise ConnectionError(CLOSED)
+            text = body[:-2].decode("utf-8", "surrogateescape")
+            if kind == b"=":
+                return text.partition(":")[2]  # without its format, such as `txt`
             return ReplyError(text) if kind == b"!" else text
         if kind in b"*~>%":
             if rest == "-1":
