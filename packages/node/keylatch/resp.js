@@ -6,6 +6,8 @@ const net = require('node:net');
 // Jest's environments lack the symbol of Node 20.
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
+const PUSH = '>'.charCodeAt(0);
+
 /** An error reply of the server. */
 class ReplyError extends Error {
   name = 'ReplyError';
@@ -16,9 +18,14 @@ const scalars = {
   '-': (text) => new ReplyError(text),
   ':': Number,
   '(': BigInt,
-  ',': Number,
+  ',': (text) => Number(text.replace('inf', 'Infinity')),
   '#': (text) => text === 't',
   _: () => null,
+};
+const bulks = {
+  $: (text) => text,
+  '=': (text) => text.slice(text.indexOf(':') + 1), // without its format, such as `txt`
+  '!': (text) => new ReplyError(text),
 };
 
 /** Parses one reply; returns it and the place behind it, or undefined if there is not all of it. */
@@ -30,11 +37,11 @@ function parse(bytes, from) {
   if (kind in scalars) return [scalars[kind](rest), end + 2];
   const length = Number(rest);
   if (length < 0) return [null, end + 2];
-  if ('$=!'.includes(kind)) {
+  if (kind in bulks) {
     const at = end + 2 + length;
     if (bytes.length < at + 2) return undefined;
     const text = bytes.toString('utf8', end + 2, at);
-    return [kind === '!' ? new ReplyError(text) : text, at + 2];
+    return [bulks[kind](text), at + 2];
   }
   const items = [];
   let at = end + 2;
@@ -103,6 +110,8 @@ class Connection {
     this.#received = Buffer.concat([this.#received, bytes]);
     let at = 0;
     for (let found; at < this.#received.length && (found = parse(this.#received, at)); [, at] = found) {
+      // A push that confirms no subscription, such as a message, is no reply.
+      if (this.#received[at] === PUSH && !/subscribe$/.test(found[0][0])) continue;
       const { resolve, reject } = this.#waiting.shift();
       (found[0] instanceof ReplyError ? reject : resolve)(found[0]);
     }

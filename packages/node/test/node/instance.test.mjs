@@ -213,6 +213,12 @@ describe('an instance', { timeout: 120_000 }, () => {
     other.close();
   });
 
+  test('does not fail by a message that its control connection has subscribed to', async () => {
+    await keylatch.command('SUBSCRIBE', 'news');
+    assert.equal(await client.publish('news', 'x'), 1);
+    assert.equal(await keylatch.command('ECHO', 'x'), 'x');
+  });
+
   test('serves node-redis', async () => {
     const redis = await createClient({ url: keylatch.url }).on('error', () => {}).connect();
     await keylatch.fault('INCR', { drop: true, count: 1 });
@@ -224,6 +230,8 @@ describe('an instance', { timeout: 120_000 }, () => {
   test('replies of any kind arrive at the control connection', async () => {
     await keylatch.command('HSET', 'hash', 'field', 'völlig ☃');
     assert.deepEqual(await keylatch.command('HGETALL', 'hash'), { field: 'völlig ☃' });
+    assert.match(await keylatch.command('INFO', 'server'), /^# Server/);
+    assert.equal(await keylatch.command('EVAL', 'redis.setresp(3) return {double=-1/0}', 0), -Infinity);
     const replies = await Promise.all(Array.from({ length: 100 }, (_, number) => keylatch.command('ECHO', number)));
     assert.deepEqual(replies, Array.from({ length: 100 }, (_, number) => String(number)));
     const large = 'x'.repeat(1_000_000);
