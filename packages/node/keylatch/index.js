@@ -94,7 +94,8 @@ function start({ binary = findBinary(), settings = {} } = {}) {
   const args = Object.entries({ ...all, ...settings }).flatMap(([name, value]) => [`--${name}`, String(value)]);
   // Names of this package in the environment are no settings of the server.
   const { KEYLATCH_BINARY, KEYLATCH_URL, ...env } = process.env;
-  const child = spawn(binary, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  // A Ctrl-C in the terminal reaches a whole process group: in a session of its own the server outlives teardowns.
+  const child = spawn(binary, args, { env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   child.stdin.on('error', () => {}); // it may have ended already
   return new Promise((resolve, reject) => {
     const log = [];

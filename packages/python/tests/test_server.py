@@ -21,6 +21,17 @@ server = keylatch.Server()
 print(server.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
+INTERRUPTED = """
+import signal, subprocess, keylatch
+signal.signal(signal.SIGINT, lambda number, frame: None)
+with keylatch.Server() as server:
+    print(server.pid, flush=True)
+    input()                                 # until the signal has been sent
+    try:
+        server.process.wait(0.5)
+    except subprocess.TimeoutExpired:
+        print(server.instance().command("ECHO", "still here"))
+"""
 
 
 def wait_until_ended(pid):
@@ -55,6 +66,15 @@ def test_the_server_ends_with_a_parent_that_is_killed():
     died = subprocess.run([sys.executable, "-c", STARTS_AND_DIES], stdout=subprocess.PIPE, text=True)
     assert died.returncode == -signal.SIGKILL
     wait_until_ended(int(died.stdout))
+
+
+def test_an_interrupt_from_the_terminal_leaves_the_server_to_the_teardown():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED], start_new_session=True, **pipes) as parent:
+        server = int(parent.stdout.readline())
+        os.killpg(parent.pid, signal.SIGINT)
+        assert parent.communicate("\n", timeout=60)[0] == "still here\n"
+    wait_until_ended(server)
 
 
 def test_an_instance_of_a_server_without_test_mode_is_refused():

@@ -54,6 +54,24 @@ test('the server ends with a parent that is killed', LIMIT, async () => {
   await ended(Number(stdout));
 });
 
+test('an interrupt from the terminal leaves the server to the teardown', LIMIT, async () => {
+  const program = `
+    process.on('SIGINT', () => setTimeout(async () => {
+      console.log(await (await server.instance()).command('ECHO', 'still here'));
+      await server.stop();
+      process.stdin.destroy();
+    }, 500));
+    process.stdin.resume();
+    let server;
+    require('keylatch').start().then((started) => console.log((server = started).pid));`;
+  const parent = spawn(process.execPath, ['-e', program], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface(parent.stdout)[Symbol.asyncIterator]();
+  const pid = Number((await lines.next()).value);
+  process.kill(-parent.pid, 'SIGINT');
+  assert.equal((await lines.next()).value, 'still here');
+  await ended(pid);
+});
+
 test('settings come from the environment, too', LIMIT, () => {
   const program = `require('keylatch').instance().then(async (it) => console.log(
     (await it.command('CONFIG', 'GET', 'timeout')).timeout))`;

@@ -73,8 +73,14 @@ class Server(RunningServer):
         self._address: dict[str, str] = {}
         # Names of this package in the environment are no settings of the server.
         environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+        # A Ctrl-C in the terminal reaches a whole process group: in a session of its own the server outlives teardowns.
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
         )
         threading.Thread(target=self._read_log, name="keylatch-log", daemon=True).start()
         if not self._ready.wait(READY_S) or not self._address:
