@@ -111,11 +111,11 @@ export class Server extends RunningServer {
 export interface StartOptions {
   /** The path of the server. [findBinary()] */
   binary?: string;
-  /** Settings by their names: `{ maxmemory: '1mb' }`. */
+  /** Settings by their names: `{ maxmemory: '1mb' }`. With `unixsocket` or `tls-port`, `port` must be given, too. */
   settings?: Record<string, string | number>;
 }
 
-/** Starts a server process on a free port. */
+/** Starts a server process, on a free port unless the settings name one. */
 export function start(options?: StartOptions): Promise<Server>;
 
 /** Makes a private instance of the server of KEYLATCH_URL, or of one that this process starts once. */

@@ -88,10 +88,14 @@ class Server extends RunningServer {
   }
 }
 
-/** Starts a server process on a free port; resolves when it is ready. */
-function start({ binary = findBinary(), settings = {} } = {}) {
-  const all = { port: 0, bind: '127.0.0.1', loglevel: 'warning', 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
-  const args = Object.entries({ ...all, ...settings }).flatMap(([name, value]) => [`--${name}`, String(value)]);
+/** Starts a server process, on a free port unless the settings name one; resolves when it is ready. */
+async function start({ binary = findBinary(), settings = {} } = {}) {
+  const defaults = { port: 0, bind: '127.0.0.1', loglevel: 'warning', 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
+  const all = { ...defaults, ...settings };
+  if (Number(all.port) === 0 && (all.unixsocket || Number(all['tls-port'] ?? 0) !== 0)) {
+    throw new TypeError('with unixsocket or tls-port the server opens no TCP port of itself: give a port as well');
+  }
+  const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)]);
   // Names of this package in the environment are no settings of the server.
   const { KEYLATCH_BINARY, KEYLATCH_URL, ...env } = process.env;
   // A Ctrl-C in the terminal reaches a whole process group: in a session of its own the server outlives teardowns.

@@ -57,6 +57,19 @@ def test_settings_are_options_and_the_environment_counts(monkeypatch):
     assert (config["timeout"], config["maxclients"], config["maxmemory"]) == ("77", "99", "5242880")
 
 
+def test_a_server_on_a_given_port_is_ready_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with keylatch.Server(port=port) as server, server.instance() as instance:
+        assert (server.port, instance.command("ECHO", 1)) == (port, "1")
+
+
+@pytest.mark.parametrize("settings", [{"unixsocket": "socket"}, {"tls_port": 6380}])
+def test_a_server_without_a_tcp_port_is_refused(settings):
+    with pytest.raises(ValueError, match="give a port"):
+        keylatch.Server(**settings)
+
+
 def test_a_start_that_fails_says_why():
     with pytest.raises(RuntimeError, match="nonsense"):
         keylatch.Server(nonsense="1")

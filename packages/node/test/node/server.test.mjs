@@ -37,6 +37,24 @@ test('a server serves until it is stopped', LIMIT, async () => {
   await ended(server.pid);
 });
 
+test('a server on a given port is ready at once', LIMIT, async () => {
+  const free = createServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const { port } = free.address();
+  await new Promise((resolve) => free.close(resolve));
+  const server = await start({ settings: { port } });
+  const instance = await server.instance();
+  assert.deepEqual([server.port, await instance.command('ECHO', 1)], [port, '1']);
+  instance.close();
+  await server.stop();
+});
+
+test('a server without a TCP port is refused', LIMIT, async () => {
+  for (const settings of [{ unixsocket: 'socket' }, { 'tls-port': 6380 }]) {
+    await assert.rejects(start({ settings }), { name: 'TypeError', message: /give a port/ });
+  }
+});
+
 test('a start that fails says why', LIMIT, async () => {
   await assert.rejects(start({ settings: { nonsense: 1 } }), /did not start.*nonsense/s);
   await assert.rejects(start({ binary: '/no/such/file' }), /did not start.*ENOENT/);

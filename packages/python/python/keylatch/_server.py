@@ -61,12 +61,16 @@ class RunningServer:
 class Server(RunningServer):
     """A server process on a free port, stopped at the end of the `with` block, by `stop()`, or with this process.
 
-    Settings are those of the command line: `Server(maxmemory="1mb")`, with `_` for `-` in names.
+    Settings are those of the command line: `Server(maxmemory="1mb")`, with `_` for `-` in names. With `unixsocket` or
+    `tls_port`, a `port` must be given as well, since the methods for tests use TCP without TLS.
     """
 
-    def __init__(self, binary: str | None = None, **settings: str) -> None:
+    def __init__(self, binary: str | None = None, **settings: str | int) -> None:
         options = {"port": "0", "bind": "127.0.0.1", "loglevel": "warning", "test-mode": "yes"}
-        options |= {"exit-on-stdin-close": "yes"} | {name.replace("_", "-"): value for name, value in settings.items()}
+        options |= {"exit-on-stdin-close": "yes"}
+        options |= {name.replace("_", "-"): str(value) for name, value in settings.items()}
+        if options["port"] == "0" and (options.get("unixsocket") or options.get("tls-port", "0") != "0"):
+            raise ValueError("with unixsocket or tls_port the server opens no TCP port of itself: give a port as well")
         command = [binary or find_binary(), *(part for name, value in options.items() for part in (f"--{name}", value))]
         self._log: collections.deque[str] = collections.deque(maxlen=100)
         self._ready = threading.Event()
