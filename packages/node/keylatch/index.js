@@ -38,8 +38,11 @@ function isExecutable(file) {
 /** A server in test mode that something else has started. */
 class RunningServer {
   constructor(url) {
+    if (!/^redis:\/\//.test(url)) {
+      throw new TypeError(`the URL of a server must be redis://host:port, as this package speaks no TLS: '${url}'`);
+    }
     const { hostname, port } = new URL(url);
-    this.host = hostname.replace(/^\[|\]$/g, '');
+    this.host = hostname.replace(/^\[|\]$/g, '') || '127.0.0.1';
     this.port = Number(port || 6379);
   }
 
@@ -64,7 +67,7 @@ class Server extends RunningServer {
   #child;
 
   constructor(child, { host, port }) {
-    super(`redis://${host.includes(':') ? `[${host}]` : host}:${port}`);
+    super(new Keylatch(host, port).url);
     this.#child = child;
   }
 

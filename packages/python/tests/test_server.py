@@ -157,3 +157,25 @@ def test_a_server_that_runs_already_is_named_by_the_environment():
         instance.command("SET", "key", "value")
         environment = os.environ | {"KEYLATCH_URL": server.url}
         assert subprocess.check_output([sys.executable, "-c", program], env=environment, text=True) == "value\n"
+
+
+def test_an_empty_name_of_a_running_server_counts_as_none():
+    program = "import keylatch; print(keylatch.instance().command('ECHO', 1))"
+    environment = os.environ | {"KEYLATCH_URL": ""}
+    assert subprocess.check_output([sys.executable, "-c", program], env=environment, text=True) == "1\n"
+
+
+@pytest.mark.parametrize("url", ["localhost:6379", "127.0.0.1", "http://localhost:6379", "rediss://localhost:6379"])
+def test_a_url_of_another_kind_is_refused(url):
+    with pytest.raises(ValueError, match="must be redis://host:port"):
+        keylatch.RunningServer(url)
+
+
+def test_a_server_at_an_address_of_ipv6_is_reached():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no address ::1")
+    with keylatch.Server(bind="::1") as server, server.instance() as instance:
+        assert instance.url.endswith(f"@[::1]:{server.port}/0")
+        assert redis.Redis.from_url(instance.url).ping()

@@ -139,6 +139,12 @@ test('a server that runs already is named by the environment', LIMIT, async () =
   await server.stop();
 });
 
+test('a URL of another kind is refused', LIMIT, () => {
+  for (const url of ['localhost:6379', '127.0.0.1', 'http://localhost:6379', 'rediss://localhost:6379']) {
+    assert.throws(() => new RunningServer(url), { name: 'TypeError', message: /must be redis:\/\/host:port/ });
+  }
+});
+
 test('the binary is that of the environment or of the package', LIMIT, () => {
   const given = process.env.KEYLATCH_BINARY;
   delete process.env.KEYLATCH_BINARY;

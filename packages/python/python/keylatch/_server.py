@@ -14,6 +14,7 @@ import sysconfig
 import threading
 import uuid
 from types import TracebackType
+from typing import Any
 from urllib.parse import urlsplit
 
 from ._instance import Keylatch
@@ -40,6 +41,8 @@ class RunningServer:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
+        if parts.scheme != "redis":
+            raise ValueError(f"the URL of a server must be redis://host:port, as this package speaks no TLS: {url!r}")
         self.host, self.port = parts.hostname or "127.0.0.1", parts.port or 6379
 
     @property
@@ -74,7 +77,7 @@ class Server(RunningServer):
         command = [binary or find_binary(), *(part for name, value in options.items() for part in (f"--{name}", value))]
         self._log: collections.deque[str] = collections.deque(maxlen=100)
         self._ready = threading.Event()
-        self._address: dict[str, str] = {}
+        self._address: dict[str, Any] = {}
         # Names of this package in the environment are no settings of the server.
         environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
         # A Ctrl-C in the terminal reaches a whole process group: in a session of its own the server outlives teardowns.
@@ -90,7 +93,7 @@ class Server(RunningServer):
         if not self._ready.wait(READY_S) or not self._address:
             self.process.kill()
             raise RuntimeError(f"keylatch did not start: {' '.join(command)}\n{self.log}")
-        super().__init__(f"redis://{self._address['host']}:{self._address['port']}")
+        super().__init__(Keylatch(self._address["host"], self._address["port"], None).url)
 
     @property
     def pid(self) -> int:
@@ -144,7 +147,7 @@ def shared_server() -> RunningServer:
     """
     global _shared
     with _shared_lock:
-        if _shared is None and "KEYLATCH_URL" in os.environ:
+        if _shared is None and os.environ.get("KEYLATCH_URL"):
             _shared = RunningServer(os.environ["KEYLATCH_URL"])
         elif _shared is None and controller_port is not None:
             _shared = RunningServer(ask_controller(controller_port))
