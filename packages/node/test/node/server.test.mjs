@@ -13,6 +13,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Keylatch, RunningServer, findBinary, instance, start } from 'keylatch';
+import globalSetup from 'keylatch/global-setup';
 
 const LIMIT = { timeout: 120_000 };
 
@@ -137,6 +138,19 @@ test('a server that runs already is named by the environment', LIMIT, async () =
   assert.equal(String(execFileSync(process.execPath, ['-e', program], { env })), 'value\n');
   assert.equal(new RunningServer(server.url).url, server.url);
   await server.stop();
+});
+
+test('the global setup starts a server unless the environment names one', LIMIT, async () => {
+  const given = process.env.KEYLATCH_URL;
+  delete process.env.KEYLATCH_URL;
+  const stop = await globalSetup();
+  const { url } = new RunningServer(process.env.KEYLATCH_URL);
+  await (await globalSetup())(); // it has started nothing, so it stops nothing
+  assert.equal(process.env.KEYLATCH_URL, url);
+  assert.equal(await new Keylatch('127.0.0.1', new RunningServer(url).port).command('ECHO', 1), '1');
+  await stop();
+  assert.equal(process.env.KEYLATCH_URL, undefined);
+  if (given !== undefined) process.env.KEYLATCH_URL = given;
 });
 
 test('a URL of another kind is refused', LIMIT, () => {
