@@ -82,7 +82,10 @@ export class Keylatch {
   restore(name?: string): Promise<void>;
   /** Forgets the last writes and closes every connection, as an asynchronous failover does. */
   failover(options?: { lose?: number }): Promise<void>;
-  /** Makes the instance as new: no data, faults, scripts or calls, and the system's time. */
+  /**
+   * Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time. Snapshots
+   * stay, so do the rights of the user `default`, and connections with what they subscribe to.
+   */
   reset(): Promise<void>;
   /** Closes the control connection; the instance goes a few seconds after its last connection. */
   close(): void;

@@ -125,6 +125,8 @@ class Keylatch {
 
   async reset() {
     await this.clearFaults();
+    const added = (await this.command('ACL', 'USERS')).filter((name) => name !== 'default' && name !== this.user);
+    if (added.length > 0) await this.command('ACL', 'DELUSER', ...added);
     await this.command('FLUSHALL', 'SYNC');
     await this.command('FUNCTION', 'FLUSH');
     await this.command('SCRIPT', 'FLUSH');

@@ -163,16 +163,21 @@ class TestData:
             with pytest.raises(redis.exceptions.LockNotOwnedError):
                 lock.release()
 
-    def test_a_reset_leaves_nothing_behind(self, keylatch, client):
+    def test_a_reset_leaves_snapshots_and_nothing_else_behind(self, keylatch, client):
         client.set("key", "1")
         client.script_load("return 1")
+        keylatch.snapshot("kept")
+        keylatch.command("ACL", "SETUSER", "guest", "on", "nopass", "+@all", "~*")
         keylatch.fault(error="ERR always")
         keylatch.freeze()
         keylatch.set_time(0)
         keylatch.reset()
         assert keylatch.calls() == [] and client.dbsize() == 0
+        assert sorted(keylatch.command("ACL", "USERS")) == ["default", keylatch.user]
         assert abs(keylatch.now() / 1000 - datetime.now().timestamp()) < 60
         assert client.script_exists("e0e1f9fabfc9d4800c877a703b823ac0578ff8db") == [False]
+        keylatch.restore("kept")
+        assert client.get("key") == "1"
 
     def test_replies_of_any_kind_arrive_at_the_control_connection(self, keylatch):
         keylatch.command("HSET", "hash", "field", "völlig ☃")

@@ -142,14 +142,19 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(keylatch.failover({ lose: 1 }), /only 0 writes are remembered/);
   });
 
-  test('is as new after a reset', async () => {
+  test('has only its snapshots after a reset', async () => {
     await client.set('key', 1);
+    await keylatch.snapshot('kept');
+    await keylatch.command('ACL', 'SETUSER', 'guest', 'on', 'nopass', '+@all', '~*');
     await keylatch.fault('*', { error: 'ERR always' });
     await keylatch.freeze();
     await keylatch.setTime(0);
     await keylatch.reset();
     assert.deepEqual(await keylatch.calls(), []);
     assert.equal(await client.dbsize(), 0);
+    assert.deepEqual((await keylatch.command('ACL', 'USERS')).sort(), ['default', keylatch.user]);
+    await keylatch.restore('kept');
+    assert.equal(await client.get('key'), '1');
     assert.ok(Math.abs(await keylatch.now() - Date.now()) < 60_000);
   });
 

@@ -167,8 +167,13 @@ class Keylatch:
         self._connection.close()
 
     def reset(self) -> None:
-        """Makes the instance as new: no data, faults, scripts or calls, and the system's time."""
+        """Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time.
+
+        Snapshots stay, so do the rights of the user `default`, and connections with what they subscribe to.
+        """
         self.clear_faults()
+        if added := set(self.command("ACL", "USERS")) - {"default", self.user}:
+            self.command("ACL", "DELUSER", *added)
         for args in ("FLUSHALL", "SYNC"), ("FUNCTION", "FLUSH"), ("SCRIPT", "FLUSH"), ("TEST.TIME", "RUN"):
             self.command(*args)
         self.set_time(datetime.now())
