@@ -75,7 +75,7 @@ class Keylatch {
     return this.command('TEST.TIME', 'GET');
   }
 
-  async fault(command, options) {
+  async fault(command, options = {}) {
     const { error, delayMs, drop, loseReply, partial } = options;
     const kinds = [
       ...error === undefined ? [] : [['ERROR', error]],
