@@ -22,7 +22,7 @@ export interface FaultLimits {
   /** The probability that a request is hit. [1] */
   prob?: number;
   /** Makes chance repeat itself. */
-  seed?: number;
+  seed?: number | bigint;
   /** Hits this many requests at most. */
   count?: number;
   /** Lets this many requests pass first. */
@@ -60,7 +60,7 @@ export class Keylatch {
   readonly password: string;
   /** What clients connect to. */
   readonly url: string;
-  /** Sends any command over the control connection. */
+  /** Sends any command over the control connection. Integers beyond 2^53 in its reply are of type bigint. */
   command(...args: (string | number | bigint | Buffer)[]): Promise<any>;
   /** Moves the clock. When it resolves, everything due has happened. */
   advance(ms: number): Promise<UnixMs>;

@@ -16,7 +16,7 @@ class ReplyError extends Error {
 const scalars = {
   '+': String,
   '-': (text) => new ReplyError(text),
-  ':': Number,
+  ':': (text) => Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text),
   '(': BigInt,
   ',': (text) => Number(text.replace('inf', 'Infinity')),
   '#': (text) => text === 't',

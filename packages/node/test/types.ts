@@ -8,7 +8,7 @@ export async function uses(): Promise<void> {
   const keylatch: Keylatch = await server.instance('name');
   const now: number = await keylatch.advance(1000);
   await keylatch.setTime(new Date(now));
-  await using fault = await keylatch.fault('SET', { loseReply: true, count: 1, key: 'user:*' });
+  await using fault = await keylatch.fault('SET', { loseReply: true, count: 1, key: 'user:*', seed: 7n });
   const fired: number = await fault.fired();
   // @ts-expect-error a fault has one kind
   await keylatch.fault('SET', { count: fired });

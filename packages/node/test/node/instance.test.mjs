@@ -237,6 +237,10 @@ describe('an instance', { timeout: 120_000 }, () => {
     await keylatch.command('HSET', 'hash', 'field', 'völlig ☃');
     assert.deepEqual(await keylatch.command('HGETALL', 'hash'), { field: 'völlig ☃' });
     assert.match(await keylatch.command('INFO', 'server'), /^# Server/);
+    await keylatch.command('SET', 'largest', String(2 ** 53 - 2));
+    assert.equal(await keylatch.command('INCR', 'largest'), Number.MAX_SAFE_INTEGER);
+    assert.equal(await keylatch.command('INCR', 'largest'), 2n ** 53n);
+    assert.equal(await keylatch.command('DECRBY', 'largest', 2n ** 63n - 1n), 2n ** 53n - 2n ** 63n + 1n);
     assert.equal(await keylatch.command('EVAL', 'redis.setresp(3) return {double=-1/0}', 0), -Infinity);
     const replies = await Promise.all(Array.from({ length: 100 }, (_, number) => keylatch.command('ECHO', number)));
     assert.deepEqual(replies, Array.from({ length: 100 }, (_, number) => String(number)));
