@@ -91,6 +91,9 @@ class Connection {
       await this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
     } catch (error) {
       this.close(); // or the next request would be that of another user
+      if (this.#login[1]?.startsWith('ns-') && error.message.startsWith('WRONGPASS')) {
+        error.message += ' (Private instances need a server that runs with --test-mode.)';
+      }
       throw error;
     }
   }

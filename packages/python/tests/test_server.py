@@ -92,10 +92,12 @@ def test_an_interrupt_from_the_terminal_leaves_the_server_to_the_teardown():
 
 def test_an_instance_of_a_server_without_test_mode_is_refused():
     with keylatch.Server(test_mode="no") as server:
-        with pytest.raises(keylatch.ReplyError):
+        with pytest.raises(keylatch.ReplyError, match="WRONGPASS .*--test-mode"):
             server.instance().now()
         with pytest.raises(keylatch.ReplyError), server.instance():
             pass
+        with keylatch.Server() as willing, pytest.raises(keylatch.ReplyError, match="no spaces$"):
+            willing.instance("a name").now()
         stranger = keylatch.Keylatch(server.host, server.port, "stranger")
         for _ in range(2):
             with pytest.raises(keylatch.ReplyError, match="WRONGPASS"):

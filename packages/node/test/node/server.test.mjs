@@ -172,7 +172,7 @@ test('the binary is that of the environment or of the package', LIMIT, () => {
 
 test('an instance of a server without test mode is refused', LIMIT, async () => {
   const server = await start({ settings: { 'test-mode': 'no' } });
-  await assert.rejects(server.instance(), { name: 'ReplyError' });
+  await assert.rejects(server.instance(), { name: 'ReplyError', message: /WRONGPASS .*--test-mode/ });
   const stranger = new Keylatch(server.host, server.port, 'stranger');
   for (let times = 0; times < 2; times += 1) {
     await assert.rejects(stranger.command('SET', 'key', 'value'), { message: /WRONGPASS/ });

@@ -57,6 +57,8 @@ class Connection:
         login = () if self._user is None else ("AUTH", self._user, self._password)
         greeting = self._exchange(("HELLO", 3, *login, "SETNAME", "keylatch-control"))
         if isinstance(greeting, ReplyError):
+            if self._user is not None and self._user.startswith("ns-") and str(greeting).startswith("WRONGPASS"):
+                raise ReplyError(f"{greeting} (Private instances need a server that runs with --test-mode.)")
             raise greeting
 
     def _drop(self) -> None:
