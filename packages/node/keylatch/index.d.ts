@@ -100,6 +100,8 @@ export class RunningServer {
   readonly url: string;
   /** Makes a private instance; without a name, one that nobody else has. */
   instance(name?: string): Promise<Keylatch>;
+  /** How the server has ended; undefined as long as it runs, and where this process does not know. */
+  ended(): Promise<string | undefined>;
 }
 
 /** A server process. It ends with this process at the latest, and keeps it from exiting no longer. */

@@ -5,11 +5,13 @@ const { spawn } = require('node:child_process');
 const { randomUUID } = require('node:crypto');
 const { accessSync, constants } = require('node:fs');
 const path = require('node:path');
+const { setTimeout: sleep } = require('node:timers/promises');
 const { Fault, Keylatch } = require('./instance.js');
 const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
 
 const READY_MS = 60_000;
 const STOP_MS = 10_000;
+const ENDED_MS = 200;
 const LOG_LINES = 100;
 
 /** The path of the server: KEYLATCH_BINARY, the one of the package for this platform, or one in PATH. */
@@ -51,7 +53,7 @@ class RunningServer {
   }
 
   async instance(name) {
-    const instance = new Keylatch(this.host, this.port, `ns-${name ?? randomUUID()}`);
+    const instance = new Keylatch(this.host, this.port, `ns-${name ?? randomUUID()}`, undefined, () => this.ended());
     try {
       await instance.now(); // makes the instance, and fails where the server has no test mode
     } catch (error) {
@@ -60,15 +62,30 @@ class RunningServer {
     }
     return instance;
   }
+
+  /** How the server has ended; undefined as long as it runs, and where this process does not know. */
+  async ended() {
+    return undefined;
+  }
 }
 
 /** A server process, which ends with this process. */
 class Server extends RunningServer {
   #child;
+  #closed;
+  #log;
 
-  constructor(child, { host, port }) {
+  constructor(child, closed, log, { host, port }) {
     super(new Keylatch(host, port).url);
     this.#child = child;
+    this.#closed = closed;
+    this.#log = log;
+  }
+
+  async ended() {
+    // A process that crashes closes its connections a moment before it has ended.
+    const status = await Promise.race([this.#closed, sleep(ENDED_MS)]);
+    return status && `keylatch has ended with ${status}\n${this.#log.join('\n')}`;
   }
 
   get pid() {
@@ -104,21 +121,27 @@ async function start({ binary = findBinary(), settings = {} } = {}) {
   // A Ctrl-C in the terminal reaches a whole process group: in a session of its own the server outlives teardowns.
   const child = spawn(binary, args, { env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   child.stdin.on('error', () => {}); // it may have ended already
+  const closed = new Promise((resolve) => {
+    child.once('close', (status, signal) => resolve(signal ? `signal ${signal}` : `status ${status}`));
+  });
   return new Promise((resolve, reject) => {
     const log = [];
     const fail = (why) => reject(new Error(`keylatch did not start: ${why}\n${log.join('\n')}`));
-    const late = setTimeout(() => child.kill('SIGKILL'), READY_MS);
+    const late = setTimeout(() => {
+      fail(`it was not ready within ${READY_MS / 1000} s`);
+      child.kill('SIGKILL');
+    }, READY_MS);
     child.once('error', (error) => fail(error.message));
-    child.once('close', (code) => {
+    closed.then((status) => {
       clearTimeout(late);
-      fail(`it ended with status ${code}`);
+      fail(`it ended with ${status}`);
     });
     const listen = (stream) => eachLine(stream, (line) => {
       log.splice(0, Math.max(0, log.push(line) - LOG_LINES));
       if (!line.startsWith('{"ready":true')) return;
       clearTimeout(late);
       for (const part of [child, child.stdin, child.stdout, child.stderr]) part.unref(); // it keeps no process alive
-      resolve(new Server(child, JSON.parse(line)));
+      resolve(new Server(child, closed, log, JSON.parse(line)));
     });
     [child.stdout, child.stderr].forEach(listen);
   });

@@ -39,8 +39,11 @@ class Fault {
 /** A private instance; see index.d.ts. */
 class Keylatch {
   #connection;
+  #ended;
 
-  constructor(host, port, user, password = 'any') {
+  /** `ended` tells how the server has ended, if it has; for the error of a lost connection. */
+  constructor(host, port, user, password = 'any', ended = async () => undefined) {
+    this.#ended = ended;
     Object.assign(this, { host, port, user, password });
     this.#connection = new Connection(host, port, user, password);
   }
@@ -51,8 +54,13 @@ class Keylatch {
     return `redis://${this.user === undefined ? '' : `${login}@`}${host}:${this.port}/0`;
   }
 
-  command(...args) {
-    return this.#connection.call(...args);
+  async command(...args) {
+    try {
+      return await this.#connection.call(...args);
+    } catch (error) {
+      const ended = error.code && await this.#ended();
+      throw ended ? new Error(ended, { cause: error }) : error;
+    }
   }
 
   advance(ms) {

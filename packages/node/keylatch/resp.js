@@ -86,7 +86,8 @@ class Connection {
     const socket = this.#socket = net.connect(this.#address);
     socket.on('data', (bytes) => this.#receive(bytes));
     socket.on('error', (error) => this.#lost(socket, error));
-    socket.on('close', () => this.#lost(socket, new Error('keylatch has closed the connection')));
+    const closed = Object.assign(new Error('keylatch has closed the connection'), { code: 'ECONNRESET' });
+    socket.on('close', () => this.#lost(socket, closed));
     try {
       await this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
     } catch (error) {

@@ -43,6 +43,17 @@ ASYNC = """
             assert await client.incr("n") == 2      # the first was executed
 """
 
+CRASH = """
+    import os, signal
+
+    def test_that_ends_the_server(keylatch):
+        process = int(keylatch.command("INFO", "server").partition("process_id:")[2].split()[0])
+        os.kill(process, signal.SIGKILL)
+
+    def test_that_needs_the_server(keylatch):
+        pass
+"""
+
 UNUSED = """
     import threading
 
@@ -74,6 +85,13 @@ def test_workers_of_xdist_are_told_why_the_server_does_not_start(pytester, monke
     result = pytester.runpytest_subprocess("-n", "2", "-k", "own[0] or own[1]")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines("*No such file*/elsewhere/keylatch*")
+
+
+def test_workers_of_xdist_are_told_that_the_server_has_ended(pytester):
+    pytester.makepyfile(CRASH)
+    result = pytester.runpytest_subprocess("-n", "1")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines("*ConnectionError: keylatch has ended with status -9")
 
 
 def servers_of_workers(pytester):

@@ -105,6 +105,17 @@ def test_an_instance_of_a_server_without_test_mode_is_refused():
         assert keylatch.Keylatch(server.host, server.port, None).command("DBSIZE") == 0
 
 
+def test_a_crash_of_the_server_is_told_with_its_status_and_its_log():
+    with keylatch.Server(loglevel="notice") as server:
+        instance = server.instance()
+        instance.now()
+        os.kill(server.pid, signal.SIGKILL)
+        for broken in instance, instance, server.instance():
+            with pytest.raises(ConnectionError, match=r"status -9\n(?s:.*)Ready to accept") as raised:
+                broken.now()
+            assert isinstance(raised.value.__cause__, OSError)
+
+
 def test_the_port_file_and_the_health_check_serve_those_who_start_it_otherwise(tmp_path):
     binary, path = keylatch.find_binary(), tmp_path / "port"
     with keylatch.Server(port_file=str(path)) as server:

@@ -181,6 +181,16 @@ test('an instance of a server without test mode is refused', LIMIT, async () => 
   await server.stop();
 });
 
+test('a crash of the server is told with its status and its log', LIMIT, async () => {
+  const server = await start({ settings: { loglevel: 'notice' } });
+  const mine = await server.instance();
+  process.kill(server.pid, 'SIGKILL');
+  const told = { message: /keylatch has ended with signal SIGKILL\n.*Ready to accept/s };
+  await assert.rejects(mine.command('BLPOP', 'queue', 60), told);
+  await assert.rejects(mine.now(), told);
+  await assert.rejects(server.instance(), told);
+});
+
 test('the instances of a process share its server', LIMIT, async () => {
   const [first, second] = await Promise.all([instance(), instance()]);
   assert.equal(first.port, second.port);

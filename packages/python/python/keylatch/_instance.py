@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -59,8 +60,17 @@ class Keylatch:
     It exists as long as a connection to it is open, and a few seconds longer; this object holds one.
     """
 
-    def __init__(self, host: str, port: int, user: str | None, password: str = "any") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        user: str | None,
+        password: str = "any",
+        ended: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`ended` tells how the server has ended, None as long as it runs; for the error of a lost connection."""
         self.host, self.port, self.user, self.password = host, port, user, password
+        self._ended = ended
         self._connection = Connection(host, port, user, password)
 
     @property
@@ -72,7 +82,13 @@ class Keylatch:
 
     def command(self, *args: object) -> Any:
         """Sends any command over the control connection; returns the reply with text as `str`."""
-        return self._connection.call(*args)
+        try:
+            return self._connection.call(*args)
+        except OSError as error:
+            time.sleep(0.05)  # a process that crashes closes its connections a moment before it has ended
+            if reason := self._ended():
+                raise ConnectionError(reason) from error
+            raise
 
     def advance(self, duration: float | timedelta) -> int:
         """Moves the clock by milliseconds or a timedelta. When it returns, everything due has happened."""

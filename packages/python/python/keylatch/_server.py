@@ -52,7 +52,11 @@ class RunningServer:
 
     def instance(self, name: str | None = None) -> Keylatch:
         """Returns a private instance; without a name, one that nobody else has."""
-        return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}")
+        return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}", ended=self.ended)
+
+    def ended(self) -> str | None:
+        """Returns how the server has ended; None as long as it runs, and where this process does not know."""
+        return None
 
     def __enter__(self) -> RunningServer:
         return self
@@ -89,10 +93,15 @@ class Server(RunningServer):
             env=environment,
             start_new_session=True,
         )
-        threading.Thread(target=self._read_log, name="keylatch-log", daemon=True).start()
-        if not self._ready.wait(READY_S) or not self._address:
+        self._starter = os.getpid()
+        self._reader = threading.Thread(target=self._read_log, name="keylatch-log", daemon=True)
+        self._reader.start()
+        in_time = self._ready.wait(READY_S)
+        if not self._address:
             self.process.kill()
-            raise RuntimeError(f"keylatch did not start: {' '.join(command)}\n{self.log}")
+            status = self.process.wait()
+            why = f"it ended with status {status}" if in_time else f"it was not ready within {READY_S} s"
+            raise RuntimeError(f"keylatch did not start: {why}: {' '.join(command)}\n{self.log}")
         super().__init__(Keylatch(self._address["host"], self._address["port"], None).url)
 
     @property
@@ -104,6 +113,14 @@ class Server(RunningServer):
     def log(self) -> str:
         """The last hundred lines that the server has printed."""
         return "".join(self._log)
+
+    def ended(self) -> str | None:
+        """Returns how the server has ended, with the end of its log; None as long as it runs."""
+        # A forked process cannot ask for a process that is not its child.
+        if os.getpid() != self._starter or self.process.poll() is None:
+            return None
+        self._reader.join(STOP_S)
+        return f"keylatch has ended with status {self.process.returncode}\n{self.log}"
 
     def stop(self) -> None:
         """Stops the server and waits for its end."""
@@ -133,6 +150,23 @@ class Server(RunningServer):
         self.stop()
 
 
+class ControllersServer(RunningServer):
+    """The server of the process that has started this worker of pytest-xdist."""
+
+    def __init__(self, controller: int) -> None:
+        super().__init__(ask_controller(controller))
+        self._controller = controller
+
+    def ended(self) -> str | None:
+        """Returns what the controller knows of it."""
+        with contextlib.suppress(OSError):
+            try:
+                ask_controller(self._controller)
+            except RuntimeError as error:
+                return str(error)
+        return None
+
+
 OWN_VARIABLES = {"KEYLATCH_BINARY", "KEYLATCH_URL"}
 # Where `serve_workers` answers, in a process that is such a worker.
 controller_port: int | None = None
@@ -150,7 +184,7 @@ def shared_server() -> RunningServer:
         if _shared is None and os.environ.get("KEYLATCH_URL"):
             _shared = RunningServer(os.environ["KEYLATCH_URL"])
         elif _shared is None and controller_port is not None:
-            _shared = RunningServer(ask_controller(controller_port))
+            _shared = ControllersServer(controller_port)
         elif _shared is None:
             _shared = started = Server()
             starter = os.getpid()
@@ -168,7 +202,9 @@ def serve_workers() -> int:
             worker, _ = listener.accept()
             with worker, contextlib.suppress(OSError):
                 try:
-                    answer = {"url": shared_server().url}
+                    server = shared_server()
+                    ended = server.ended()
+                    answer = {"url": server.url} if ended is None else {"error": ended}
                 except (OSError, RuntimeError) as error:
                     answer = {"error": str(error)}
                 worker.sendall(json.dumps(answer).encode())
