@@ -104,7 +104,7 @@ export class RunningServer {
   ended(): Promise<string | undefined>;
 }
 
-/** A server process. It ends with this process at the latest, and keeps it from exiting no longer. */
+/** A server process. It ends with this process at the latest, and does not keep it from exiting. */
 export class Server extends RunningServer {
   private constructor();
   readonly pid: number;
@@ -123,7 +123,10 @@ export interface StartOptions {
 /** Starts a server process, on a free port unless the settings name one. */
 export function start(options?: StartOptions): Promise<Server>;
 
-/** Makes a private instance of the server of KEYLATCH_URL, or of one that this process starts once. */
+/**
+ * Makes a private instance of the server of KEYLATCH_URL, or of one that is started once for this copy of the module.
+ * Vitest and jest have a copy for each test file: use `globalSetup: 'keylatch/global-setup'` there.
+ */
 export function instance(name?: string): Promise<Keylatch>;
 
 /** The path of the server: KEYLATCH_BINARY, the one of the package for this platform, or one in PATH. */

@@ -110,8 +110,8 @@ class Server extends RunningServer {
 
 /** Starts a server process, on a free port unless the settings name one; resolves when it is ready. */
 async function start({ binary = findBinary(), settings = {} } = {}) {
-  const defaults = { port: 0, bind: '127.0.0.1', loglevel: 'warning', 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
-  const all = { ...defaults, ...settings };
+  const forTests = { 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
+  const all = { port: 0, bind: '127.0.0.1', loglevel: 'warning', ...forTests, ...settings };
   if (Number(all.port) === 0 && (all.unixsocket || Number(all['tls-port'] ?? 0) !== 0)) {
     throw new TypeError('with unixsocket or tls-port the server opens no TCP port of itself: give a port as well');
   }
@@ -158,7 +158,7 @@ function eachLine(stream, act) {
 
 let shared;
 
-/** Makes a private instance of the server of KEYLATCH_URL, or of one that this process starts once. */
+/** Makes a private instance of the server of KEYLATCH_URL, or of one that is started once; see index.d.ts. */
 async function instance(name) {
   shared ??= process.env.KEYLATCH_URL ? Promise.resolve(new RunningServer(process.env.KEYLATCH_URL)) : start();
   return (await shared).instance(name);

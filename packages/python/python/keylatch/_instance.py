@@ -135,7 +135,7 @@ class Keylatch:
         lose_reply: executes, then closes the connection without a reply.
         partial: executes, sends this many bytes of the reply, then closes the connection.
         key, client: only requests with a key that matches this glob; only connections of this name.
-        after: lets so many requests pass first; prob, seed: hits with this probability, repeatably; count: hits so often.
+        after: lets so many requests pass first; prob, seed: hits by this chance, repeatably; count: hits so many.
         """
         kinds: list[list[object]] = []
         kinds += [["ERROR", error]] if error is not None else []
