@@ -98,7 +98,7 @@ class Server extends RunningServer {
     child.ref();
     const ended = new Promise((resolve) => child.once('exit', resolve));
     const killer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-    child.stdin.end();
+    child.kill();
     await ended;
     clearTimeout(killer);
   }

@@ -164,6 +164,19 @@ def test_a_forked_process_shares_the_server_and_leaves_it_running():
     assert (run.returncode, run.stdout) == (0, "1\n")
 
 
+def test_a_server_is_stopped_at_once_although_a_forked_process_runs_on():
+    program = """
+        import os, signal, keylatch
+        with keylatch.Server() as server:
+            child = os.fork()
+            if not child:
+                signal.pause()
+        os.kill(child, signal.SIGKILL)
+        raise SystemExit(server.process.returncode)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(program)]).returncode == 0
+
+
 def test_a_server_that_runs_already_is_named_by_the_environment():
     program = "import keylatch; print(keylatch.instance('shared').command('GET', 'key'))"
     with keylatch.Server() as server, server.instance("shared") as instance:

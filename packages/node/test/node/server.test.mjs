@@ -38,6 +38,13 @@ test('a server serves until it is stopped', LIMIT, async () => {
   await ended(server.pid);
 });
 
+test('a server that does not follow its standard input is stopped at once', LIMIT, async () => {
+  const server = await start({ settings: { 'exit-on-stdin-close': 'no' } });
+  const before = performance.now();
+  await server.stop();
+  assert.ok(performance.now() - before < 9_000);
+});
+
 test('a server on a given port is ready at once', LIMIT, async () => {
   const free = createServer().listen(0, '127.0.0.1');
   await once(free, 'listening');

@@ -124,13 +124,15 @@ class Server(RunningServer):
 
     def stop(self) -> None:
         """Stops the server and waits for its end."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        # The end of standard input does not arrive as long as a process that was forked since has it open.
+        self.process.terminate()
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
     def _read_log(self) -> None:
         assert self.process.stdout is not None
