@@ -275,6 +275,11 @@ class TestIsolation:
             one.command("SET", "key", "1")
             assert same.command("GET", "key") == "1" and one.url == same.url
 
+    def test_a_name_may_be_that_of_a_test_in_a_folder(self, keylatch_server):
+        with keylatch_server.instance(f"tests/test_it.py::test[a@{uuid.uuid4().hex}]") as instance:
+            instance.command("SET", "key", "1")
+            assert redis.Redis.from_url(instance.url).get("key") == b"1"
+
     def test_settings_are_those_of_the_process(self, keylatch):
         with pytest.raises(ReplyError, match="the whole process"):
             keylatch.command("CONFIG", "SET", "maxmemory", "1mb")

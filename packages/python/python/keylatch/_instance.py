@@ -76,7 +76,7 @@ class Keylatch:
     @property
     def url(self) -> str:
         """What clients connect to."""
-        login = "" if self.user is None else f"{quote(self.user)}:{quote(self.password)}@"
+        login = "" if self.user is None else f"{quote(self.user, '')}:{quote(self.password, '')}@"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"redis://{login}{host}:{self.port}/0"
 
