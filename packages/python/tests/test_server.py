@@ -164,6 +164,20 @@ def test_a_forked_process_shares_the_server_and_leaves_it_running():
     assert (run.returncode, run.stdout) == (0, "1\n")
 
 
+def test_a_forked_process_steers_an_instance_over_a_connection_of_its_own():
+    program = """
+        import os, keylatch
+        instance = keylatch.instance()
+        mine = instance.command("CLIENT", "ID")
+        child = os.fork()
+        if not child:
+            os._exit(0 if instance.command("CLIENT", "ID") != mine else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert instance.command("CLIENT", "ID") == mine
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
 def test_a_server_is_stopped_at_once_although_a_forked_process_runs_on():
     program = """
         import os, signal, keylatch

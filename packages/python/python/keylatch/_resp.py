@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import threading
@@ -26,7 +27,7 @@ class Connection:
         """Sends a request and returns its reply: text as `str`, maps as `dict`. Raises ReplyError for an error."""
         with self._lock:
             try:
-                if self._socket is None or self._is_closed():
+                if self._socket is None or self._process != os.getpid() or self._is_closed():
                     self._open()
                 reply = self._exchange(args)
             except BaseException:
@@ -53,6 +54,7 @@ class Connection:
         self._drop()
         connected = socket.create_connection(self._address, timeout=60)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._process = os.getpid()  # a forked process needs a connection of its own
         self._replies, self._socket = connected.makefile("rb"), connected
         login = () if self._user is None else ("AUTH", self._user, self._password)
         greeting = self._exchange(("HELLO", 3, *login, "SETNAME", "keylatch-control"))

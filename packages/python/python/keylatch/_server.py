@@ -112,7 +112,7 @@ class Server(RunningServer):
     @property
     def log(self) -> str:
         """The last hundred lines that the server has printed."""
-        return "".join(self._log)
+        return "".join(self._log.copy())  # as it grows in another thread
 
     def ended(self) -> str | None:
         """Returns how the server has ended, with the end of its log; None as long as it runs."""
