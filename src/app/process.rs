@@ -62,7 +62,8 @@ impl From<io::Error> for Failure {
 }
 
 /// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0`, or with
-/// `exit-on-stdin-close`, it prints its port as a line of JSON once it is ready. Must be called before the process has a second thread.
+/// `exit-on-stdin-close`, it prints its port as a line of JSON once it is ready. Must be called before the process has a
+/// second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.detected().is_some() {
         let ready = |line: Option<&str>| line.into_iter().for_each(console.say);
