@@ -90,6 +90,7 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     namespace.apply_settings();
     let past = namespace.journal.cut();
     test_mode.history.lock().lose(lost, past, libraries(namespace), (&namespace.store, &mut call.view));
+    namespace.journal.discard(); // what no call has changed until then was undone, too
     result
 }
 

@@ -107,7 +107,7 @@ pub enum Destination {
     Private {
         /// The user's name.
         user: Box<[u8]>,
-        /// The password, which any is as long as the user needs none.
+        /// The password; any is right as long as the user needs none.
         password: Box<[u8]>,
     },
 }

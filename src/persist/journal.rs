@@ -50,8 +50,8 @@ impl Log {
 }
 
 impl Journal {
-    /// Appends the effects of a call at a time, and clears them; returns the position in the log after them, in bytes. Must be
-    /// called while the changed shards are locked.
+    /// Appends the effects of a call at a time, and clears them; returns the position in the log after them, in bytes.
+    /// Must be called while the changed shards are locked.
     pub(crate) fn append(&self, effects: &mut Effects, at: Now) -> u64 {
         self.append_all(effects, Some(at))
     }

@@ -21,7 +21,8 @@ const KEYS_MAX: usize = 1 << 20;
 pub(crate) struct Write {
     /// When.
     pub(crate) at: Now,
-    /// The commands that repeat it, with times from then on; before them those for what no call has changed since the write before.
+    /// The commands that repeat it, with times from then on; before them those for what no call has changed since the
+    /// write before.
     pub(crate) effects: Box<[u8]>,
     /// What was known afterwards of the locks that it has changed; `None` of a key that is no lock any more.
     pub(crate) locks: ByKey<Option<LockImage>>,
