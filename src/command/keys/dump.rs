@@ -189,7 +189,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
             let (deadline, mut number) = (deadline.map(|deadline| call.logged_deadline(deadline)), itoa::Buffer::new());
             let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
             let args: [&[u8]; 6] = [b"RESTORE", key.bytes, ms, payload, b"REPLACE", b"ABSTTL"];
-            call.log(&args[..deadline.map_or(5, |deadline| deadline.choose(6, 5))]);
+            call.log(&args[..deadline.map_or(6, |deadline| deadline.choose(6, 5))]);
         }
     }
     let rule = call.namespace.store.memory_account().rule();
