@@ -202,7 +202,8 @@ fn locks_are_held_again_by_clients_that_are_connected() {
     control.expect(&[("TEST.SNAPSHOT s", "+OK")]);
     one.expect(&[("LOCK.RELEASE held one", ":1"), ("LOCK.RELEASE bound one", ":1")]);
     gone.call("QUIT");
-    wait_until(|| control.call("EXISTS over") == ":0");
+    wait_until(|| control.info("connected_clients") == "2");
+    control.expect(&[("EXISTS over", ":0")]);
     let between = control.int("LOCK.ACQUIRE held other PX 60000");
     assert!(between > bound);
     for _ in 0..2 {

@@ -74,11 +74,11 @@ impl<S> Connection<S> {
 
     /// Removes the client from its namespace, and releases the locks bound to the connection.
     fn deregister(&mut self) {
-        // First it is no client any more: no lock is bound to it from then on.
+        // First it is gone: no lock is bound to it from then on.
+        self.client.caller.info.outbox.close();
         self.namespace.clients.remove(self.client.caller.info.id);
         self.end_session();
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
-        self.client.caller.info.outbox.close();
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.clients.report_backlog(self.reported, 0);
