@@ -148,8 +148,8 @@ class TestData:
             connection.send_command("PING")
             connection.read_response()
         assert client.keys() == ["a"] and keylatch.command("GET", "a") == "1"
-        with pytest.raises(ReplyError, match="only 0 writes are remembered"):
-            keylatch.failover(lose=1)
+        with pytest.raises(ReplyError, match="only [0-9]+ writes are remembered"):
+            keylatch.failover(lose=10**6)
 
     def test_a_lock_is_lost_by_a_failover_and_two_clients_hold_it(self, keylatch):
         retry = Retry(NoBackoff(), 1)  # their connections are closed
