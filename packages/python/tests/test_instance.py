@@ -203,7 +203,7 @@ class TestData:
         keylatch.command("SET", "key", "value")
         before = signal.signal(signal.SIGALRM, interrupt)
         try:
-            with keylatch.fault("ECHO", delay_ms=500), pytest.raises(Interrupted):
+            with keylatch.fault("ECHO", delay_ms=60_000), pytest.raises(Interrupted):
                 signal.setitimer(signal.ITIMER_REAL, 0.1)
                 keylatch.command("ECHO", "late")
         finally:

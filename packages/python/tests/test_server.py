@@ -58,9 +58,10 @@ def test_settings_are_options_and_the_environment_counts(monkeypatch):
 
 
 def test_a_server_on_a_given_port_is_ready_at_once():
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    bind = "127.0.0.2"  # where nobody else takes the port meanwhile
+    with socket.create_server((bind, 0)) as free:
         port = free.getsockname()[1]
-    with keylatch.Server(port=port) as server, server.instance() as instance:
+    with keylatch.Server(bind=bind, port=port) as server, server.instance() as instance:
         assert (server.port, instance.command("ECHO", 1)) == (port, "1")
 
 

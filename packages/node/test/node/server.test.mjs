@@ -40,17 +40,17 @@ test('a server serves until it is stopped', LIMIT, async () => {
 
 test('a server that does not follow its standard input is stopped at once', LIMIT, async () => {
   const server = await start({ settings: { 'exit-on-stdin-close': 'no' } });
-  const before = performance.now();
   await server.stop();
-  assert.ok(performance.now() - before < 9_000);
+  assert.match(await server.ended(), /with status 0\n/); // and not by a SIGKILL, which comes after a while
 });
 
 test('a server on a given port is ready at once', LIMIT, async () => {
-  const free = createServer().listen(0, '127.0.0.1');
+  const bind = '127.0.0.2'; // where nobody else takes the port meanwhile
+  const free = createServer().listen(0, bind);
   await once(free, 'listening');
   const { port } = free.address();
   await new Promise((resolve) => free.close(resolve));
-  const server = await start({ settings: { port } });
+  const server = await start({ settings: { bind, port } });
   const instance = await server.instance();
   assert.deepEqual([server.port, await instance.command('ECHO', 1)], [port, '1']);
   instance.close();
