@@ -31,7 +31,7 @@ impl Call<'_> {
     pub(crate) fn logged_deadline(&self, deadline: Deadline) -> LoggedDeadline {
         let left_ms = deadline.remaining_ms(self.now());
         let is_kept = || self.namespace.test_mode.is_some() && self.namespace.journal.keeps_time();
-        match deadline.is_relative() && left_ms > 0 && is_kept() {
+        match !deadline.is_wall() && left_ms > 0 && is_kept() {
             true => LoggedDeadline { is_relative: true, ms: left_ms },
             false => LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) },
         }

@@ -474,11 +474,6 @@ impl Deadline {
         if self.is_wall() { at_ms as i64 <= now.wall_ms() } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
     }
 
-    /// Returns whether it was set relative to the present, and so follows the monotonic clock.
-    pub fn is_relative(self) -> bool {
-        !self.is_wall()
-    }
-
     /// Returns the remaining TTL in milliseconds, zero or less after the deadline. What [`Deadline::after`] rounded up
     /// is subtracted, so that no client sees a longer TTL than was set.
     pub fn remaining_ms(self, now: Now) -> i64 {
@@ -517,7 +512,8 @@ impl Deadline {
         Deadline(bits)
     }
 
-    fn is_wall(self) -> bool {
+    /// Returns whether it follows the wall clock: it was set as a date, not relative to the present.
+    pub fn is_wall(self) -> bool {
         self.0 & 1 == 1
     }
 }
