@@ -102,14 +102,14 @@ async function bullmq() {
   assert.equal(Object.keys((await flow.job.getDependencies()).processed).length, 5);
 
   // A limit: five jobs in each quarter of a second.
-  let times = 0;
+  let started = 0;
   const limited = new Queue('limited', { connection });
   await limited.addBulk(numbers.slice(0, 15).map((number) => ({ name: 'x', data: { number } })));
   const before = performance.now();
-  const slow = new Worker('limited', async () => { times += 1; }, {
+  const slow = new Worker('limited', async () => { started += 1; }, {
     connection, concurrency: 10, limiter: { max: 5, duration: 250 },
   });
-  await until(() => times === 15, 'the limited jobs');
+  await until(() => started === 15, 'the limited jobs');
   const took = performance.now() - before;
   assert.ok(took >= 2 * 248, `15 jobs in ${took} ms`);
 
@@ -161,11 +161,11 @@ async function bull() {
   await until(() => heard.some(([id, result]) => id === String(paused.id) && result === '501'), 'the event of a job');
 
   const limited = new Bull('limited', { redis, limiter: { max: 5, duration: 250 } });
-  let times = 0;
+  let started = 0;
   await limited.addBulk(numbers.slice(0, 15).map(() => ({ data: {} })));
   const before = performance.now();
-  limited.process(10, async () => { times += 1; }).catch((error) => assert.fail(error));
-  await until(() => times === 15, 'the limited jobs');
+  limited.process(10, async () => { started += 1; }).catch((error) => assert.fail(error));
+  await until(() => started === 15, 'the limited jobs');
   const took = performance.now() - before;
   assert.ok(took >= 2 * 248, `15 jobs in ${took} ms`);
 

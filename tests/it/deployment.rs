@@ -1,9 +1,11 @@
 //! What containers and supervisors rely on: environment variables, the health check, systemd notifications.
 
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
+use std::thread::JoinHandle;
 
 use crate::harness::{ReservedPort, wait_until};
 use crate::process::{Process, binary, text};
@@ -66,14 +68,17 @@ fn the_health_check_finds_a_server_on_a_unix_socket() {
     assert!(finds_life(&["--port", "0", "--unixsocket", socket]));
 }
 
+/// Listens for one client, as another kind of server; returns the port, and what ends with the client.
+fn stranger(serve: impl FnOnce(TcpStream) + Send + 'static) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port().to_string();
+    (port, std::thread::spawn(move || serve(listener.accept().expect("the health check").0)))
+}
+
 #[test]
 fn the_health_check_fails_without_a_listener_or_with_another_one() {
-    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = stranger.local_addr().expect("bound").port().to_string();
-    let speaks_http = std::thread::spawn(move || {
-        let (mut client, _) = stranger.accept().expect("the health check");
-        client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it reads");
-    });
+    let (port, speaks_http) =
+        stranger(|mut client| client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("it reads"));
     assert!(!finds_life(&["--port", &port]));
     speaks_http.join().expect("no panic");
     assert!(!finds_life(&["--port", &port]));
@@ -81,10 +86,7 @@ fn the_health_check_fails_without_a_listener_or_with_another_one() {
 
 #[test]
 fn the_health_check_fails_when_an_answer_takes_too_long_as_a_whole() {
-    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = stranger.local_addr().expect("bound").port().to_string();
-    let drips = std::thread::spawn(move || {
-        let (mut client, _) = stranger.accept().expect("the health check");
+    let (port, drips) = stranger(|mut client| {
         client.set_read_timeout(Some(std::time::Duration::from_millis(10))).expect("a duration");
         // The beginning of a handshake, whose next bytes come one by one until the health check has given up.
         let mut part: &[u8] = b"\x16\x03\x03\x3f\x00\x02\x00\x3e\xfc\x03\x03";
