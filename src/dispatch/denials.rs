@@ -33,6 +33,13 @@ pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
 }
 
+/// Records that a client of this namespace was refused by another one, for the password of a user there.
+pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, caller: &Caller, user: &[u8]) {
+    let object = caller.called.map_or("AUTH".to_owned(), |command| command.name.to_ascii_uppercase());
+    debug!("Authentication failed for a client at {}", caller.info.addr);
+    record(namespace, config, caller, (Reason::Auth, Context::TopLevel), object.as_bytes(), user);
+}
+
 /// Records that a peer that does not speak RESP may not call a command on which what it asked for is based, or, without
 /// one, that its user name or password are wrong.
 #[cfg(feature = "metrics")]

@@ -374,6 +374,8 @@ fn users_are_those_of_the_instance() {
     main.expect(&[("ACL WHOAMI", "$4 ns-a"), ("GET k", "$-1"), ("ACL SETUSER ns-a off", "+OK")]);
     main.expect(&[("AUTH ns-a secret", WRONG_PASSWORD), ("ACL WHOAMI", "$4 ns-a"), ("RESET", "+RESET")]);
     main.expect(&[("GET k", "$4 main"), ("AUTH ns-a secret", WRONG_PASSWORD), ("GET k", "$4 main")]);
+    let log = main.call("ACL LOG");
+    assert!(log.contains("$4 auth $7 context $8 toplevel $6 object $4 AUTH $8 username $4 ns-a"), "{log}");
     // A user of its own that was removed is there again for the next client.
     a.send(b"ACL DELUSER ns-a\r\n");
     assert_eq!(a.reply(), ":1");

@@ -1,6 +1,7 @@
 //! How a client leaves its namespace: when its connection ends, or to enter another one.
 
 use crate::client::session::Client;
+use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_leftover_keys;
 use crate::dispatch::{Destination, Entry};
 use crate::error::Error;
@@ -29,13 +30,16 @@ impl<S> Connection<S> {
             return;
         };
         let access = match &entry.destination {
-            Destination::Main(access) => Some(access.clone()),
-            Destination::Private { user, password } => namespace.admit_user(user, password),
-        };
-        let Some(access) = access else {
-            namespace.clients.remove(info.id);
-            entry.refusal = Some(Error::WrongPass);
-            return;
+            Destination::Main(access) => access.clone(),
+            Destination::Private { user, password } => match namespace.admit_user(user, password) {
+                Some(access) => access,
+                None => {
+                    namespace.clients.remove(info.id);
+                    record_refused_entry(&self.namespace, &self.config, &self.client.caller, user);
+                    entry.refusal = Some(Error::WrongPass);
+                    return;
+                }
+            },
         };
         self.leave().await;
         self.deregister();
