@@ -68,8 +68,8 @@ pub(crate) fn restore(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) ->
 /// When fewer writes are remembered.
 pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
     let namespace = call.namespace;
-    let remembered = test_mode.history.lock().remembered() + namespace.journal.writes();
-    let remembered = remembered.min(call.config.test_journal_max);
+    cut(namespace, &mut call.view); // which may forget the oldest writes
+    let remembered = test_mode.history.lock().remembered();
     if lost > remembered {
         return Err(Error::other(format!("only {remembered} writes are remembered")));
     }
@@ -83,7 +83,6 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
     if lost == 0 {
         return Ok(());
     }
-    cut(namespace, &mut call.view);
     let former = test_mode.history.lock().former(lost);
     namespace.store.events().set_classes(Classes::default()); // there is nobody left to be told
     let result = former.map_or(Ok(()), |former| go_back(call, former));

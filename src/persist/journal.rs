@@ -122,11 +122,6 @@ impl Journal {
         self.with_window(Window::discard, false);
     }
 
-    /// Returns how many writes there were since the last cut.
-    pub(crate) fn writes(&self) -> usize {
-        self.with_window(|window| window.len(), false).unwrap_or(0)
-    }
-
     /// Acts on the window, which is created if `creates`.
     fn with_window<T>(&self, act: impl FnOnce(&mut Window) -> T, creates: bool) -> Option<T> {
         let mut log = self.log.lock();

@@ -111,11 +111,6 @@ impl Window {
         self.most > 0 && !self.is_torn && !self.is_waiting
     }
 
-    /// Returns how many writes are in it.
-    pub(super) fn len(&self) -> usize {
-        self.past.writes.len()
-    }
-
     /// Returns whether a cut is needed before more is written.
     pub(super) fn is_cut_due(&self) -> bool {
         let is_full = self.past.writes.len() >= self.most.min(WRITES_MAX) || self.bytes >= BYTES_MAX;

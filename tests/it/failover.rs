@@ -221,8 +221,14 @@ fn large_writes_are_forgotten_earlier() {
     }
     let count = remembered(&mut client);
     assert!((30..=100).contains(&count), "{count}");
+    let refused = format!("-ERR only {count} writes are remembered");
+    client.expect(&[(&format!("TEST.FAILOVER LOSE {}", count + 1), &refused)]);
     fail_over(&server, count);
-    server.client().expect(&[("DBSIZE", ":3")]);
+    for at in 197 - count..200 - count {
+        let number = at.to_string();
+        let last = format!("${} {number}", number.len());
+        server.client().expect(&[(&format!("GETRANGE k:{} 1000000 -1", at % 3), &last)]);
+    }
 }
 
 #[test]
