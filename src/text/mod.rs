@@ -21,8 +21,9 @@ pub(crate) fn until_nul(word: &[u8]) -> &[u8] {
     &word[..memchr::memchr(0, word).unwrap_or(word.len())]
 }
 
-/// Returns the operating system's error text without the number that Rust appends.
+/// Returns the operating system's error text without what Rust adds: the number, or that a name was looked up.
 pub(crate) fn system_text(cause: &std::io::Error) -> String {
     let text = cause.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    let own = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    own.split(" (os error").next().unwrap_or_default().to_owned()
 }

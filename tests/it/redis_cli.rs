@@ -129,6 +129,8 @@ fn a_server_that_is_not_there_is_a_status_of_1_and_what_is_not_understood_is_nam
     let output = run(&["-h", "127.0.0.6", "-p", &port, "ping"]);
     assert_eq!(text(&output.stderr), format!("Could not connect to Redis at {}: Connection refused\n", free.addr()));
     assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()));
+    let unknown = text(&run(&["-h", "no host", "ping"]).stderr);
+    assert_eq!(unknown, "Could not connect to Redis at no host:6379: Name or service not known\n");
     let output = run(&["--bigkeys"]);
     assert!(text(&output.stderr).contains("'--bigkeys'") && output.status.code() == Some(1), "{output:?}");
     let output = run(&["--version"]);
