@@ -167,9 +167,11 @@ pub mod internals {
     pub use crate::instance::Instance;
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
+    use crate::push::hub::Message;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
     pub use crate::spec::{CommandSpec, NO_AUTH, Names};
+    use crate::store::{Cx, Origin};
 
     /// Executes the commands of a log, see [`Namespace::take_log`], without other clients in between.
     ///
@@ -177,6 +179,20 @@ pub mod internals {
     /// Why it could not be executed to its end.
     pub fn replay(namespace: &Namespace, log: bytes::BytesMut) -> Result<Replayed, ReplayError> {
         crate::dispatch::replay::replay(namespace, crate::command::handlers(), log)
+    }
+
+    /// Acts while the shard of a key of database 0 is locked, as by a call of another thread.
+    pub fn with_shard_locked(namespace: &Namespace, key: &[u8], act: impl FnOnce()) {
+        let cx = Cx::new(namespace.clock.now(), Origin::Replay);
+        let mut guard = namespace.store.hold(1);
+        let _view = guard.view(0, &[namespace.store.hash(key)], cx);
+        act();
+    }
+
+    /// Publishes a message without a call, and so without the gate.
+    pub fn publish(namespace: &Namespace, channel: &[u8], payload: &[u8]) {
+        let config = namespace.instance.settings.current();
+        namespace.hub.publish(Message { channel, payload }, &config, namespace.clock.now());
     }
 
     pub mod config {

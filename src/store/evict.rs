@@ -226,7 +226,7 @@ impl Evictor {
         Some(self.pool.swap_remove(best))
     }
 
-    /// Evicts a random key; a database is chosen in proportion to the keys it can evict in a random shard.
+    /// Evicts a random key of a random database; Redis takes the databases in turn.
     fn evict_any(&mut self, hold: &mut GateGuard<'_>, cx: &Cx) -> bool {
         let used = hold.used();
         let (volatile, first_shard) = (self.policy.is_volatile(), self.dice.below(SHARDS));

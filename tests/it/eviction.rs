@@ -311,3 +311,52 @@ fn messages_about_keys_that_are_evicted_do_not_make_more_of_them_go() {
         assert!(evicted(&mut client) <= 50, "{} were evicted", evicted(&mut client));
     }
 }
+
+#[test]
+fn random_eviction_takes_keys_of_every_database() {
+    for policy in ["allkeys-random", "volatile-random"] {
+        let server = TestServer::start_with(&[("maxmemory-policy", policy)]);
+        let mut client = server.client();
+        let value = "x".repeat(10_000);
+        for db in [0, 3, 15] {
+            client.call(&format!("SELECT {db}"));
+            (0..100).for_each(|at| assert_eq!(client.call(&format!("SET k:{at} {value} EX 1000")), "+OK"));
+        }
+        // Half of the values: of three hundred keys in three databases, each loses about fifty.
+        let limit = used(&mut client) - 150 * value.len();
+        client.call(&format!("CONFIG SET maxmemory {limit}"));
+        wait_until(|| used(&mut client) <= limit);
+        for db in [0, 3, 15] {
+            client.call(&format!("SELECT {db}"));
+            let left = client.int("DBSIZE");
+            assert!((20..=80).contains(&left), "{policy} leaves {left} of 100 keys in database {db}");
+        }
+    }
+}
+
+#[test]
+fn a_candidate_that_was_used_since_it_was_sampled_is_not_evicted() {
+    // All keys are sampled, so that what is evicted does not depend on chance.
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru"), ("maxmemory-samples", "64")]);
+    let mut client = server.client();
+    let value = "x".repeat(10_000);
+    let evict = |client: &mut Client, count: usize| {
+        let before = evicted(client);
+        let limit = used(client) - count * value.len();
+        client.call(&format!("CONFIG SET maxmemory {limit}"));
+        wait_until(|| used(client) <= limit);
+        client.call("CONFIG SET maxmemory 0");
+        assert!(evicted(client) > before);
+    };
+    (0..30).for_each(|at| assert_eq!(client.call(&format!("SET a:{at} {value}")), "+OK"));
+    server.advance_ms(60_000);
+    // Others that were sampled together with the one that goes stay candidates.
+    evict(&mut client, 1);
+    let others = client.int("DBSIZE");
+    (0..30).for_each(|at| assert_eq!(client.call(&format!("SET b:{at} {value}")), "+OK"));
+    server.advance_ms(60_000);
+    (0..30).for_each(|at| _ = client.call(&format!("GET a:{at}")));
+    evict(&mut client, 10);
+    let left = (0..30).filter(|at| client.int(&format!("EXISTS a:{at}")) == 1).count();
+    assert_eq!(left as i64, others);
+}

@@ -260,3 +260,15 @@ fn the_ambiguous_acquire_breaks_a_naive_client_and_not_lock_acquire() {
     let fence = client.int("LOCK.ACQUIRE l me PX 30000");
     assert_eq!(control.int("LOCK.FENCE l me"), fence);
 }
+
+#[test]
+fn a_call_that_a_pause_held_back_is_listed_once() {
+    let (server, mut control, mut client) = start();
+    control.expect(&[("TEST.CALLS RESET", "+OK"), ("CLIENT PAUSE 60000 WRITE", "+OK")]);
+    client.send(b"SET k v\r\n");
+    wait_until(|| server.server().namespace().clients.blocked() > 0);
+    server.advance_ms(60_000);
+    assert_eq!(client.reply(), "+OK");
+    let calls = control.call("TEST.CALLS MATCH set");
+    assert!(calls.starts_with("*1 "), "{calls}");
+}

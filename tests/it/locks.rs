@@ -216,6 +216,60 @@ fn an_expired_lock_goes_to_the_first_in_line_and_not_to_a_poller_that_comes_firs
 }
 
 #[test]
+fn neither_a_transaction_queued_before_nor_a_script_takes_an_expired_lock_before_the_first_in_line() {
+    let takers: &[&str] = &[
+        "EXEC",
+        #[cfg(feature = "lua")]
+        "EVAL return(redis.call('setnx',KEYS[1],'poller')) 1 k",
+        #[cfg(feature = "lua")]
+        "EVAL return(redis.call('setnx','k','poller')) 0",
+    ];
+    for taker in takers {
+        let server = TestServer::start_on_workers(2);
+        let (mut holder, mut poller) = (server.client(), server.client());
+        holder.int("LOCK.ACQUIRE k t PX 100");
+        let mut first = wait_for(&server, "first");
+        if *taker == "EXEC" {
+            poller.expect(&[("MULTI", "+OK"), ("SETNX k poller", "+QUEUED")]);
+        }
+        server.server().namespace().clock.advance(std::time::Duration::from_millis(200));
+        let expected = if *taker == "EXEC" { "*1 :0" } else { ":0" };
+        poller.expect(&[(taker, expected), ("GET k", "$5 first")]);
+        acquired(&mut first);
+    }
+}
+
+#[test]
+fn commands_take_the_short_way_again_when_the_last_client_has_left_the_line() {
+    let server = TestServer::start();
+    let has_lines = || server.server().namespace().store.has_lines();
+    let mut holder = server.client();
+    holder.int("LOCK.ACQUIRE k t PX 60000");
+    assert!(!has_lines());
+    // By a timeout, by CLIENT UNBLOCK, by a disconnect, and by being served.
+    let mut waiter = block(&server, server.client(), "LOCK.ACQUIRE k a PX 1000 BLOCK 50");
+    assert!(has_lines());
+    server.advance_ms(50);
+    assert_eq!(waiter.reply(), "$-1");
+    assert!(!has_lines());
+    let mut waiter = server.client();
+    let id = waiter.int("CLIENT ID");
+    let mut waiter = block(&server, waiter, "LOCK.ACQUIRE k a PX 1000 BLOCK 0");
+    assert_eq!(holder.int(&format!("CLIENT UNBLOCK {id}")), 1);
+    assert_eq!(waiter.reply(), "$-1");
+    wait_until(|| !has_lines());
+    drop(wait_for(&server, "a"));
+    wait_until(|| !has_lines());
+    let (mut first, mut second) = (wait_for(&server, "a"), wait_for(&server, "b"));
+    assert_eq!(holder.call("LOCK.RELEASE k t"), ":1");
+    acquired(&mut first);
+    assert!(has_lines());
+    assert_eq!(first.call("LOCK.RELEASE k a"), ":1");
+    acquired(&mut second);
+    assert!(!has_lines());
+}
+
+#[test]
 fn the_sweeper_hands_an_expired_lock_over() {
     let server = TestServer::start();
     let mut holder = server.client();

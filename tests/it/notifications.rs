@@ -287,3 +287,29 @@ fn classes_that_all_does_not_stand_for_must_be_asked_for() {
         assert_eq!(heard(&mut listener, &mut client), expected, "{classes}");
     }
 }
+
+#[test]
+fn a_value_in_place_of_an_expired_key_has_replaced_nothing() {
+    let settings = [("notify-keyspace-events", "AEoc"), ("enable-debug-command", "yes")];
+    let (server, mut listener) = start_with_listener(&settings);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SADD members a", ":1")]);
+    for (command, own) in [
+        ("SET k w", "set k"),
+        ("SET k 1 KEEPTTL", "set k"),
+        ("GETSET k w", "set k"),
+        ("MSET k w", "set k"),
+        ("SUNIONSTORE k members", "sunionstore k"),
+        ("RENAME members k", "rename_to k"),
+    ] {
+        client.expect(&[("SET k v PX 100", "+OK")]);
+        server.advance_ms(100);
+        heard(&mut listener, &mut client);
+        client.call(command);
+        let events = heard(&mut listener, &mut client);
+        assert!(events.contains(&"expired k".into()) && events.contains(&own.into()), "{command}: {events:?}");
+        assert!(!events.iter().any(|event| event.starts_with("overwritten") || event.starts_with("type_changed")));
+        client.call("DEL k");
+        heard(&mut listener, &mut client);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::harness::{Dice, TestServer, encode};
+use crate::harness::{Dice, TestServer, encode, wait_until};
 
 /// Sends bytes on a connection of their own and returns all that comes back until the server closes it.
 #[track_caller]
@@ -279,4 +279,25 @@ fn a_command_with_a_hundred_thousand_arguments_is_carried_out() {
     assert_eq!(client.call(&format!("MSET{pairs}")), "+OK");
     assert_eq!(client.call(&format!("EXISTS{names}")), ":50000");
     assert_eq!(client.call(&format!("DEL{names}")), ":50000");
+}
+
+#[test]
+fn frames_queued_before_a_change_of_protocol_come_before_its_reply() {
+    for change in ["HELLO 2", "RESET"] {
+        let server = TestServer::start_on_workers(2);
+        let namespace = server.server().namespace();
+        let mut subscriber = server.client3();
+        assert!(subscriber.call("SUBSCRIBE news").starts_with(">3 "));
+        let read = || namespace.stats.bytes_in.load(std::sync::atomic::Ordering::Relaxed);
+        let before = read();
+        // The message comes while the command waits for the store, so that it is queued when the protocol changes.
+        let held = namespace.store.exclusive();
+        subscriber.send(format!("{change}\r\n").as_bytes());
+        wait_until(|| read() > before);
+        keylatch::internals::publish(namespace, b"news", b"old");
+        drop(held);
+        assert_eq!(subscriber.reply(), ">3 $7 message $4 news $3 old", "{change}");
+        let reply = subscriber.reply();
+        assert!(reply.starts_with(if change == "RESET" { "+RESET" } else { "*14 " }), "{reply}");
+    }
 }

@@ -355,3 +355,18 @@ fn random_commands_are_undone() {
         }
     }
 }
+
+#[test]
+fn what_changed_before_a_later_snapshot_was_replaced_or_restored_is_undone_as_well() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET k old", "+OK"), ("TEST.SNAPSHOT a", "+OK"), ("TEST.SNAPSHOT b", "+OK")]);
+    client.expect(&[("SET k new", "+OK"), ("TEST.SNAPSHOT b", "+OK"), ("SET j v", "+OK"), ("TEST.SNAPSHOT b", "+OK")]);
+    restore(&mut client, "a");
+    client.expect(&[("GET k", "$3 old"), ("EXISTS j", ":0")]);
+    restore(&mut client, "b");
+    client.expect(&[("GET k", "$3 new"), ("GET j", "$1 v"), ("SET j w", "+OK")]);
+    restore(&mut client, "b");
+    restore(&mut client, "a");
+    client.expect(&[("GET k", "$3 old"), ("EXISTS j", ":0")]);
+}

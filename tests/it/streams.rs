@@ -383,3 +383,16 @@ fn a_consumer_that_claims_in_real_time_wakes_by_itself() {
     let idle_ms = reply.strip_prefix("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 1 :").and_then(|rest| rest.split(' ').next());
     assert!(idle_ms.and_then(|ms| ms.parse().ok()).is_some_and(|ms: u64| ms >= 20), "{reply}");
 }
+
+#[test]
+fn a_blocked_consumer_wakes_by_itself_for_an_entry_that_another_one_is_given_meanwhile() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    fill(&mut client, "s", 1..=1);
+    client.call("XGROUP CREATE s g $");
+    // Nothing is pending when it blocks, so it has no time of its own to wake at but the end of its wait.
+    let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 20000 CLAIM 20 STREAMS s >");
+    assert_eq!(client.call("XCLAIM s g a 0 1 FORCE JUSTID"), "*1 $3 1-0");
+    let reply = blocked.reply();
+    assert!(reply.starts_with("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 1 :"), "{reply}");
+}

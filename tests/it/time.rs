@@ -77,6 +77,45 @@ fn a_lock_that_was_waited_for_lives_from_when_it_was_taken() {
 }
 
 #[test]
+fn a_call_that_waited_for_the_gate_does_not_find_a_key_that_expired_meanwhile() {
+    for workers in [1, 2] {
+        let server = TestServer::start_on_workers(workers);
+        let namespace = server.server().namespace();
+        let mut client = server.client();
+        let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+        for requests in ["GET k\r\n", "GET k\r\nGET k\r\nGET k\r\nGET k\r\nGET k\r\n", "EVAL x\r\nEXISTS k\r\n"] {
+            client.expect(&[("SET k v PX 100", "+OK")]);
+            let (before, held) = (read(), namespace.store.exclusive());
+            client.send(requests.as_bytes());
+            wait_until(|| read() > before);
+            namespace.clock.advance(Duration::from_millis(200));
+            drop(held);
+            let last = requests.lines().map(|_| client.reply()).last();
+            assert!(last.as_deref() == Some("$-1") || last.as_deref() == Some(":0"), "{requests}: {last:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_waited_for_a_shard_does_not_find_a_key_that_expired_meanwhile() {
+    let server = TestServer::start_on_workers(2);
+    let namespace = server.server().namespace();
+    let mut client = server.client();
+    let read = || namespace.stats.bytes_in.load(Ordering::Relaxed);
+    // Several rounds: that the call has begun when the time passes can only be made likely.
+    for _ in 0..10 {
+        client.expect(&[("SET k v PX 100", "+OK")]);
+        keylatch::internals::with_shard_locked(namespace, b"k", || {
+            let before = read();
+            client.send(b"GET k\r\n");
+            wait_until(|| read() > before);
+            namespace.clock.advance(Duration::from_millis(200));
+        });
+        assert_eq!(client.reply(), "$-1");
+    }
+}
+
+#[test]
 #[cfg(feature = "lua")]
 fn a_lock_that_a_script_takes_late_lives_for_its_time_from_then_on() {
     let server = TestServer::start_with(&[("enable-debug-command", "yes")]);

@@ -222,3 +222,23 @@ fn copies_that_were_not_invalidated_are_up_to_date() {
         });
     }
 }
+
+#[test]
+fn with_noloop_the_prefixes_of_a_client_are_not_told_of_what_its_own_blocked_call_has_changed() {
+    let server = TestServer::start();
+    let mut other = server.client();
+    for (options, is_told) in [("BCAST NOLOOP PREFIX to", false), ("BCAST PREFIX to", true)] {
+        let client = tracker(&server, options);
+        let mut client = server.block_as(client, "BLMOVE from to LEFT RIGHT 0");
+        assert_eq!(other.call("RPUSH from a"), ":1");
+        assert_eq!(client.reply(), "$1 a");
+        client.send(b"PING\r\n");
+        if is_told {
+            assert_eq!(client.reply(), invalidation("to"));
+        }
+        assert_eq!(client.reply(), "+PONG");
+        // What others change is told in any case.
+        other.call("RPUSH to b");
+        assert_eq!(client.reply(), invalidation("to"));
+    }
+}
