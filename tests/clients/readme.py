@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import time
+import zlib
 
 import redis
 
@@ -41,20 +42,21 @@ class Programs:
         return [sys.executable, '-c', text]
 
     def js(self, text):
-        path = self.node / 'readme.mjs'
+        path = self.node / f'readme-{zlib.crc32(text.encode())}.mjs'
         path.write_text(text)
         return ['node', str(path)]
 
     def rust(self, text):
         path = self.target / 'readme.rs'
-        path.write_text(text)
+        if not path.exists() or path.read_text() != text:  # or it would be built again
+            path.write_text(text)
         build = ['cargo', 'build', '--quiet', '--locked', '--manifest-path', self.manifest, '--bin', 'readme']
         environment = os.environ | {'README_EXAMPLE': str(path)}
         subprocess.run([*build, '--target-dir', str(self.target)], env=environment, check=True, timeout=2 * PATIENCE_S)
         return [str(self.target / 'debug' / 'readme')]
 
     def sh(self, text):
-        return ['bash', '-euc', f'redis-cli() {{ command redis-cli -p {self.port} "$@"; }}\n{text}']
+        return ['bash', '-c', f'redis-cli() {{ command redis-cli -p {self.port} "$@"; }}\n{text}']
 
 
 def wait(condition, what):

@@ -127,6 +127,7 @@ for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semapho
 done
 rs 5
 py 1 readme.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
+KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 helpers
 applications
 echo 'clients: all well, and every server stopped with status 0'

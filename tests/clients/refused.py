@@ -1,0 +1,151 @@
+"""Runs every example that takes a lock, of every page, beside servers that do not give it.
+
+    KEYLATCH_SERVERS=host:port refused.py NODE_FOLDER RUST_MANIFEST RUST_TARGET
+
+The server has to be in test mode. No example may do what its lock protects, and each has to end with a status other
+than 0. Tests among the examples need no such proof: they fail by themselves.
+"""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+
+import redis
+from readme import PATIENCE_S, README, Programs, examples, wait
+
+LOCKS = re.compile(r'LOCK\.ACQUIRE|\bNX\b|\bnx=|\.lock\(|\bA?s?y?n?c?Lock\(|\bacquire\(')
+TESTS = re.compile(r"def test_|\btest\('|#\[test\]|TestCase")
+TAKES = ('LOCK.ACQUIRE', 'SET')
+ERRORS = {
+    'another type': 'WRONGTYPE Operation against a key holding the wrong kind of value',
+    'another server': "ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'lock:report'",
+    'a replica': "READONLY You can't write against a read only replica.",
+}
+PYTHON = 'write = lambda part, fence: print("entered")\nasync def work(): print("entered")\nparts = [1]\n'
+NODE = 'const write = async () => console.log("entered");\nconst work = write, parts = [];\n'
+
+
+class Example:
+    """An example: its page and language, its program for an address, and what it prints if it believes in its lock."""
+
+    def __init__(self, page, language, text, entered, waits=False):
+        self.name, self.language, self.text = f'{page.relative_to(README.parent)}, {language}', language, text
+        self.entered, self.waits = entered, waits  # it gives up a wait in line after ten seconds
+
+    def program(self, programs, address):
+        port = address.split(':')[1]
+        text = self.text.replace('localhost:6379', address).replace('Redis()', f'Redis(port={port})')
+        text = text.replace('createClient()', f"createClient({{ url: 'redis://{address}' }})")
+        return getattr(programs, self.language)(text)
+
+
+def helper_in_python(text):
+    """Makes a program of an example of clients/python, whose body stands in a coroutine where it has to."""
+    if 'async with' in text:
+        text = f'import asyncio\nasync def main():\n{textwrap.indent(text, "    ")}\nasyncio.run(main())'
+    return PYTHON + text
+
+
+def helper_in_node(text):
+    """Does the same for clients/node. Node 20 has no `await using`; without the release the example does the same."""
+    imports = "import { createClient } from 'redis';\nimport { acquire } from 'keylatch-lock';\n"
+    connected = 'const client = await createClient().connect();\n'
+    text = text if 'import' in text else imports + connected + text
+    return NODE + text.replace('await using', 'const').replace("'keylatch-lock'", "'./lock/index.js'")
+
+
+def found():
+    """Returns the examples of all pages that take a lock, and fails for one that is not known here."""
+    whole = [text for _, _, text in examples()]
+    pages = (page for depth in ('', '*/', '*/*/') for page in README.parent.glob(f'{depth}*.md'))
+    for page in (page for page in pages if 'target' not in page.parts):
+        for language, text in re.findall(r'^```(python|js|rust|sh)\n(.*?)^```$', page.read_text(), re.M | re.S):
+            if not LOCKS.search(text) or TESTS.search(text):
+                continue
+            if text in whole:
+                yield Example(page, language, text, 'one process at a time', waits=True)
+            elif page == README and 'one process at a time' in text:
+                yield Example(page, language, text, 'one process at a time')
+            elif page == README and 'console.log(await client.set(' in text:
+                yield Example(page, language, text, 'OK')
+            elif page.parent.parent.name == 'clients':
+                helper = {'python': helper_in_python, 'js': helper_in_node}[language]
+                yield Example(page, language, helper(text), 'entered')
+            else:
+                sys.exit(f'FAILED: nothing shows that an example of {page} is safe without its lock:\n{text}')
+
+
+def run(examples, programs, address, why, between=lambda: None):
+    """Runs the examples at the same time; `between` is called as long as one runs."""
+    started = [
+        subprocess.Popen(each.program(programs, address), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for each in examples
+    ]
+    try:
+        between()
+        for each, process in zip(examples, started):
+            said, _ = process.communicate(timeout=PATIENCE_S)
+            if each.entered in said or not process.returncode:
+                sys.exit(f'FAILED: {each.name}, {why}: ended with status {process.returncode} and said {said!r}')
+    finally:
+        for process in started:
+            process.kill()
+    print(f'{len(examples)} examples, {why}: none goes on without its lock', flush=True)
+
+
+@contextlib.contextmanager
+def fault(client, *kind, commands=TAKES):
+    for command in commands:
+        client.execute_command('TEST.FAULT', 'ADD', command, *kind)
+    yield
+    client.execute_command('TEST.FAULT', 'CLEAR')
+
+
+@contextlib.contextmanager
+def password(client):
+    client.config_set('requirepass', 'secret')
+    yield
+    client.config_set('requirepass', '')
+
+
+def held(client, examples, programs, address):
+    """Has another hold the lock for longer than each waits."""
+    client.execute_command('LOCK.ACQUIRE', 'lock:report', 'holder', 'PX', 1_000_000)
+
+    def waited():
+        info = lambda: client.execute_command('LOCK.INFO', 'lock:report')
+        wait(lambda: len(info()['waiters']) == len(examples), 'all examples to stand in line')
+        client.execute_command('TEST.TIME', 'ADVANCE', 10_000)
+
+    run(examples, programs, address, 'held by another', waited)
+
+
+def main():
+    host, port = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
+    address = f'{host}:{port}'
+    client = redis.Redis(host, int(port), protocol=3, decode_responses=True)
+    programs, every = Programs(*sys.argv[1:], port), list(found())
+    assert len(every) >= 11, every
+    for why, error in ERRORS.items():
+        with fault(client, 'ERROR', error):
+            run(every, programs, address, why)
+    with fault(client, 'ERROR', 'LOADING Redis is loading the dataset in memory', commands='*'):
+        run(every, programs, address, 'a server that loads')
+    with password(client):
+        run(every, programs, address, 'no password')
+    with fault(client, 'DROP'):
+        # ioredis asks as often as it can connect.
+        run([each for each in every if 'ioredis' not in each.text], programs, address, 'cut connections')
+    held(client, [each for each in every if each.waits], programs, address)
+    with socket.socket() as nobody:
+        nobody.bind(('127.0.0.1', 0))  # and does not listen
+        port = str(nobody.getsockname()[1])
+        run(every, Programs(*sys.argv[1:], port), f'127.0.0.1:{port}', 'no server')
+
+
+if __name__ == '__main__':
+    main()
