@@ -8,7 +8,8 @@ set -euo pipefail
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
-mkdir -p "$work/node"
+lock=$(realpath "$here/../../clients/python")
+mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
 packages+=(redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
@@ -22,23 +23,29 @@ install_others() {
 install_python() {
     [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-    # The package as users get it; its build writes beside the source.
-    rm -rf "$work/python-lock" && cp -r "$here/../../clients/python" "$work/python-lock"
-    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$work/python-lock"
+    # The package as users get it, from a checkout in which that leaves nothing.
+    local before
+    before=$(find "$lock")
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$lock"
+    diff <(echo "$before") <(find "$lock") || { echo "FAILED: the build has left files in $lock" >&2; return 1; }
     install_python_5
 }
 # For programs that need an older redis-py. The setup of walrus imports it, so that cannot be isolated.
 install_python_5() {
     [ -x "$work/venv5/bin/python" ] || python3 -m venv "$work/venv5"
     local pip=("$work/venv5/bin/pip" --quiet --disable-pip-version-check install --no-build-isolation)
-    "${pip[@]}" redis==5.3.1
+    "${pip[@]}" redis==5.3.0
     "${pip[@]}" -r "$here/requirements-redis-py-5.txt"
 }
 install_node() {
     # Node looks for packages beside the program, so the programs go where they are.
     cp "$here"/{package.json,*.mjs} "$work/node/"
-    rm -rf "$work/node/lock" && cp -r "$here/../../clients/node" "$work/node/lock"
-    npm install --prefix "$work/node" --silent --no-audit --no-fund --no-package-lock
+    echo '{ "private": true, "dependencies": { "ioredis": "5.0.0", "redis": "5.0.0" } }' >"$work/node5/package.json"
+    local folder
+    for folder in "$work"/{node,node5}; do
+        rm -rf "$folder/lock" && cp -r "$here/../../clients/node" "$folder/lock"
+        npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
+    done
 }
 install_rust() {
     cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$work/rust" \
@@ -60,18 +67,20 @@ js() { beside "$1" node "$work/node/$2" "${@:3}"; }
 free_port() { python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
-# The helpers in clients/, by their own tests: over redis-py as it is and over an older one, node-redis and ioredis.
+# The helpers in clients/, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
-    for part in helper_of_python helper_of_python_5 helper_of_node; do
+    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5; do
         (set -e; "$part") & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
 }
-lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$work/python-lock" "$work/python-lock/tests")
-helper_of_python() { beside 1 "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath=; } # the installed package
-helper_of_python_5() { beside 1 "$work/venv5/bin/python" "${lock_tests[@]}"; }
-helper_of_node() { beside 1 node --test --test-reporter=dot "$work/node/lock/test/"; }
+lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$lock" "$lock/tests")
+helper_of_python() { every_road "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath=; } # the installed package
+helper_of_python_5() { every_road "$work/venv5/bin/python" "${lock_tests[@]}"; }
+helper_of_node() { every_road node --test --test-reporter=dot "$work/node/lock/test/"; }
+helper_of_node_5() { every_road node --test --test-reporter=dot "$work/node5/lock/test/"; }
+every_road() { EVERY_ROAD=1 beside 1 "$@"; }
 
 # Whole programs that keep lists, hashes, sets, sorted sets and streams: queues of jobs, sessions, rooms, limits, locks.
 # Not to be had here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;

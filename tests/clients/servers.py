@@ -2,13 +2,15 @@
 
     servers.py BINARY COUNT COMMAND [ARGUMENT...]
 
-The command finds them in KEYLATCH_SERVERS, as "host:port:pid" parted by blanks, and may kill any of them.
+The command finds them in KEYLATCH_SERVERS, as "host:port:pid" parted by blanks, and may kill any of them. With
+EVERY_ROAD in the environment they also listen on a Unix socket and for TLS; CONFIG GET says where.
 Those that live at its end have to stop with status 0 on SIGTERM. Their logs are shown if anything fails.
 """
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,14 +20,38 @@ PATIENCE_S = 30
 COMMAND_S = 300  # no command takes as long
 
 
+def every_road(folder):
+    """Returns the options of a server that can be reached in every way, with a certificate of its own."""
+    key, certificate = os.path.join(folder, 'key.pem'), os.path.join(folder, 'cert.pem')
+    make = 'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost'
+    alternative = ['-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', key, '-out', certificate]
+    subprocess.run([*make.split(), *alternative], check=True, capture_output=True, timeout=PATIENCE_S)
+    tls = ['--tls-port', str(reserved_port()), '--tls-auth-clients', 'no']
+    tls += ['--tls-cert-file', certificate, '--tls-key-file', key, '--tls-ca-cert-file', certificate]
+    return ['--port', str(reserved_port()), '--unixsocket', os.path.join(folder, 'socket'), *tls]
+
+
+reserved = []
+
+
+def reserved_port():
+    """Returns a free port. That it is bound keeps others from it, and not the server, which reuses addresses, too."""
+    reserved.append(socket.socket())
+    reserved[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved[-1].bind(('127.0.0.1', 0))
+    return reserved[-1].getsockname()[1]
+
+
 class Server:
     """A process of the binary, with a folder of its own."""
 
     def __init__(self, binary, folder):
         self.log = os.path.join(folder, 'log')
         with open(self.log, 'wb') as log:
-            command = [binary, '--port', '0', '--bind', '127.0.0.1', '--save', '']
-            self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+            # With this option it also says where it listens if the port is not of its choice.
+            command = [binary, '--bind', '127.0.0.1', '--save', '', '--exit-on-stdin-close']
+            command += every_road(folder) if os.environ.get('EVERY_ROAD') else ['--port', '0']
+            self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
 
     def address(self):
         """Waits until the server says where it listens; returns that and the process."""

@@ -19,6 +19,21 @@ class Server:
         self.url = f"redis://{host}:{port}"
         self.client = redis.Redis.from_url(self.url, decode_responses=True, protocol=3)
 
+    def road(self, name, module, **options):
+        """Connects a client of `redis` or `redis.asyncio` over one of the roads that lead to the server."""
+        asked = self.client.config_get("unixsocket", "tls-port", "tls-ca-cert-file")
+        if name == "TCP":
+            place = self.client.connection_pool.connection_kwargs
+            return module.Redis(host=place["host"], port=place["port"], **options)
+        if not asked["unixsocket"] or asked["tls-port"] == "0":
+            pytest.skip("the server has one road only")
+        if name == "Unix":
+            return module.Redis(unix_socket_path=asked["unixsocket"], **options)
+        if name == "Unix URL":
+            return module.Redis.from_url(f"unix://{asked['unixsocket']}", **options)
+        trusted = {"ssl": True, "ssl_ca_certs": asked["tls-ca-cert-file"]}
+        return module.Redis(host="localhost", port=int(asked["tls-port"]), **trusted, **options)
+
     def info(self, key):
         return self.client.execute_command("LOCK.INFO", key) or {}
 

@@ -1,6 +1,8 @@
 """What the lock for threads does."""
 
+import contextlib
 import multiprocessing
+import signal
 import threading
 
 import pytest
@@ -99,6 +101,40 @@ def test_a_lost_lock_does_not_hide_an_exception_of_the_body(server):
         server.client.delete("lock")
         wait(lambda: lock.lost)
         1 / 0
+
+
+@contextlib.contextmanager
+def interrupted_in_line(server, meanwhile=lambda: None):
+    """Interrupts this thread when somebody waits for the lock; before it sees that, something else happens."""
+
+    def interrupt(*_):
+        meanwhile()
+        raise KeyboardInterrupt
+
+    def when_it_waits():
+        wait(lambda: server.waiting("lock") == 1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    threading.Thread(target=when_it_waits, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_waiter_that_is_interrupted_leaves_the_line(server):
+    with Lock(server.client, "lock"):
+        with interrupted_in_line(server):
+            Lock(server.client, "lock").acquire()
+        wait(lambda: server.waiting("lock") == 0)
+
+
+def test_a_waiter_that_is_interrupted_as_it_is_granted_the_lock_leaves_it_free(server):
+    for _ in range(20):
+        assert server.client.execute_command("LOCK.ACQUIRE", "lock", "first", "PX", PATIENCE_S * 1000)
+        with interrupted_in_line(server, lambda: server.client.execute_command("LOCK.RELEASE", "lock", "first")):
+            Lock(server.client, "lock", ttl=PATIENCE_S * 10).acquire()
+        wait(lambda: not server.client.get("lock"))
 
 
 def test_a_lock_outlives_its_connection_and_is_told_of_its_loss_over_the_next(server):

@@ -26,14 +26,11 @@ class Lock(Terms["redis.Redis"]):
         pool = self.client.connection_pool
         self._begin()
         self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
-        began = now()
+        self._connection.connect()
         try:
-            try:
-                self.fence = self._call(*self._acquire(0))
-            except redis.ConnectionError:  # its reply may be all that was lost
-                self.fence = self._call(*self._acquire(now() - began))
-        except BaseException:
-            self._leave()
+            self.fence = self._ask()
+        except BaseException as error:
+            self._leave(error)
             raise
         if self.fence is None:
             self._connection.disconnect()
@@ -60,10 +57,19 @@ class Lock(Terms["redis.Redis"]):
         if not self.release() and error is None:
             raise LockLost(self.lost or "expired")
 
-    def _leave(self) -> None:
+    def _ask(self) -> Any:
+        """Waits in line and returns the fence; a second time if the connection breaks."""
+        began = now()
+        try:
+            return self._call(*self._acquire(0))
+        except redis.ConnectionError:  # its reply may be all that was lost
+            self._connection.disconnect()
+            return self._call(*self._acquire(now() - began))
+
+    def _leave(self, error: BaseException) -> None:
         """Leaves the line; a lock that was granted meanwhile is released by what stands behind the wait."""
         try:
-            if self._connection.is_connected:
+            if not isinstance(error, UNREACHABLE):
                 self._connection.send_command(*self._release(), check_health=False)
         except UNREACHABLE:
             pass
@@ -74,17 +80,20 @@ class Lock(Terms["redis.Redis"]):
         while True:
             if until is not None and not self._connection.can_read(max(0.0, until - now())):
                 raise redis.TimeoutError("no reply to a renewal")
-            reply = self._connection.read_response(push_request=True)
+            reply = self._read()
             if not isinstance(reply, list):
                 return reply
             self._hear(reply)
+
+    def _read(self) -> Any:
+        return self._connection.read_response(disconnect_on_error=False, push_request=True)
 
     def _keep(self, over: threading.Event) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
         while not over.is_set() and self.lost is None:
             try:
                 if self._notified and self._connection.can_read(max(0.0, self._renew_at - now())):
-                    self._hear(self._connection.read_response(push_request=True))
+                    self._hear(self._read())
                 elif not over.is_set():
                     self._prolong()
             except UNREACHABLE:

@@ -68,7 +68,9 @@ class Terms(Generic[Client]):
     def _kwargs(self, given: dict[str, Any], retry: Any) -> dict[str, Any]:
         """Says how to connect for this lock alone: it waits for as long as it has to, and it is told of its loss."""
         of_connection = {"protocol": 3, "socket_timeout": None, "socket_connect_timeout": self.ttl}
-        return {**given, **of_connection, "socket_keepalive": True, "retry": retry(NoBackoff(), 0)}
+        if "path" not in given:  # a Unix socket tells at once when its peer is gone
+            of_connection["socket_keepalive"] = True
+        return {**given, **of_connection, "retry": retry(NoBackoff(), 0)}
 
     def _begin(self) -> None:
         self.token, self.fence, self.lost = uuid.uuid4().hex, None, None
