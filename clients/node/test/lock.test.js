@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Redis } from 'ioredis';
+import Redis from 'ioredis'; // the first of the promised versions export no name
 import { createClient } from 'redis';
 import { LockLost, NotAcquired, acquire } from '../index.js';
 
@@ -31,8 +32,49 @@ async function until(condition) {
   }
 }
 
+// Over other roads than TCP, of which the server tells by CONFIG GET.
+const roads = async () => {
+  const admin = new Redis(url);
+  const asked = await admin.config('GET', '*').then((flat) => (name) => flat[flat.indexOf(name) + 1]);
+  admin.disconnect();
+  const [path, tlsPort] = [asked('unixsocket'), Number(asked('tls-port'))];
+  if (!path || !tlsPort) return {};
+  const trusted = { ca: readFileSync(asked('tls-ca-cert-file')) };
+  const nodeRedis = (RESP, socket) => () => createClient({ RESP, socket }).on('error', () => {}).connect();
+  return {
+    'node-redis, RESP2, Unix socket': nodeRedis(2, { path }),
+    'node-redis, RESP3, Unix socket': nodeRedis(3, { path }),
+    'node-redis, RESP2, TLS': nodeRedis(2, { host: 'localhost', port: tlsPort, tls: true, ...trusted }),
+    'node-redis, RESP3, TLS': nodeRedis(3, { host: 'localhost', port: tlsPort, tls: true, ...trusted }),
+    'ioredis, Unix socket': async () => new Redis(path),
+    'ioredis, TLS': async () => new Redis({ host: 'localhost', port: tlsPort, tls: trusted }),
+  };
+};
+
 if (process.argv[2] === 'work') await work(...process.argv.slice(3));
-else for (const name of Object.keys(connect)) describe(name, { timeout: 2 * PATIENCE_MS }, () => suite(name));
+else {
+  for (const name of Object.keys(connect)) describe(name, { timeout: 2 * PATIENCE_MS }, () => suite(name));
+  for (const [name, open] of Object.entries(await roads())) {
+    test(`${name}: a lock is waited for, and its loss is told`, { timeout: PATIENCE_MS }, () => walk(open));
+  }
+}
+
+/** Acquires a lock twice, and loses it. */
+async function walk(open) {
+  const admin = new Redis(url);
+  await admin.flushall();
+  const client = await open();
+  const first = await acquire(client, 'lock', LONG);
+  await assert.rejects(acquire(client, 'lock', { wait: 5 }), NotAcquired);
+  assert.ok(await first.release());
+  const second = await acquire(client, 'lock', LONG);
+  assert.ok(second.fence > first.fence);
+  await admin.del('lock');
+  await until(() => second.lost === 'deleted');
+  await assert.rejects(second[Symbol.asyncDispose](), LockLost);
+  admin.disconnect();
+  client.destroy ? client.destroy() : client.disconnect();
+}
 
 /** Adds to a counter under the lock; a process of its own runs this. */
 async function work(name, sections) {
@@ -56,7 +98,7 @@ function suite(name) {
   });
   after(() => {
     admin.disconnect();
-    client.destroy?.() ?? client.disconnect();
+    client.destroy ? client.destroy() : client.disconnect();
   });
   const info = async (key = 'lock') => {
     const flat = await admin.call('LOCK.INFO', key) ?? [];
