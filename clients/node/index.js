@@ -57,7 +57,9 @@ export class Lock {
   #timers = [];
 
   /** Waits in line for the lock; see index.d.ts. */
-  static async acquire(client, key, { ttl = 30_000, wait = Infinity, session = false, meta, signal, onLost } = {}) {
+  static async acquire(client, key, options = {}) {
+    const { ttl = 30_000, wait = Infinity, session = false, meta, signal, onLost, ...others } = options;
+    for (const name of Object.keys(others)) throw new TypeError(`unknown option '${name}'`);
     signal?.throwIfAborted();
     const lock = new Lock(client, key, ttl, onLost);
     const words = ['LOCK.ACQUIRE', key, lock.token, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];

@@ -141,6 +141,11 @@ function suite(name) {
     assert.equal(await admin.get('lock'), null);
   });
 
+  test('an unknown option is refused, and not a lock without a limit', async () => {
+    await assert.rejects(acquire(client, 'lock', { tll: 500 }), new TypeError("unknown option 'tll'"));
+    assert.equal(await admin.get('lock'), null);
+  });
+
   test('renewal keeps a lock past its TTL', async () => {
     const lock = await acquire(client, 'lock', { ttl: 6000 });
     await until(async () => (await info())['age-ms'] > 6500);

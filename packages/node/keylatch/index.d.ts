@@ -73,7 +73,10 @@ export class Keylatch {
   /** Injects a fault into a command, or into all (`*`). */
   fault(command: string, options: FaultKind & FaultLimits): Promise<Fault>;
   clearFaults(): Promise<void>;
-  /** The requests received so far, oldest first: those of a command, and the last `count`, if given. */
+  /**
+   * The requests received so far, oldest first: those of a command, and the last `count`, if given. Without a command
+   * that is also what client libraries send of themselves, such as CLIENT SETINFO.
+   */
   calls(options?: { match?: string; count?: number }): Promise<Call[]>;
   forgetCalls(): Promise<void>;
   /** Keeps the data under a name. ["default"] */

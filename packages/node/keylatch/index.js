@@ -6,7 +6,7 @@ const { randomUUID } = require('node:crypto');
 const { accessSync, constants } = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
-const { Fault, Keylatch } = require('./instance.js');
+const { Fault, Keylatch, refuseOthers } = require('./instance.js');
 const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
 
 const READY_MS = 60_000;
@@ -109,7 +109,8 @@ class Server extends RunningServer {
 }
 
 /** Starts a server process, on a free port unless the settings name one; resolves when it is ready. */
-async function start({ binary = findBinary(), settings = {} } = {}) {
+async function start({ binary = findBinary(), settings = {}, ...others } = {}) {
+  refuseOthers(others);
   const forTests = { 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
   const all = { port: 0, bind: '127.0.0.1', loglevel: 'warning', ...forTests, ...settings };
   if (Number(all.port) === 0 && (all.unixsocket || Number(all['tls-port'] ?? 0) !== 0)) {

@@ -11,6 +11,12 @@ function named(names, options) {
   return Object.keys(names).flatMap((name) => options[name] === undefined ? [] : [names[name], options[name]]);
 }
 
+/** Refuses options of other names, which would be without effect: `cuont: 1` is no limit. */
+function refuseOthers(others) {
+  const [name] = Object.keys(others);
+  if (name !== undefined) throw new TypeError(`unknown option '${name}'`);
+}
+
 /** An injected fault. */
 class Fault {
   #instance;
@@ -84,7 +90,8 @@ class Keylatch {
   }
 
   async fault(command, options = {}) {
-    const { error, delayMs, drop, loseReply, partial } = options;
+    const { error, delayMs, drop, loseReply, partial, key, client, prob, seed, count, after, ...others } = options;
+    refuseOthers(others);
     const kinds = [
       ...error === undefined ? [] : [['ERROR', error]],
       ...delayMs === undefined ? [] : [['DELAY', Math.round(delayMs)]],
@@ -95,7 +102,8 @@ class Keylatch {
     if (kinds.length !== 1) {
       throw new TypeError('exactly one of error, delayMs, drop, loseReply and partial must be given');
     }
-    const args = [command, ...named(FILTERS, options), ...kinds[0], ...named(LIMITS, options)];
+    const filters = named(FILTERS, { key, client });
+    const args = [command, ...filters, ...kinds[0], ...named(LIMITS, { prob, seed, count, after })];
     return new Fault(this, await this.command('TEST.FAULT', 'ADD', ...args));
   }
 
@@ -103,8 +111,9 @@ class Keylatch {
     await this.command('TEST.FAULT', 'CLEAR');
   }
 
-  async calls(options = {}) {
-    const found = await this.command('TEST.CALLS', ...named({ match: 'MATCH', count: 'COUNT' }, options));
+  async calls({ match, count, ...others } = {}) {
+    refuseOthers(others);
+    const found = await this.command('TEST.CALLS', ...named({ match: 'MATCH', count: 'COUNT' }, { match, count }));
     return found.map((call) => ({
       timeMs: call['time-ms'],
       clientId: call['client-id'],
@@ -126,7 +135,8 @@ class Keylatch {
     await this.command('TEST.RESTORE', name);
   }
 
-  async failover({ lose = 0 } = {}) {
+  async failover({ lose = 0, ...others } = {}) {
+    refuseOthers(others);
     await this.command('TEST.FAILOVER', 'LOSE', lose);
     this.close();
   }
@@ -152,4 +162,4 @@ class Keylatch {
   }
 }
 
-module.exports = { Fault, Keylatch };
+module.exports = { Fault, Keylatch, refuseOthers };

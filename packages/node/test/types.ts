@@ -12,6 +12,8 @@ export async function uses(): Promise<void> {
   const fired: number = await fault.fired();
   // @ts-expect-error a fault has one kind
   await keylatch.fault('SET', { count: fired });
+  // @ts-expect-error a limit has another name
+  await keylatch.fault('SET', { drop: true, cuont: 1 });
   const calls: Call[] = await keylatch.calls({ match: 'SET', count: 5 });
   const args: string[] | undefined = calls[0]?.args;
   await keylatch.failover({ lose: 1 });

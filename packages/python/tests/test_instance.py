@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 import redis
-from keylatch import ReplyError
+from keylatch import ReplyError, Server
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -57,6 +57,18 @@ class TestClock:
 
 
 class TestFaults:
+    def test_options_that_do_not_exist_are_refused(self, keylatch, client):
+        for refused in (
+            lambda: keylatch.fault("SET", error="ERR x", cuont=1),
+            lambda: keylatch.calls(mtach="SET"),
+            lambda: keylatch.failover(loose=1),
+        ):
+            with pytest.raises(TypeError, match="unexpected keyword argument"):
+                refused()
+        with pytest.raises(RuntimeError, match="maxmemmory"):
+            Server(maxmemmory="1mb")
+        assert client.set("key", "value")
+
     def test_an_error_is_replied_as_often_as_asked(self, keylatch, client):
         with keylatch.fault("GET", error="ERR not yet", count=2) as fault:
             for _ in range(2):
@@ -112,6 +124,11 @@ class TestFaults:
 
 
 class TestJournal:
+    def test_what_a_library_sends_of_itself_is_told_apart_by_naming_a_command(self, keylatch, client):
+        client.set("key", "value")
+        assert any(call.args[:2] == ["CLIENT", "SETINFO"] for call in keylatch.calls())
+        assert [call.args for call in keylatch.calls("SET")] == [["SET", "key", "value"]]
+
     def test_calls_are_listed_with_what_happened_to_them(self, keylatch, client):
         keylatch.forget_calls()
         now = keylatch.freeze()

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
-import { instance } from 'keylatch';
+import { instance, start } from 'keylatch';
 import { createClient } from 'redis';
 
 const HOUR_MS = 3_600_000;
@@ -49,6 +49,16 @@ describe('an instance', { timeout: 120_000 }, () => {
     await keylatch.advance(60_000);
     assert.equal(await popped, null);
     blocked.disconnect();
+  });
+
+  test('refuses options that it does not know', async () => {
+    const unknown = (name) => new TypeError(`unknown option '${name}'`);
+    await assert.rejects(keylatch.fault('SET', { error: 'ERR x', cuont: 1 }), unknown('cuont'));
+    await assert.rejects(keylatch.calls({ mtach: 'SET' }), unknown('mtach'));
+    await assert.rejects(keylatch.failover({ loose: 1 }), unknown('loose'));
+    await assert.rejects(start({ setings: { maxmemory: '1mb' } }), unknown('setings'));
+    await assert.rejects(start({ settings: { maxmemmory: '1mb' } }), /maxmemmory/);
+    assert.equal(await client.set('key', 'value'), 'OK');
   });
 
   test('replies with errors as often as asked', async () => {
@@ -102,6 +112,13 @@ describe('an instance', { timeout: 120_000 }, () => {
     for (const options of [undefined, {}, { drop: true, error: 'ERR' }]) {
       await assert.rejects(keylatch.fault('GET', options), { name: 'TypeError', message: /^exactly one of/ });
     }
+  });
+
+  test('lists what a library sends of itself, unless a command is named', async () => {
+    await client.set('key', 'value');
+    const settings = (await keylatch.calls()).filter(({ args }) => /client setinfo/i.test(args.join(' ')));
+    assert.equal(settings.length, 2);
+    assert.deepEqual((await keylatch.calls({ match: 'SET' })).map(({ args }) => args), [['set', 'key', 'value']]);
   });
 
   test('lists the calls with what happened to them', async () => {

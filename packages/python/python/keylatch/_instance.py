@@ -158,7 +158,10 @@ class Keylatch:
         self.command("TEST.FAULT", "CLEAR")
 
     def calls(self, match: str | None = None, count: int | None = None) -> list[Call]:
-        """Returns the requests received so far, oldest first: those of a command, and the last `count`, if given."""
+        """Returns the requests received so far, oldest first: those of a command, and the last `count`, if given.
+
+        Without a command that is also what client libraries send of themselves, such as CLIENT SETINFO.
+        """
         args: list[object] = ["TEST.CALLS"]
         args += ["MATCH", match] if match is not None else []
         args += ["COUNT", count] if count is not None else []
