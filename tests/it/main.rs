@@ -71,6 +71,7 @@ mod script;
 mod script_limits;
 #[cfg(feature = "lua")]
 mod script_memory;
+mod skipped;
 mod snapshots;
 #[cfg(feature = "binary")]
 mod startup;

@@ -1,0 +1,58 @@
+//! Tests that compare with Redis' own programs, where these are not installed: they prove nothing, and say so.
+//!
+//! The test runner counts such a test as passed and knows no way to skip one while it runs. So a line at the very end
+//! says how many there were. A child of this process writes it, since only the process's end is late enough: then the
+//! pipe closes on which the child is told of each.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+/// The environment variables that make a missing program a failure.
+const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
+
+/// Counts the lines of its input up to the end of this process.
+const COUNT: &str = "skipped=0; while read -r _; do skipped=$((skipped + 1)); done; \
+    echo \"$skipped skipped: apt-get install redis-server\" >&2";
+
+struct Skipped {
+    tests: HashSet<String>,
+    counter: Child,
+}
+
+static SKIPPED: Mutex<Option<Skipped>> = Mutex::new(None);
+
+/// Reports that this test proves nothing without a program; fails it where that is required.
+pub(crate) fn without(program: &str) {
+    if let Some(name) = REQUIRING.iter().find(|name| std::env::var_os(name).is_some()) {
+        panic!("{program} is not on PATH, and {name} is set: this test needs it");
+    }
+    let mut skipped = SKIPPED.lock().expect("it was unlocked");
+    let skipped = skipped.get_or_insert_with(|| {
+        let mut shell = Command::new("/bin/sh");
+        let counter = shell.args(["-c", COUNT]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a shell");
+        Skipped { tests: HashSet::new(), counter }
+    });
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    if skipped.tests.insert(name) {
+        let mut counter = skipped.counter.stdin.as_ref().expect("a pipe");
+        counter.write_all(b"skipped\n").expect("it reads");
+    }
+}
+
+#[test]
+fn the_end_of_a_run_says_how_many_tests_could_not_be_compared_with_redis() {
+    let tests = ["differential::strings", "skipped::"];
+    let mut run = Command::new(std::env::current_exe().expect("a program"));
+    run.args(tests).args(["--skip", "the_end_of_a_run"]).env("PATH", "/nonexistent").stdin(Stdio::null());
+    for name in REQUIRING {
+        run.env_remove(name);
+    }
+    let output = run.output().expect("it starts");
+    let (passed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let count = passed.lines().filter(|line| line.starts_with("test differential::strings") && line.ends_with("ok"));
+    let expected = format!("{} skipped: apt-get install redis-server", count.count());
+    assert!(output.status.success() && !expected.starts_with("0 "), "{passed}");
+    assert_eq!(told.lines().collect::<Vec<_>>(), [expected]);
+}
