@@ -8,7 +8,7 @@ use keylatch::{Clock, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, PATIENCE, TestServer, wait_until};
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
@@ -329,7 +329,7 @@ fn a_unix_socket_with_port_0_is_the_only_way_in_and_removed_at_shutdown() {
     let runtime = runtime();
     let server = runtime.block_on(Server::builder().config(config).start()).expect("it listens");
     assert_eq!(server.addr().port(), 0);
-    let mut unix = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    let mut unix = Client::connect_unix(&path);
     unix.expect(&[("SET k unix", "+OK"), ("GET k", "$4 unix")]);
     let line = unix.call("CLIENT INFO");
     assert!(line.contains(&format!("addr={}:0", path.display())) && line.contains(" flags=U "), "{line}");
@@ -352,7 +352,7 @@ fn a_client_that_never_stops_sending_does_not_keep_the_server_from_stopping() {
     client.take_bytes(100_000); // the flood has risen
     let reader = std::thread::spawn(move || client.read_to_end());
     runtime.block_on(async {
-        let stopped = tokio::time::timeout(Duration::from_secs(600), server.shutdown());
+        let stopped = tokio::time::timeout(PATIENCE, server.shutdown());
         stopped.await.expect("the server stops");
     });
     flood.join().expect("the writer");

@@ -1,8 +1,6 @@
 //! Observability: statistics, the slow log, the latency monitor. Durations are those of the manual clock, which DEBUG
 //! SLEEP moves, so that every number is known.
 
-use std::os::unix::net::UnixStream;
-
 use crate::harness::{Client, TestServer};
 use keylatch::internals::config::Setting;
 
@@ -409,7 +407,7 @@ fn info_lists_the_listeners() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
     let _server = TestServer::start_with(&[("unixsocket", path.to_str().expect("text"))]);
-    let mut client = Client::over(UnixStream::connect(&path).expect("it listens"));
+    let mut client = Client::connect_unix(&path);
     let text = client.call("INFO server");
     assert!(text.contains(&format!(" listener1:name=unix,bind={}", path.display())), "{text}");
     assert!(!text.contains("listener0:"), "{text}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use crate::harness::{Client, PATIENCE, ReservedPort, encode, wait_until};
+use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_until};
 
 /// A running server, killed when the test ends.
 pub(crate) struct Process {
@@ -43,7 +43,7 @@ impl Process {
         let mut seen = String::new();
         while !seen.lines().last().is_some_and(|line| line.contains(text)) {
             let line = self.stdout.recv_timeout(PATIENCE);
-            seen.push_str(&line.unwrap_or_else(|error| panic!("{error}: no {text:?} in {seen}")));
+            seen.push_str(&line.unwrap_or_else(|error| give_up(&format!("{error}: no {text:?} in {seen}"))));
         }
         seen
     }
@@ -194,7 +194,7 @@ fn port_0_beside_a_unix_socket_opens_no_tcp_port() {
     let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
     let log = process.read_until("Ready to accept connections unix");
     assert!(!log.contains("connections tcp"), "{log}");
-    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    let mut client = Client::connect_unix(&path);
     assert_eq!(client.info("tcp_port"), "0");
     assert_eq!(listening_ports(&process), 0);
     process.signal("TERM");
@@ -209,7 +209,7 @@ fn a_port_that_config_set_has_closed_stays_closed_when_addresses_change() {
     let path = dir.path().join("keylatch.sock");
     let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
     process.read_until("Ready to accept connections unix");
-    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    let mut client = Client::connect_unix(&path);
     let mut set = |name: &str, value: &str| client.call_args(&["CONFIG", "SET", name, value]);
     let free = ReservedPort::on([127, 0, 0, 5]);
     assert_eq!(set("bind", "127.0.0.5"), "+OK");
@@ -245,7 +245,7 @@ fn a_unix_socket_is_served_and_removed_at_the_end() {
     let path = dir.path().join("keylatch.sock");
     let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
     process.read_until("Ready to accept");
-    let mut client = Client::over(std::os::unix::net::UnixStream::connect(&path).expect("it listens"));
+    let mut client = Client::connect_unix(&path);
     client.expect(&[("PING", "+PONG")]);
     process.signal("TERM");
     assert!(process.wait().success());

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{Client, ReservedPort, wait_until};
+use crate::harness::{Client, PATIENCE, ReservedPort, wait_until};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -78,7 +78,7 @@ impl Authority {
         };
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
-        Client::over(StreamOwned::new(connection, TcpStream::connect(addr).expect("the server accepts")))
+        Client::over(StreamOwned::new(connection, keep_silent(addr)))
     }
 
     /// Returns whether a PING gets a reply.
@@ -141,7 +141,7 @@ fn large_values_and_deep_pipelines_arrive_whole() {
 fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
     let authority = Authority::new();
     let server = authority.start("");
-    let mut plain = TcpStream::connect(server.server.addr()).expect("the server accepts");
+    let mut plain = keep_silent(server.server.addr());
     plain.write_all(b"*1\r\n$4\r\nPING\r\n").expect("the socket takes it");
     let mut answer = Vec::new();
     // An alert, or a connection that was reset.
@@ -152,7 +152,9 @@ fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
 
 /// Connects, and sends nothing.
 fn keep_silent(addr: SocketAddr) -> TcpStream {
-    TcpStream::connect(addr).expect("the server accepts")
+    let stream = TcpStream::connect(addr).expect("the server accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    stream
 }
 
 /// Returns whether the server has closed a connection on which nothing was sent.
