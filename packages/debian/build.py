@@ -7,6 +7,7 @@ cargo-deb exists only as source, and building it takes longer than building keyl
 what is used there: assets, conf-files, maintainer-scripts, depends with $auto. Needs python3 (3.11) and dpkg-dev.
 """
 
+import gzip
 import pathlib
 import re
 import shutil
@@ -15,8 +16,14 @@ import sys
 import tempfile
 import tomllib
 
+import manual
+
 ROOT = pathlib.Path(__file__).parents[2]
-CONFIG = "target/package/keylatch.conf"
+GENERATED = {
+    "target/package/keylatch.conf": lambda binary, version: configuration().encode(),
+    "target/package/keylatch.1.gz": lambda *of: gzip.compress(manual.man_page(*of).encode(), mtime=0),
+    "target/package/keylatch.bash": lambda binary, version: manual.completion(binary).encode(),
+}
 # Of redis.conf.example: a line, and what it is in /etc/keylatch.conf.
 CHANGES = {
     "# Example configuration of keylatch: every setting with its default.": (
@@ -38,6 +45,13 @@ def configuration():
     if missing:
         sys.exit(f"redis.conf.example has no line {missing.pop()!r}")
     return "".join(f"{CHANGES.get(line, line)}\n" for line in lines)
+
+
+def page(text, shipped):
+    """Returns a page without pictures, and without links to files that are not in the package."""
+    text = re.sub(r"^(<picture>.*?</picture>|!\[.*?\]\(.*?\))\n\n", "", text, flags=re.MULTILINE | re.DOTALL)
+    is_there = lambda target: re.match(r"#|https?:", target) or target.split("#")[0] in shipped
+    return re.sub(r"\[([^][]+)\]\(([^)]+)\)", lambda link: link[0] if is_there(link[2]) else link[1], text)
 
 
 def libraries(binary, folder):
@@ -73,12 +87,15 @@ def build(binary, destination, folder):
     package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
     metadata = package["metadata"]["deb"]
     tree = folder / "tree"
+    shipped = {pathlib.Path(source).name for source, _, _ in metadata["assets"] if source.endswith(".md")}
     for source, target, mode in metadata["assets"]:
         to = tree / target
         to = to / pathlib.Path(source).name if target.endswith("/") else to
         to.parent.mkdir(parents=True, exist_ok=True)
-        if source == CONFIG:
-            to.write_text(configuration())
+        if source in GENERATED:
+            to.write_bytes(GENERATED[source](binary, package["version"]))
+        elif source.endswith(".md"):
+            to.write_text(page((ROOT / source).read_text(), shipped))
         else:
             shutil.copyfile(binary if source.startswith("target/") else ROOT / source, to)
         to.chmod(int(mode, 8))

@@ -28,6 +28,21 @@ fi
 fail() { echo "FAILED: $*" >&2; exit 1; }
 is() { [ "$1" = "$2" ] || fail "$1 is not $2"; }
 
+# Pages and manual, out of the package itself, since dpkg in images for containers installs neither.
+files=$(mktemp -d)
+dpkg-deb --extract "$package" "$files"
+while read -r page target; do
+    [ -e "$(dirname "$page")/$target" ] || fail "$page links to $target, which is not in the package"
+done < <(grep -oP '\]\(\K[^)#]+(?=[)#])' -r "$files/usr/share/doc/keylatch" | grep -v ':https*:' | tr ':' ' ')
+manual=$files/usr/share/man/man1/keylatch.1.gz
+[ "$(zcat "$manual" | grep -cF '\-\-maxmemory\-policy')" != 0 ] || fail 'no manual'
+! command -v groff >/dev/null || is "$(zcat "$manual" | groff -man -Tutf8 -ww -z 2>&1)" ''
+completed() { COMP_WORDS=(keylatch "$@") COMP_CWORD=$# COMPREPLY=() && _keylatch && echo "${COMPREPLY[*]}"; }
+source "$files/usr/share/bash-completion/completions/keylatch"
+is "$(completed --daemo)" --daemonize
+is "$(completed --appendonly y)" yes
+rm -r "$files"
+
 export DEBIAN_FRONTEND=noninteractive
 dpkg --install "$package" >/dev/null
 is "$(stat -c '%U:%G %a' /etc/keylatch.conf)" 'root:keylatch 640'
