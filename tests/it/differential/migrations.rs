@@ -1,5 +1,7 @@
 //! MIGRATE compared with Redis: rejected calls, errors of the target, and keys moved from one server to the other.
 
+use std::process::Command;
+
 use super::oracle::{Arena, Peer};
 use super::script::tell;
 use crate::harness::{TestServer, encode, show};
@@ -155,6 +157,45 @@ fn keys_travel_to_redis_and_back() {
         assert_eq!(returned.keylatch, Some(expected));
         assert_eq!(returned.redis.as_deref(), Some(&b"$-1\r\n"[..]));
     }
+}
+
+#[test]
+fn the_recipe_of_the_page_copies_all_keys_to_redis_and_back() {
+    let Some(arena) = Arena::open() else { return };
+    let (mut pair, ours) = (arena.pair(), arena.keylatch_port().to_string());
+    let theirs = open_port(&mut pair.redis);
+    for number in 0..250 {
+        pair.call(&["SET", &format!("key {number} \"'\\"), "value", "EX", "1000"]);
+    }
+    let types = "RPUSH l a b|HSET h f v|SADD s x 1|SADD i 1 2|ZADD z 1.5 m|XADD x 1-1 f v|PFADD p a|GEOADD g 1 2 m";
+    for words in types.split('|') {
+        pair.call(&words.split(' ').collect::<Vec<_>>());
+    }
+    for (from, to) in [(&theirs, &ours), (&ours, &theirs)] {
+        let (source, target) =
+            if from == &ours { (&mut pair.keylatch, &mut pair.redis) } else { (&mut pair.redis, &mut pair.keylatch) };
+        let expected = ask(source, &["DEBUG", "DIGEST"]);
+        assert_eq!(ask(target, &["FLUSHALL"]), "+OK");
+        assert!(copies(from, to));
+        assert_eq!(ask(target, &["DEBUG", "DIGEST"]), expected);
+        assert_eq!(ask(target, &["DBSIZE"]), ":258");
+        assert_eq!(ask(source, &["DEBUG", "DIGEST"]), expected);
+        assert_eq!(ask(target, &["CONFIG", "SET", "requirepass", "secret"]), "+OK");
+        // Redis keeps its connections to targets for a while, which need no password.
+        ask(target, &["CLIENT", "KILL", "TYPE", "normal"]);
+        assert!(!copies(from, to), "the target refuses");
+        assert!(!copies(to, from), "the source refuses");
+        assert_eq!(ask(target, &["CONFIG", "SET", "requirepass", ""]), "+OK");
+    }
+}
+
+/// Runs the recipe of MIGRATION.md, and returns whether it ends well.
+fn copies(from: &str, to: &str) -> bool {
+    let page = include_str!("../../../MIGRATION.md");
+    let recipe = page.split("<!-- copy -->\n```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", recipe.expect("a recipe between its marks")]).env("FROM", from).env("TO", to);
+    shell.output().expect("bash starts").status.success()
 }
 
 /// Makes Redis listen on a port.
