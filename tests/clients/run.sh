@@ -12,7 +12,7 @@ lock=$(realpath "$here/../../clients/python")
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
-packages+=(redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
+packages+=(openssl redis-tools php-symfony-lock ruby-redis ruby-sidekiq webdis)
 install_others() {
     if ! dpkg-query -W "${packages[@]}" >/dev/null 2>&1; then
         apt-get update -qq
