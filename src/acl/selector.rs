@@ -3,7 +3,7 @@
 use crate::acl::commands::Commands;
 use crate::acl::rules::{RuleError, has_blanks};
 use crate::error::Denial;
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
@@ -27,14 +27,14 @@ enum Keys {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Channels {
     All,
-    Matching(Vec<Box<[u8]>>),
+    Matching(Vec<Pattern<Box<[u8]>>>),
 }
 
 /// A pattern of keys and the access it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPattern {
     may: Access,
-    pattern: Box<[u8]>,
+    pattern: Pattern<Box<[u8]>>,
 }
 
 /// The access to keys that is allowed or needed.
@@ -115,12 +115,12 @@ impl Selector {
         if has_blanks(pattern) {
             return Err(RuleError::Syntax);
         }
-        match patterns.iter_mut().find(|known| *known.pattern == *pattern) {
+        match patterns.iter_mut().find(|known| *known.pattern.text() == *pattern) {
             Some(known) => {
                 known.may.read |= may.read;
                 known.may.write |= may.write;
             }
-            None => patterns.push(KeyPattern { may, pattern: pattern.into() }),
+            None => patterns.push(KeyPattern { may, pattern: Pattern::new(pattern.into()) }),
         }
         Ok(())
     }
@@ -130,8 +130,8 @@ impl Selector {
         if has_blanks(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !patterns.iter().any(|known| **known == *pattern) {
-            patterns.push(pattern.into());
+        if !patterns.iter().any(|known| known.text() == pattern) {
+            patterns.push(Pattern::new(pattern.into()));
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Selector {
         self.commands.permit(command, request)
             && match &self.keys {
                 Keys::All => true,
-                Keys::Matching(patterns) => patterns.iter().any(|known| known.may.read && *known.pattern == *b"*"),
+                Keys::Matching(patterns) => patterns.iter().any(|known| known.may.read && known.pattern.text() == b"*"),
             }
     }
 
@@ -170,7 +170,7 @@ impl Selector {
         match &self.keys {
             Keys::All => true,
             Keys::Matching(patterns) => {
-                patterns.iter().any(|known| known.may.covers(needed) && glob::matches(&known.pattern, key, false))
+                patterns.iter().any(|known| known.may.covers(needed) && known.pattern.matches(key))
             }
         }
     }
@@ -180,8 +180,8 @@ impl Selector {
         match &self.channels {
             Channels::All => true,
             Channels::Matching(patterns) => patterns.iter().any(|known| match is_pattern {
-                true => **known == *until_nul(channel),
-                false => glob::matches(known, channel, false),
+                true => *known.text() == *until_nul(channel),
+                false => known.matches(channel),
             }),
         }
     }
@@ -197,7 +197,7 @@ impl Selector {
             Keys::All => b"~*".to_vec(),
             Keys::Matching(patterns) => {
                 let rules: Vec<_> =
-                    patterns.iter().map(|known| [known.may.prefix(), &known.pattern].concat()).collect();
+                    patterns.iter().map(|known| [known.may.prefix(), known.pattern.text()].concat()).collect();
                 rules.join(&b' ')
             }
         }
@@ -208,7 +208,7 @@ impl Selector {
         match &self.channels {
             Channels::All => b"&*".to_vec(),
             Channels::Matching(patterns) => {
-                let rules: Vec<_> = patterns.iter().map(|known| [b"&", &known[..]].concat()).collect();
+                let rules: Vec<_> = patterns.iter().map(|known| [b"&", known.text()].concat()).collect();
                 rules.join(&b' ')
             }
         }

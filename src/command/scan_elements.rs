@@ -4,7 +4,7 @@ use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
 use crate::dispatch::Args;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::store::SCAN_POSITIONS;
 
@@ -15,7 +15,7 @@ const BUCKETS_PER_ELEMENT: usize = 10;
 pub(crate) struct ElementScan<'a> {
     cursor: u64,
     /// The pattern of the fields or members; `None` matches all.
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<&'a [u8]>>,
     count: usize,
     /// Whether a hash shows its fields alone.
     pub without_values: bool,
@@ -46,7 +46,9 @@ impl<'a> ElementScan<'a> {
         while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "COUNT") => scan.count = read_count(args)?,
-                word if is_word(word, "MATCH") => scan.pattern = Some(args.bytes()?).filter(|all| *all != b"*"),
+                word if is_word(word, "MATCH") => {
+                    scan.pattern = Some(args.bytes()?).filter(|all| *all != b"*").map(Pattern::new);
+                }
                 word if is_word(word, "NOVALUES") && is_hash => scan.without_values = true,
                 word if is_word(word, "NOVALUES") => {
                     return Err(Error::other("NOVALUES option can only be used in HSCAN"));
@@ -59,7 +61,7 @@ impl<'a> ElementScan<'a> {
 
     /// Returns whether a field or member is shown.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, element, false))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(element))
     }
 
     /// Replies with the elements of a packed collection, all of them at once. `write_all` writes the elements that are

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::acl::{Declared, RuleError};
 use crate::config::kind::{bytes_to_os, os_to_bytes};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::spec::{CommandTable, Renames};
 
 /// Directives that Redis accepts with one argument and ignores.
@@ -108,9 +108,10 @@ fn matching_entries(folder: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = fs::read_dir(listed).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    let matcher = Pattern::new(pattern);
     names.retain(|name| {
         let name = os_to_bytes(name);
-        (pattern.starts_with(b".") || !name.starts_with(b".")) && glob::matches(pattern, name, false)
+        (pattern.starts_with(b".") || !name.starts_with(b".")) && matcher.matches(name)
     });
     names.sort();
     names.into_iter().map(|name| folder.join(name)).collect()

@@ -46,7 +46,7 @@ pub use settings::{Change, Config, Setting};
 pub(crate) use warnings::start_warnings;
 
 use crate::acl::{Setup, UserFile};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
 
@@ -115,8 +115,9 @@ impl Config {
                 }
                 continue;
             }
+            let pattern = Pattern::ignoring_case(pattern);
             Setting::names()
-                .filter(|(name, setting)| !setting.hidden && glob::matches(pattern, name.as_bytes(), true))
+                .filter(|(name, setting)| !setting.hidden && pattern.matches(name.as_bytes()))
                 .for_each(|(name, setting)| add(name, setting));
         }
         found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()

@@ -18,14 +18,21 @@ use crate::client::outbox::PushFrame;
 use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::subscriptions::{Names, Subscriptions};
 use crate::config::Config;
-use crate::glob;
+use crate::glob::Pattern;
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len, tree_map_len};
 use crate::resp::Reply;
 use crate::store::MemoryAccount;
 use crate::time::clock::Now;
 
 /// The subscribers of one channel or pattern, by the number of the subscription, which increases with time.
-type Audience = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
+type Subscribers = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
+
+/// A channel or pattern with subscribers.
+struct Audience {
+    subscribers: Subscribers,
+    /// What it matches if it is a pattern.
+    pattern: Option<Box<Pattern<Bytes>>>,
+}
 
 /// Connects publishers with subscribers.
 pub struct Hub {
@@ -99,13 +106,14 @@ impl Hub {
             .by_name
             .read()
             .get(name)
-            .map_or(0, |subscriber_count| subscriber_count.lock().len())
+            .map_or(0, |audience| audience.subscribers.lock().len())
     }
 
     /// Returns the names that have subscribers and match a pattern, or all.
     pub fn names(&self, channel_kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Bytes> {
         let by_name = self.topics[channel_kind as usize].by_name.read();
-        let matches = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name, false));
+        let pattern = pattern.map(Pattern::new);
+        let matches = |name: &&Bytes| pattern.as_ref().is_none_or(|pattern| pattern.matches(name));
         by_name.keys().filter(matches).cloned().collect()
     }
 
@@ -117,10 +125,11 @@ impl Hub {
             return heard;
         }
         let by_name = patterns.by_name.read();
-        let matching = by_name.iter().filter(|(pattern, _)| glob::matches(pattern, message.channel, false));
-        let heard_by_pattern = matching.map(|(pattern, subscriber_count)| {
-            let write = |reply: &mut Reply<'_>| message.write_matched(pattern, reply);
-            send(subscriber_count, &mut PushFrame::new(&write), config, now)
+        let patterns = by_name.values().filter_map(|audience| Some((audience.pattern.as_ref()?, audience)));
+        let matching = patterns.filter(|(pattern, _)| pattern.matches(message.channel));
+        let heard_by_pattern = matching.map(|(pattern, audience)| {
+            let write = |reply: &mut Reply<'_>| message.write_matched(pattern.text(), reply);
+            send(&audience.subscribers, &mut PushFrame::new(&write), config, now)
         });
         heard + heard_by_pattern.sum::<usize>()
     }
@@ -136,9 +145,9 @@ impl Hub {
             return 0;
         }
         let by_name = topics.by_name.read();
-        let Some(subscriber_count) = by_name.get(message.channel) else { return 0 };
+        let Some(audience) = by_name.get(message.channel) else { return 0 };
         let write = |reply: &mut Reply<'_>| message.write(kind, reply);
-        send(subscriber_count, &mut PushFrame::new(&write), config, now)
+        send(&audience.subscribers, &mut PushFrame::new(&write), config, now)
     }
 
     /// Subscribes a client; no effect if it is subscribed already.
@@ -156,7 +165,11 @@ impl Hub {
             Some((shared, _)) => shared.clone(),
             None => Bytes::copy_from_slice(name),
         };
-        by_name.entry(shared.clone()).or_default().get_mut().insert(number, client.clone());
+        let audience = by_name.entry(shared.clone()).or_insert_with(|| Audience {
+            pattern: (channel_kind == ChannelKind::Pattern).then(|| Box::new(Pattern::new(shared.clone()))),
+            subscribers: Subscribers::default(),
+        });
+        audience.subscribers.get_mut().insert(number, client.clone());
         topics.count.store(by_name.len(), Relaxed);
         own.insert(shared, number);
         client.add_names_len(name.len() as isize);
@@ -174,9 +187,9 @@ impl Hub {
         if own.is_empty() {
             *own = Names::default();
         }
-        if let Some(subscriber_count) = by_name.get_mut(name) {
-            subscriber_count.get_mut().remove(&number);
-            if subscriber_count.get_mut().is_empty() {
+        if let Some(audience) = by_name.get_mut(name) {
+            audience.subscribers.get_mut().remove(&number);
+            if audience.subscribers.get_mut().is_empty() {
                 by_name.remove(name);
             }
             if by_name.is_empty() {
@@ -197,10 +210,9 @@ impl Hub {
         let mut found = Vec::new();
         for channel_kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::ShardChannel] {
             let by_name = self.topics[channel_kind as usize].by_name.read();
-            for (name, subscriber_count) in by_name.iter() {
-                found.extend(
-                    subscriber_count.lock().values().filter(|client| is_meant(channel_kind, name, client)).cloned(),
-                );
+            for (name, audience) in by_name.iter() {
+                let subscribers = audience.subscribers.lock();
+                found.extend(subscribers.values().filter(|client| is_meant(channel_kind, name, client)).cloned());
             }
         }
         found
@@ -220,9 +232,11 @@ impl Hub {
 /// Returns the memory of a channel's name with its subscribers, and of the two tables of names: the hub's and the
 /// client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
-    let entry = |subscriber_count: &Audience| {
-        let subscribers_where = tree_map_len::<u64, Arc<ClientInfo>>(subscriber_count.lock().len());
-        allocation_len(name.len()) + SHARED_BYTES_LEN + subscribers_where
+    let entry = |audience: &Audience| {
+        let subscribers = tree_map_len::<u64, Arc<ClientInfo>>(audience.subscribers.lock().len());
+        let pattern = audience.pattern.as_ref();
+        let compiled = pattern.map_or(0, |pattern| allocation_len(size_of_val(&**pattern)) + pattern.memory());
+        allocation_len(name.len()) + SHARED_BYTES_LEN + subscribers + compiled
     };
     by_name.get(name).map_or(0, entry)
         + hash_map_len::<Bytes, Audience>(by_name.capacity())
@@ -230,7 +244,7 @@ fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
 }
 
 /// Queues a message for all subscribers; returns how many they are.
-fn send(subscriber_count: &Audience, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
-    let subscriber_count = subscriber_count.lock();
-    subscriber_count.values().filter(|client| client.push(push_frame, config, now)).count()
+fn send(subscribers: &Subscribers, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> usize {
+    let subscribers = subscribers.lock();
+    subscribers.values().filter(|client| client.push(push_frame, config, now)).count()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::Request;
 use crate::spec::{CommandSpec, CommandTable, Group};
 use crate::test_mode::{Fault, covers};
@@ -58,7 +58,7 @@ pub(crate) struct ActiveFault {
     /// The command whose calls it matches, or the container of such commands; `None` for all.
     pub(crate) command: Option<&'static CommandSpec>,
     /// A pattern that one of the keys must match.
-    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) key: Option<Pattern<Vec<u8>>>,
     /// The name that the client must have.
     pub(crate) client: Option<Vec<u8>>,
     /// What it does.
@@ -97,7 +97,7 @@ impl ActiveFault {
             return Err(Error::other("PROB must be from 0 to 1"));
         }
         let Fault { key, client, after, prob, times: left, .. } = fault;
-        let seed = fault.seed.unwrap_or(seed);
+        let (key, seed) = (key.map(Pattern::new), fault.seed.unwrap_or(seed));
         Ok(ActiveFault { command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
     }
 
@@ -123,9 +123,9 @@ impl ActiveFault {
             Some(wanted) => covers(wanted, command),
             None => !matches!(&command.name[..], "hello" | "auth" | "reset" | "quit"),
         };
-        let has_key = |pattern: &Vec<u8>| {
+        let has_key = |pattern: &Pattern<Vec<u8>>| {
             let mut keys = command.keys_of(request).map(|(position, _)| request.arg(position));
-            keys.any(|key| pattern == b"*" || glob::matches(pattern, key, false))
+            keys.any(|key| pattern.text() == b"*" || pattern.matches(key))
         };
         is_command
             && self.client.as_ref().is_none_or(|name| name == client.as_bytes())

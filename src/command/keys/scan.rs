@@ -11,7 +11,7 @@ use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command, Continuation};
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::{Output, Protocol, Reply};
 use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
@@ -32,7 +32,7 @@ const BUCKETS_MIN: usize = 1000;
 /// The effort of a slice: 2,000 keys or empty buckets stay below a millisecond, cache misses and matching included.
 const SLICE_EFFORT: usize = 2000;
 
-/// A longer key counts for several, because it must be matched and copied.
+/// A longer key counts for several, because it must be matched and copied, and with a `*` in the pattern matched often.
 const BYTES_PER_EFFORT: usize = 512;
 
 /// The length from which a piece of the reply is full; more than [`SHARED_MIN`](crate::resp::SHARED_MIN), so that it is
@@ -172,18 +172,23 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
 #[derive(Default)]
 struct Filter {
     /// The pattern of the name; `None` matches every name.
-    pattern: Option<Box<[u8]>>,
+    pattern: Option<Pattern<Box<[u8]>>>,
     /// The data type.
     kind: Option<Type>,
 }
 
 impl Filter {
     fn match_pattern(&mut self, pattern: &[u8]) {
-        self.pattern = (pattern != b"*").then(|| pattern.into());
+        self.pattern = (pattern != b"*").then(|| Pattern::new(pattern.into()));
+    }
+
+    /// Returns the effort of visiting a key of this length: to match and to copy it.
+    fn effort(&self, len: usize) -> usize {
+        1 + self.pattern.as_ref().map_or(len, |pattern| pattern.cost(len)) / BYTES_PER_EFFORT
     }
 
     fn admits(&self, entry: &Entry) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key(), false))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(entry.key()))
             && self.kind.is_none_or(|kind| entry.kind() == kind)
     }
 }
@@ -229,7 +234,7 @@ impl Walk {
         let (mut visited, mut effort, is_resumable) = (0, 1, self.resumable);
         self.cursor = view.scan_leftovers(self.cursor, |entry, is_expired| {
             visited += 1;
-            effort += 1 + entry.key().len() / BYTES_PER_EFFORT;
+            effort += self.filter.effort(entry.key().len());
             let is_admitted = self.filter.admits(entry);
             if is_admitted && !is_expired {
                 self.found.push(entry.key());

@@ -8,7 +8,7 @@ use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::{ACCESS, EXCLUSIVE, Group, READ, RO, integer, key, pattern, token};
 use crate::store::{Hold, Key, LockRecord, LockWaiter, Lookup, Str};
@@ -215,7 +215,7 @@ struct Listed {
 
 /// Options of LOCK.LIST.
 struct Listing<'a> {
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<&'a [u8]>>,
     count: usize,
     only_waiting: bool,
 }
@@ -225,7 +225,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     let mut listing = Listing { pattern: None, count: COUNT_DEFAULT, only_waiting: false };
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "MATCH") {
-            listing.pattern = Some(call.args.bytes()?);
+            listing.pattern = Some(Pattern::new(call.args.bytes()?));
         } else if is_word(word, "COUNT") {
             listing.count = read_count(&mut call.args)?;
         } else if is_word(word, "WAITING") {
@@ -253,7 +253,7 @@ fn collect(call: &mut Call<'_>, cursor: u64, listing: &Listing<'_>) -> (u64, Vec
             return false;
         }
         (last, seen) = (position, seen + 1);
-        let is_wanted = listing.pattern.is_none_or(|pattern| glob::matches(pattern, key.bytes, false))
+        let is_wanted = listing.pattern.as_ref().is_none_or(|pattern| pattern.matches(key.bytes))
             && (!line.is_empty() || !listing.only_waiting);
         if is_wanted {
             found.push(describe(key, deadline, record, line, now));

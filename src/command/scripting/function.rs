@@ -5,7 +5,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{FLAG_NAMES, Library, Registered, Restore};
@@ -173,13 +173,14 @@ fn list(call: &mut Call<'_>) -> Result<()> {
         if !with_code && is_word(option, "WITHCODE") {
             with_code = true;
         } else if pattern.is_none() && is_word(option, "LIBRARYNAME") {
-            pattern = Some(call.args.next_arg().ok_or(Error::other("library name argument was not given"))?);
+            let name = call.args.next_arg().ok_or(Error::other("library name argument was not given"))?;
+            pattern = Some(Pattern::ignoring_case(name));
         } else {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
     }
     let engines = call.namespace.scripts.engines();
-    let fits = |library: &&Library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true));
+    let fits = |library: &&Library| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name));
     let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
     call.reply.array(libraries.len());
     libraries.iter().for_each(|library| describe(&mut call.reply, library, with_code));

@@ -4,7 +4,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::registry::{CATEGORIES, KeySpec};
 use crate::spec::{
@@ -156,7 +156,8 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             } else if is_word(filter, "ACLCAT") {
                 in_category(call, value)
             } else if is_word(filter, "PATTERN") {
-                matching(call, |command| glob::matches(value, command.name.as_bytes(), true))
+                let pattern = Pattern::ignoring_case(value);
+                matching(call, |command| pattern.matches(command.name.as_bytes()))
             } else {
                 return Err(Error::Syntax);
             }

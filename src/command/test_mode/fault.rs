@@ -6,6 +6,7 @@ use crate::command::test_mode::{CONTROLS, test_mode, test_mode_of};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::glob::Pattern;
 use crate::namespace::Namespace;
 use crate::resp::Reply;
 use crate::spec::{Arg, CommandSpec, Group, block, integer, one_of, string, token};
@@ -169,7 +170,7 @@ fn write(reply: &mut Reply<'_>, id: i64, fault: &ActiveFault) {
     reply.bulk(b"command");
     reply.bulk(fault.command.map_or(b"*", |command| command.name.as_bytes()));
     reply.bulk(b"key");
-    text(reply, fault.key.as_deref());
+    text(reply, fault.key.as_ref().map(Pattern::text));
     reply.bulk(b"client");
     text(reply, fault.client.as_deref());
     reply.bulk(b"kind");
