@@ -31,7 +31,7 @@ pub(super) fn cut(namespace: &Namespace, view: &mut View<'_>) {
 pub(crate) fn snapshot(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
     call.namespace.journal.set_snapshots(true);
     cut(call.namespace, &mut call.view);
-    match test_mode.history.lock().add_snapshot(name, texts(call.namespace)) {
+    match test_mode.history.lock().add_snapshot(name, texts(call.namespace), &call.namespace.store) {
         true => Ok(()),
         false => Err(Error::other("there are too many snapshots")),
     }

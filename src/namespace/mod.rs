@@ -307,6 +307,9 @@ impl Namespace {
     /// Stops a private namespace that nobody uses any more. Its data is freed in the background, where that takes long.
     pub(crate) fn end(&self) {
         self.stop.cancel();
+        if let Some(test_mode) = &self.test_mode {
+            self.store.reclaimer().free_later(std::mem::take(&mut *test_mode.history.lock()));
+        }
         self.flush();
     }
 

@@ -192,10 +192,11 @@ impl Interests {
         }
     }
 
-    /// Forgets all fences.
-    pub(super) fn clear_fences(&mut self) {
-        self.fences = Fences::default();
+    /// Forgets all fences; returns them.
+    pub(super) fn take_fences(&mut self) -> Fences {
+        let fences = std::mem::take(&mut self.fences);
         self.report();
+        fences
     }
 
     /// Swaps the fences with those of another shard.

@@ -143,7 +143,7 @@ impl Store {
     }
 
     /// Returns the reclaimer, which frees large values.
-    pub fn reclaimer(&self) -> &Reclaimer {
+    pub fn reclaimer(&self) -> &Arc<Reclaimer> {
         &self.services.reclaimer
     }
 

@@ -1,7 +1,9 @@
 //! Lazy freeing: frees large values on a background thread, so that no client waits for it.
 //!
-//! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here. Small values are freed at
-//! once; the rest is queued for a thread that exists only while the queue is not empty.
+//! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here, and so do temporary values
+//! of any size. Small values are freed at once; the rest is queued for a thread that exists only while the queue is not
+//! empty. Work decides, not the number of keys: many values of medium size that are removed in a row, as by one DEL, are
+//! queued as soon as they are too much together.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,27 +13,59 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::store::entry::Entry;
+use crate::store::expire::DeadlineTree;
+use crate::store::fences::Fences;
 use crate::store::table::Table;
 
-/// The effort, in allocations and pages, from which a value is freed in the background: about a millisecond's work.
-/// Starting a thread takes a twentieth of that.
-const EFFORT_MIN: usize = 10_000;
+/// The effort, in allocations and pages, that is freed at once, in all until the queue was emptied: about a millisecond's
+/// work. Starting a thread takes a twentieth of that.
+const EFFORT_MAX: usize = 10_000;
+
+/// The effort from which a value counts. To free a smaller one takes no longer than to find its key.
+const EFFORT_COUNTED: usize = 64;
+
+/// How many bytes an element of a large collection takes at least, with its place in a table: they tell how many
+/// allocations a number of bytes may be.
+const BYTES_PER_ALLOCATION: usize = 32;
 
 /// Something to free.
 pub(super) enum Garbage {
     /// A key with its value.
     Entry(#[expect(dead_code, reason = "it is kept only to be dropped")] Entry),
     /// All keys of some shards.
-    Tables(Vec<Table>),
+    Shards(Vec<Contents>),
+    /// Something else that may be large.
+    Other(#[expect(dead_code, reason = "it is kept only to be dropped")] Box<dyn Send>),
 }
 
 impl Garbage {
-    /// Returns the number of keys.
+    /// Returns the number of keys; anything else counts as one.
     fn objects(&self) -> usize {
         match self {
             Garbage::Entry(_) => 1,
-            Garbage::Tables(tables) => tables.iter().map(Table::count).sum(),
+            Garbage::Shards(shards) => shards.iter().map(Contents::keys).sum(),
+            Garbage::Other(_) => 1,
         }
+    }
+}
+
+/// What a shard contained before it was cleared.
+pub(crate) struct Contents {
+    pub(super) table: Table,
+    /// Bytes of entries.
+    pub(super) memory: usize,
+    #[expect(dead_code, reason = "it is kept only to be dropped")]
+    pub(super) deadlines: DeadlineTree,
+    #[expect(dead_code, reason = "it is kept only to be dropped")]
+    pub(super) field_deadlines: Option<DeadlineTree>,
+    #[expect(dead_code, reason = "it is kept only to be dropped")]
+    pub(super) fences: Fences,
+}
+
+impl Contents {
+    /// Returns the number of keys.
+    pub(super) fn keys(&self) -> usize {
+        self.table.count()
     }
 }
 
@@ -43,6 +77,8 @@ pub struct Reclaimer {
     queue: Mutex<Queue>,
     pending: AtomicUsize,
     freed: AtomicU64,
+    /// The effort that was freed at once since the queue was emptied.
+    spent: AtomicUsize,
     start: Start,
 }
 
@@ -61,15 +97,16 @@ impl Default for Reclaimer {
 
 impl Reclaimer {
     fn new(start: Start) -> Self {
-        Reclaimer { queue: Mutex::default(), pending: AtomicUsize::new(0), freed: AtomicU64::new(0), start }
+        let (pending, freed, spent) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        Reclaimer { queue: Mutex::default(), pending, freed, spent, start }
     }
 
-    /// Returns how many keys are queued to be freed.
+    /// Returns how many keys and other things are queued to be freed.
     pub fn pending(&self) -> usize {
         self.pending.load(Relaxed)
     }
 
-    /// Returns how many keys have been freed in the background.
+    /// Returns how many of them have been freed in the background.
     pub fn freed(&self) -> u64 {
         self.freed.load(Relaxed)
     }
@@ -81,18 +118,31 @@ impl Reclaimer {
 
     /// Frees an entry.
     #[inline]
-    pub(super) fn free(self: &Arc<Self>, entry: Entry) {
-        if entry.effort() >= EFFORT_MIN {
+    pub(crate) fn free(self: &Arc<Self>, entry: Entry) {
+        let effort = entry.effort();
+        if effort >= EFFORT_COUNTED && self.is_too_much(effort) {
             self.queue(Garbage::Entry(entry));
         }
     }
 
-    /// Frees whole tables.
-    pub(super) fn free_tables(self: &Arc<Self>, tables: Vec<Table>) {
-        let garbage = Garbage::Tables(tables);
-        if garbage.objects() >= EFFORT_MIN {
-            self.queue(garbage);
+    /// Frees all keys of some shards.
+    pub(super) fn free_shards(self: &Arc<Self>, shards: Vec<Contents>) {
+        let allocations = |contents: &Contents| contents.keys().max(contents.memory / BYTES_PER_ALLOCATION);
+        if self.is_too_much(shards.iter().map(allocations).sum()) {
+            self.queue(Garbage::Shards(shards));
         }
+    }
+
+    /// Frees something that may be large in the background.
+    pub(crate) fn free_later(self: &Arc<Self>, thing: impl Send + 'static) {
+        self.queue(Garbage::Other(Box::new(thing)));
+    }
+
+    /// Adds an effort to that which was made at once; returns whether it is too much, and left to the thread.
+    #[cold]
+    #[inline(never)] // as Reclaimer::queue
+    fn is_too_much(&self, effort: usize) -> bool {
+        self.spent.fetch_add(effort, Relaxed).saturating_add(effort) >= EFFORT_MAX
     }
 
     #[cold]
@@ -125,16 +175,21 @@ impl Reclaimer {
         let mut queue = self.queue.lock();
         let next = queue.garbage.pop_front();
         queue.is_running = next.is_some();
+        if next.is_none() {
+            self.spent.store(0, Relaxed);
+        }
         next
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::store::Hasher;
+
     use super::*;
 
     fn long_text() -> Entry {
-        Entry::text(b"key", &vec![0; EFFORT_MIN * 4096], None)
+        Entry::text(b"key", &vec![0; EFFORT_MAX * 4096], None)
     }
 
     /// Returns a reclaimer whose thread is never scheduled: the test gets its closure.
@@ -146,13 +201,41 @@ mod tests {
     fn only_what_takes_long_is_queued() {
         let reclaimer = reclaimer_without_time();
         reclaimer.free(Entry::text(b"key", &[0; 100_000], None));
-        reclaimer.free_tables(Vec::new());
+        reclaimer.free_shards(Vec::new());
         assert_eq!(reclaimer.pending(), 0);
         reclaimer.free(long_text());
         reclaimer.free(long_text());
         assert_eq!((reclaimer.pending(), reclaimer.freed()), (2, 0));
         reclaimer.run();
         assert_eq!((reclaimer.pending(), reclaimer.freed()), (0, 2));
+    }
+
+    #[test]
+    fn values_of_medium_size_are_queued_once_they_are_too_much_together() {
+        let medium = || Entry::text(b"key", &vec![0; EFFORT_MAX / 10 * 4096], None);
+        let reclaimer = reclaimer_without_time();
+        for _ in 0..2 {
+            (0..9).for_each(|_| reclaimer.free(medium()));
+            assert_eq!(reclaimer.pending(), 0);
+            (0..5).for_each(|_| reclaimer.free(medium()));
+            assert_eq!(reclaimer.pending(), 5);
+            reclaimer.run();
+        }
+        assert_eq!(reclaimer.freed(), 10);
+    }
+
+    #[test]
+    fn shards_are_freed_at_once_only_if_they_have_few_keys_and_bytes() {
+        let reclaimer = reclaimer_without_time();
+        let of_memory = |memory| {
+            let table = Table::new(Hasher::new());
+            let (deadlines, field_deadlines, fences) = (DeadlineTree::default(), None, Fences::default());
+            vec![Contents { table, memory, deadlines, field_deadlines, fences }]
+        };
+        reclaimer.free_shards(of_memory(100_000));
+        assert!(!reclaimer.queue.lock().is_running);
+        reclaimer.free_shards(of_memory(1_000_000));
+        assert!(reclaimer.queue.lock().is_running);
     }
 
     #[test]

@@ -559,7 +559,7 @@ impl<'a> View<'a> {
         let services = databases.services();
         services.events.emit_flush();
         services.events.note_all();
-        services.reclaimer.free_tables(old);
+        services.reclaimer.free_shards(old);
     }
 
     /// Swaps all keys of two databases.

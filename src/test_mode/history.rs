@@ -87,10 +87,14 @@ impl History {
         let before = self.follow(past.touched, store, view);
         let libraries = std::mem::replace(&mut self.libraries, libraries);
         self.remembered = (self.remembered + past.writes.len()).min(most);
-        if most > 0 && before.len() + past.writes.len() > 0 {
-            self.spans.push_back(Span { writes: past.writes, before, is_whole, libraries });
+        let span = Span { writes: past.writes, before, is_whole, libraries };
+        if span.before.len() + span.writes.len() > 0 {
+            match most > 0 {
+                true => self.spans.push_back(span),
+                false => store.reclaimer().free_later(span),
+            }
         }
-        self.trim(most);
+        self.trim(most, store);
     }
 
     /// Forgets the last `lost` writes, which were undone just now, and brings the images up to date.
@@ -154,14 +158,14 @@ impl History {
     }
 
     /// Forgets the oldest writes that are too many.
-    fn trim(&mut self, most: usize) {
+    fn trim(&mut self, most: usize, store: &Store) {
         let mut writes: usize = self.spans.iter().map(|span| span.writes.len()).sum();
         let mut bytes: usize = self.spans.iter().map(Span::bytes).sum();
         while let Some(oldest) = self.spans.front()
             && (writes - oldest.writes.len() >= most || bytes > BYTES_MAX)
         {
             (writes, bytes) = (writes - oldest.writes.len(), bytes - oldest.bytes());
-            self.spans.pop_front();
+            store.reclaimer().free_later(self.spans.pop_front());
         }
         self.remembered = self.remembered.min(writes);
     }
@@ -214,9 +218,9 @@ impl History {
     }
 
     /// Remembers the state as of the last cut, which was just now, by a name; false if there are too many.
-    pub(crate) fn add_snapshot(&mut self, name: &[u8], texts: ScriptTexts) -> bool {
+    pub(crate) fn add_snapshot(&mut self, name: &[u8], texts: ScriptTexts, store: &Store) -> bool {
         if let Some(at) = self.position(name) {
-            self.take_snapshot(at);
+            store.reclaimer().free_later(self.take_snapshot(at));
         }
         let has_room = self.snapshots.len() < SNAPSHOTS_MAX;
         if has_room {
@@ -256,6 +260,7 @@ impl History {
         let mut changed: ByKey<()> = ByKey::default();
         self.snapshots[at..].iter().for_each(|snapshot| changed.add_keys(&snapshot.changed));
         let (mut snapshot, mut inexact) = (self.take_snapshot(at), ByKey::default());
+        let mut replaced = Vec::new();
         for (db, bytes, ()) in changed.iter() {
             let (image, key) = (snapshot.images.get(db, bytes), store.key(bytes));
             let is_same = match (image, self.now.get(db, bytes)) {
@@ -273,11 +278,12 @@ impl History {
             if !is_exact {
                 inexact.insert(db, bytes.clone(), ());
             }
-            match image {
+            replaced.push(match image {
                 Some(image) => self.now.insert(db, bytes.clone(), image),
                 None => self.now.remove(db, bytes),
-            };
+            });
         }
+        store.reclaimer().free_later(replaced);
         // For the others, the way back leads through this one.
         if let Some(latest) = self.snapshots.last_mut() {
             latest.changed.add_keys(&changed);

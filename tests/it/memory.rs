@@ -165,4 +165,25 @@ fn what_takes_long_to_free_is_freed_in_the_background_whatever_removes_it() {
         ("FLUSHALL", "+OK"),
     ]);
     wait_until(|| is_freed(&mut client, 12_000));
+    // Their elements count, not the keys: 10,000 fields each.
+    for flush in ["FLUSHALL", "FLUSHDB ASYNC"] {
+        client.expect(&[("CONFIG RESETSTAT", "+OK")]);
+        for hash in 0..2 {
+            let fields: Vec<String> = (0..10_000).map(|field| format!("field:{field:05} value")).collect();
+            let fields: Vec<&str> = fields.iter().flat_map(|pair| pair.split(' ')).collect();
+            client.call_args(&[&["HSET", &format!("h{hash}")], &fields[..]].concat());
+        }
+        client.expect(&[("DBSIZE", ":2"), (flush, "+OK")]);
+        wait_until(|| is_freed(&mut client, 2));
+    }
+    // Many of a thousand fields are freed at once while these are few, the others with one DEL in the background.
+    client.expect(&[("CONFIG RESETSTAT", "+OK")]);
+    let names: Vec<String> = (0..50).map(|hash| format!("h{hash}")).collect();
+    for name in &names {
+        let fields: Vec<String> = (0..1_000).map(|field| format!("field:{field:05} value")).collect();
+        let fields: Vec<&str> = fields.iter().flat_map(|pair| pair.split(' ')).collect();
+        client.call_args(&[&["HSET", name], &fields[..]].concat());
+    }
+    assert_eq!(client.call(&format!("DEL {}", names.join(" "))), ":50");
+    wait_until(|| client.info("lazyfreed_objects").parse::<usize>().is_ok_and(|freed| (30..50).contains(&freed)));
 }

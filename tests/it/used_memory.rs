@@ -170,6 +170,7 @@ fn requests_that_are_not_complete_count_as_used_memory() {
     run(&mut queueing, (0..30_000).map(|n| format!("SET k:{n} {}", "x".repeat(n % 1000))));
     expect_counted("a queue of MULTI", &mut client, before);
     queueing.call("DISCARD");
+    wait_until(|| client.info("lazyfree_pending_objects") == "0");
     let before = figures(&mut client);
     run(&mut queueing, (0..4_000).map(|n| format!("WATCH {n}:{}", "w".repeat(3_000))));
     expect_counted("watched keys", &mut client, before);

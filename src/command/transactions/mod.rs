@@ -68,6 +68,9 @@ const PRECONDITIONS: Arg = one_of(
 .optional()
 .multiple();
 
+/// The number of queued commands from which on freeing them is left to another thread.
+const LONG_QUEUE_MIN: usize = 10_000;
+
 const FLAGS: crate::spec::Flags = NO_SCRIPT | LOADING | STALE | ALLOW_BUSY;
 
 fn multi(call: &mut Call<'_>) -> Result<()> {
@@ -98,6 +101,7 @@ fn exec(call: &mut Call<'_>) -> Result<()> {
     let transaction = call.session()?.transaction.take().ok_or(Error::WithoutMulti("EXEC"))?;
     call.caller.frozen_us = None;
     let result = carry_out(call, &transaction);
+    free(call, transaction);
     call.caller.info.set_queued(None); // until now CLIENT LIST showed it in a transaction
     result
 }
@@ -189,11 +193,19 @@ fn are_met(call: &mut Call<'_>, preconditions: &[(usize, Precondition<'_>)]) -> 
 }
 
 fn discard(call: &mut Call<'_>) -> Result<()> {
-    call.session()?.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
+    let transaction = call.session()?.transaction.take().ok_or(Error::WithoutMulti("DISCARD"))?;
+    free(call, transaction);
     call.caller.info.set_queued(None);
     call.stop_watching()?;
     call.reply.ok();
     Ok(())
+}
+
+/// Frees a transaction: a long queue in the background.
+fn free(call: &Call<'_>, transaction: Transaction) {
+    if transaction.queue.len() >= LONG_QUEUE_MIN {
+        call.namespace.store.reclaimer().free_later(transaction);
+    }
 }
 
 fn watch(call: &mut Call<'_>) -> Result<()> {

@@ -35,9 +35,10 @@ pub(super) struct FieldDeadlines {
 }
 
 impl FieldDeadlines {
-    /// Forgets all deadlines: the table has become empty.
-    pub(super) fn clear(&mut self) {
-        (self.bounds, self.hashes) = (DeadlineTree::default(), 0);
+    /// Forgets all deadlines, because the table has become empty; returns their bounds.
+    pub(super) fn take_bounds(&mut self) -> DeadlineTree {
+        self.hashes = 0;
+        std::mem::take(&mut self.bounds)
     }
 
     /// Returns the bytes allocated.

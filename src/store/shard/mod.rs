@@ -26,7 +26,7 @@ use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
 use crate::store::interest::{Interests, WatchFlag};
 use crate::store::lock::Loss;
 use crate::store::memory_account::MemoryAccount;
-use crate::store::reclaim::Reclaimer;
+use crate::store::reclaim::{Contents, Reclaimer};
 use crate::store::table::Table;
 use crate::store::usage::Dice;
 use crate::store::value::{StringHint, Type};
@@ -412,17 +412,20 @@ impl Shard {
         removed.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
-    /// The bulk version of the funnel: removes every key and returns the old table.
-    pub(crate) fn clear(&mut self, cx: &Cx) -> Table {
+    /// The bulk version of the funnel: removes every key and returns what there was.
+    pub(crate) fn clear(&mut self, cx: &Cx) -> Contents {
         let empty = Table::new(self.table.hasher().clone());
-        let old = std::mem::replace(&mut self.table, empty);
-        self.deadlines = DeadlineTree::default();
-        self.fields.iter_mut().for_each(|fields| fields.clear());
-        self.changes += old.count() as u64;
-        (self.with_ttl, self.memory) = (0, 0);
-        self.interests.clear_fences();
+        let old = Contents {
+            table: std::mem::replace(&mut self.table, empty),
+            memory: std::mem::take(&mut self.memory),
+            deadlines: std::mem::take(&mut self.deadlines),
+            field_deadlines: self.fields.as_mut().map(|fields| fields.take_bounds()),
+            fences: self.interests.take_fences(),
+        };
+        self.changes += old.keys() as u64;
+        self.with_ttl = 0;
         self.report();
-        self.all_changed(&old, Loss::Flushed, cx);
+        self.all_changed(&old.table, Loss::Flushed, cx);
         old
     }
 
