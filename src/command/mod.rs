@@ -10,6 +10,7 @@ use crate::spec::CommandTable;
 pub(crate) mod bitmap;
 mod condition;
 pub(crate) mod connection;
+mod difference;
 mod elements;
 pub(crate) mod geo;
 pub(crate) mod hash;

@@ -39,6 +39,7 @@ mod hash_fields;
 mod hyperloglog;
 mod increx;
 mod keys;
+mod large;
 mod limits;
 mod linearizable;
 mod list;

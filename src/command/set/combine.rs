@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
+use crate::command::difference::{Removed, others_cost_less};
 use crate::command::elements::{reply_item, store_result};
 use crate::command::multi_pop::read_numkeys;
 use crate::command::set::{reply_set, rules};
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Item;
-use crate::store::value::{Kind, Packing, Set, SetRef};
+use crate::store::value::{Kind, Packing, Set, SetRef, SetRules};
 use crate::store::{Classes, Event, Key, Lookup};
 
 /// An intersection was stored.
@@ -99,6 +100,7 @@ pub(super) fn sunion(call: &mut Call<'_>) -> Result<()> {
         draft.add(member, rules);
     }
     reply_set(&mut call.reply, draft.as_ref());
+    call.namespace.store.reclaimer().free(union);
     Ok(())
 }
 
@@ -117,13 +119,14 @@ pub(super) fn sunionstore(call: &mut Call<'_>) -> Result<()> {
 }
 
 pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
-    let keys = read_keys(call)?;
+    let (keys, rules) = (read_keys(call)?, rules(call));
     let entries = call.view.peek_all(&keys);
     let (start, mut count) = (call.reply.mark(), 0);
-    subtract(&entries, |member| {
+    let removed = subtract(&entries, rules, |member| {
         reply_item(&mut call.reply, member);
         count += 1;
     });
+    removed.into_iter().for_each(|removed| call.namespace.store.reclaimer().free(removed));
     call.reply.announce_at(start, |reply| reply.set(count));
     Ok(())
 }
@@ -133,9 +136,10 @@ pub(super) fn sdiffstore(call: &mut Call<'_>) -> Result<()> {
     let (keys, rules) = (read_keys(call)?, rules(call));
     let mut result = Set::draft(destination.bytes, Packing::Other, None);
     let mut draft = Set::write(&mut result);
-    subtract(&call.view.peek_all(&keys), |member| {
+    let removed = subtract(&call.view.peek_all(&keys), rules, |member| {
         draft.add(member, rules);
     });
+    removed.into_iter().for_each(|removed| call.namespace.store.reclaimer().free(removed));
     store(call, destination, result, SDIFFSTORE);
     Ok(())
 }
@@ -173,16 +177,24 @@ fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
     }
 }
 
-/// Visits the members of the first set that no other one has. Large sets are asked first, since they have more members.
-fn subtract(entries: &[Option<&Entry>], mut visit: impl FnMut(Item<'_>)) {
-    let Some((Some(first), others)) = entries.split_first() else { return };
+/// Visits the members of the first set that no other one has. Returns what was needed for it, to be freed.
+fn subtract(entries: &[Option<&Entry>], rules: SetRules<'_>, mut visit: impl FnMut(Item<'_>)) -> Option<Entry> {
+    let (Some(first), others) = entries.split_first()? else { return None };
+    let first = Set::read(first);
     let mut others: Sets<'_> = others.iter().flatten().map(|entry| Set::read(entry)).collect();
-    others.sort_by_key(|other| Reverse(other.len()));
-    for member in Set::read(first).iter() {
+    if others_cost_less(first.len(), others.iter().map(|other| other.len())) {
+        let removed =
+            Removed::from(others.iter().flat_map(|other| other.iter()), rules, |member| first.contains(member));
+        first.iter().filter(|member| !removed.has(*member)).for_each(visit);
+        return Some(removed.into_entry());
+    }
+    others.sort_by_key(|other| Reverse(other.len())); // large sets are asked first, since they have more members
+    for member in first.iter() {
         if !others.iter().any(|other| other.contains(member)) {
             visit(member);
         }
     }
+    None
 }
 
 fn store(call: &mut Call<'_>, destination: Key<'_>, result: Entry, event: &'static Event) {

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::command::difference::{Removed, others_cost_less};
 use crate::command::elements::store_result;
 use crate::command::sorted_set::{ZDIFFSTORE, ZINTERSTORE, ZUNIONSTORE, growth, reply_elements};
 use crate::dispatch::Call;
@@ -14,10 +15,11 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
+use crate::store::limits::Limits;
 use crate::store::value::listpack::Item;
 use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
-use crate::store::value::{SetRef, SortedSet, SortedSetRef, Type, ValueRef};
-use crate::store::{Event, Hasher, Key, Lookup};
+use crate::store::value::{SetRef, SetRules, SortedSet, SortedSetRef, Type, ValueRef};
+use crate::store::{Event, Key, Lookup, Store};
 use crate::text::double::parse_double;
 
 /// How sources are combined.
@@ -195,6 +197,21 @@ impl<'e> Source<'e> {
         }
     }
 
+    fn has(self, member: Item<'_>) -> bool {
+        self.score(member).is_some()
+    }
+
+    /// Iterates over the members.
+    fn members(self) -> impl Iterator<Item = Item<'e>> {
+        let (set, sorted_set) = match self {
+            Source::Nothing => (None, None),
+            Source::SortedSet(set) => (None, Some(set)),
+            Source::Set(set) => (Some(set), None),
+        };
+        let of_sorted_set = sorted_set.into_iter().flat_map(|set| set.iter().map(|(member, _)| member));
+        set.into_iter().flat_map(SetRef::iter).chain(of_sorted_set)
+    }
+
     /// Passes members and scores to a closure until it returns false.
     fn all(self, mut visit: impl FnMut(Item<'e>, f64) -> bool) {
         match self {
@@ -242,11 +259,31 @@ fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl Fn
     });
 }
 
-fn combine<'e>(request: &Request<'_>, sources: &Sources<'e>, hasher: &Hasher) -> Combined<'e> {
+/// Passes the members of the first source that no other one has, with their scores, to a closure.
+fn subtract<'e>((store, limits): (&Store, Limits), sources: &Sources<'e>, mut visit: impl FnMut(Item<'e>, f64)) {
+    let Some(((first, _), others)) = sources.split_first() else { return };
+    let rules = SetRules::new(limits, store.hasher());
+    let removed = others_cost_less(first.len(), others.iter().map(|(other, _)| other.len())).then(|| {
+        Removed::from(others.iter().flat_map(|(other, _)| other.members()), rules, |member| first.has(member))
+    });
+    first.all(|member, score| {
+        let is_removed = match &removed {
+            Some(removed) => removed.has(member),
+            None => others.iter().any(|(other, _)| other.has(member)),
+        };
+        if !is_removed {
+            visit(member, score);
+        }
+        true
+    });
+    removed.into_iter().for_each(|removed| store.reclaimer().free(removed.into_entry()));
+}
+
+fn combine<'e>(store: &Store, limits: Limits, request: &Request<'_>, sources: &Sources<'e>) -> Combined<'e> {
     let mut elements = Vec::new();
     match request.operation {
         Operation::Union => {
-            let mut union = ScoreTable::new(hasher);
+            let mut union = ScoreTable::new(store.hasher());
             for (source, weight) in sources {
                 source.all(|member, score| {
                     let score = number(weight * score);
@@ -261,14 +298,7 @@ fn combine<'e>(request: &Request<'_>, sources: &Sources<'e>, hasher: &Hasher) ->
             true
         }),
         Operation::Difference => {
-            if let Some(((first, _), others)) = sources.split_first() {
-                first.all(|member, score| {
-                    if others.iter().all(|(other, _)| other.score(member).is_none()) {
-                        elements.push((score, member));
-                    }
-                    true
-                });
-            }
+            subtract((store, limits), sources, |member, score| elements.push((score, member)));
         }
     }
     elements.sort_unstable_by(order);
@@ -300,14 +330,16 @@ pub(super) fn zdiff(call: &mut Call<'_>) -> Result<()> {
 
 fn reply_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let request = Request::read(call, operation, Purpose::Reply)?;
+    let (store, limits) = (&call.namespace.store, call.config.limits());
     let entries = call.view.peek_all(&request.keys);
-    match combine(&request, &sources(&request, &entries), call.namespace.store.hasher()) {
+    match combine(store, limits, &request, &sources(&request, &entries)) {
         Combined::Borrowed(elements) => {
             reply_elements(&mut call.reply, elements.len(), as_elements(&elements), request.with_scores);
         }
         Combined::Owned(set) => {
-            let set = SortedSetRef::Big(&set);
-            reply_elements(&mut call.reply, set.len(), set.iter(), request.with_scores);
+            let union = SortedSetRef::Big(&set);
+            reply_elements(&mut call.reply, union.len(), union.iter(), request.with_scores);
+            store.reclaimer().free(SortedSet::entry_of(b"", set, limits.zset));
         }
     }
     Ok(())
@@ -340,9 +372,9 @@ pub(super) fn zdiffstore(call: &mut Call<'_>) -> Result<()> {
 fn store_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let target = call.args.key()?;
     let request = Request::read(call, operation, Purpose::Store)?;
-    let growth = growth(call);
+    let (store, limits, growth) = (&call.namespace.store, call.config.limits(), growth(call));
     let entries = call.view.peek_all(&request.keys);
-    let stored = match combine(&request, &sources(&request, &entries), growth.1) {
+    let stored = match combine(store, limits, &request, &sources(&request, &entries)) {
         Combined::Borrowed(elements) if elements.is_empty() => None,
         Combined::Borrowed(elements) => {
             Some((SortedSet::entry(target.bytes, as_elements(&elements), growth), elements.len()))
