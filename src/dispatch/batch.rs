@@ -285,7 +285,7 @@ impl<'n> BatchRun<'n> {
 
     /// Hands expired locks among the keys of a call over to the clients in line for them, before the call.
     fn hand_over_expired(&mut self, db: usize, command: &CommandSpec, request: Request<'_>, hashes: &[u64]) {
-        if command.flags & EXCLUSIVE != 0 && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
             self.guard = None; // the gate is not reentrant
             self.take_gate(Store::lock_exclusive);
         }
@@ -473,7 +473,7 @@ impl<'n> BatchRun<'n> {
         if self.timer.begin() >= self.stale_at {
             self.read_time();
         }
-        if command.flags & EXCLUSIVE != 0 && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
             self.guard = None; // the gate is not reentrant
             self.take_gate(Store::lock_exclusive);
         }

@@ -18,8 +18,8 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
+use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
-use crate::spec::{CommandSpec, EXCLUSIVE};
 use crate::store::entry::Entry;
 use crate::store::value::Type;
 use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View};
@@ -137,7 +137,7 @@ pub(super) fn hand_over_expired(
     request: Request<'_>,
     means: Means<'_>,
 ) -> Vec<Postponed> {
-    if command.flags & EXCLUSIVE != 0 {
+    if command.is_exclusive(request) {
         view.expire_locks_in_line();
     }
     for (position, _) in command.keys_of(request) {

@@ -174,6 +174,9 @@ pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
 /// Finds all keys of a request some of which have no fixed position, and how it uses each.
 pub(crate) type KeySearch = fn(Request<'_>) -> Vec<(usize, KeyFlags)>;
 
+/// Tells whether a request needs the whole store.
+pub(crate) type ExclusiveIf = fn(Request<'_>) -> bool;
+
 /// Replaces the secrets among a call's arguments, including the command's name, by [`REDACTED`].
 pub(crate) type Redact = fn(&mut [&[u8]]);
 
@@ -448,6 +451,8 @@ pub struct Declaration {
     pub key_search: Option<KeySearch>,
     /// Redacts secrets among the arguments of a call that is shown elsewhere.
     pub redact: Option<Redact>,
+    /// Tells which requests need the whole store, where not all do that are declared EXCLUSIVE.
+    pub exclusive_if: Option<ExclusiveIf>,
     /// What is written to the log of a call that has changed keys.
     pub effect: Effect,
     /// The arity, where it differs from that of the grammar.

@@ -174,6 +174,12 @@ impl CommandSpec {
         }
     }
 
+    /// Returns whether a request needs the whole store.
+    #[inline]
+    pub(crate) fn is_exclusive(&self, request: Request<'_>) -> bool {
+        self.flags & EXCLUSIVE != 0 && self.command.exclusive_if.is_none_or(|is_exclusive| is_exclusive(request))
+    }
+
     /// Finds the keys of a request and hashes each once.
     #[inline]
     pub fn hash_keys(&self, request: Request<'_>, store: &Store, hashes: &mut impl Extend<u64>) {

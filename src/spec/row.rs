@@ -1,6 +1,6 @@
 //! A row of a family's table: the declaration of a command, its handler, and its subcommands.
 
-use crate::spec::{Arg, Declaration, Effect, Flags, Group, KeySearch, KeyUse, Redact};
+use crate::spec::{Arg, Declaration, Effect, ExclusiveIf, Flags, Group, KeySearch, KeyUse, Redact};
 
 /// Declares one command together with its handler, an `H`.
 #[derive(Clone, Copy)]
@@ -40,6 +40,7 @@ impl<H: Copy + 'static> Row<H> {
             key_use: None,
             key_search: None,
             redact: None,
+            exclusive_if: None,
             effect: Effect::AsIs,
             arity: None,
             help_since: "5.0.0",
@@ -106,6 +107,13 @@ impl<H: Copy + 'static> Row<H> {
     /// Sets the function that finds the keys, where some have no fixed position.
     pub const fn key_search(mut self, key_search: KeySearch) -> Self {
         self.declaration.key_search = Some(key_search);
+        self
+    }
+
+    /// Sets the function that tells which requests need the whole store, where not all do that are declared EXCLUSIVE.
+    /// The others have no keys but those at fixed positions.
+    pub const fn exclusive_if(mut self, exclusive_if: ExclusiveIf) -> Self {
+        self.declaration.exclusive_if = Some(exclusive_if);
         self
     }
 

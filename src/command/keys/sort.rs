@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::command::elements::store_result;
+use crate::command::elements::{reply_item, store_result};
 use crate::command::list::node_limit;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -39,17 +39,22 @@ const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unp
 /// The sorted elements were stored.
 const SORTSTORE: &Event = &Event::one(Classes::LIST, "sortstore");
 
-/// Declares the commands of this file. The keys that BY and GET name are not known before, so both hold the whole
-/// store.
+/// The number of elements from which on those that cannot be in the result are sorted out.
+const SELECTED_MIN: usize = 100;
+
+/// Declares the commands of this file. The keys that BY and GET name are not known before, so with them both hold the
+/// whole store.
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SORT", sort, WRITE | DENY_OOM | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA, STORE])
         .key_search(sorted_and_stored)
+        .exclusive_if(needs_other_keys)
         .categories(CATEGORIES)
         .docs("1.0.0", COST, "Sorts the elements of a list, set or sorted set, and stores the result if asked to."),
     Command::new("SORT_RO", sort_ro, READ | MOVABLE_KEYS | EXCLUSIVE, Group::Generic)
         .args(&[key("key", RO | ACCESS), BY, LIMIT, GET, ORDER, ALPHA])
+        .exclusive_if(needs_other_keys)
         .categories(CATEGORIES)
         .docs("7.0.0", COST, "Sorts the elements of a list, set or sorted set."),
 ];
@@ -71,6 +76,15 @@ fn sorted_and_stored(request: Request<'_>) -> Vec<(usize, KeyFlags)> {
         };
     }
     std::iter::once((1, RO | ACCESS)).chain(stored).collect()
+}
+
+/// Returns whether a request may need other keys than the one that is sorted.
+fn needs_other_keys(request: Request<'_>) -> bool {
+    request.skip(2).args().any(names_other_keys)
+}
+
+fn names_other_keys(word: &[u8]) -> bool {
+    ["BY", "GET", "STORE"].iter().any(|option| is_word(word, option))
 }
 
 fn sort(call: &mut Call<'_>) -> Result<()> {
@@ -145,16 +159,12 @@ impl<'a> Options<'a> {
 }
 
 /// An element, and what it is compared by.
-struct Sorted {
-    text: Vec<u8>,
+struct Sorted<'e> {
+    element: Item<'e>,
     score: f64,
-    by: Option<Vec<u8>>,
-}
-
-impl Sorted {
-    fn of(text: &[u8]) -> Self {
-        Sorted { text: text.to_vec(), score: 0.0, by: None }
-    }
+    by: Option<Box<[u8]>>,
+    /// Its position before: equal elements keep their order.
+    position: usize,
 }
 
 fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
@@ -171,10 +181,23 @@ fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
                 // A set has no order that could stay, and what is stored must not depend on chance.
                 (options.keeps_order, options.by, options.is_alphabetic) = (false, None, true);
             }
-            if options.keeps_order { source.result(&options) } else { source.all() }
+            match options.by.filter(|_| !options.keeps_order) {
+                Some(pattern) => {
+                    let elements = copies(source.all());
+                    sorted_by(call, pattern, &elements, &options)?
+                }
+                None => {
+                    let result = if options.keeps_order { source.result(&options) } else { source.sorted(&options)? };
+                    if options.target.is_none() && options.get.is_empty() {
+                        call.reply.array(result.len());
+                        result.into_iter().for_each(|element| reply_item(&mut call.reply, element));
+                        return Ok(());
+                    }
+                    copies(result)
+                }
+            }
         }
     };
-    let elements = if options.keeps_order { elements } else { sorted(call, elements, &options)? };
     match options.target {
         Some(target) => store(call, target, &elements, &options),
         None => {
@@ -206,128 +229,195 @@ impl<'e> Source<'e> {
         }
     }
 
-    /// Returns all elements, in no particular order.
-    fn all(self) -> Vec<Sorted> {
+    fn len(self) -> usize {
         match self {
-            Source::List(list) => copies(list.iter()),
-            Source::Set(set) => copies(set.iter()),
-            Source::SortedSet(set) => copies(set.iter().map(|(member, _)| member)),
+            Source::List(list) => list.len(),
+            Source::Set(set) => set.len(),
+            Source::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// Passes the elements to a closure.
+    fn each(self, visit: impl FnMut(Item<'e>) -> Result<()>) -> Result<()> {
+        match self {
+            Source::List(list) => list.iter().try_for_each(visit),
+            Source::Set(set) => set.iter().try_for_each(visit),
+            Source::SortedSet(set) => set.iter().map(|(member, _)| member).try_for_each(visit),
+        }
+    }
+
+    /// Returns the elements that are the result once all are sorted by themselves.
+    fn sorted(self, options: &Options<'_>) -> Result<Vec<Item<'e>>> {
+        let mut selection = Selection::new(options, self.len());
+        self.each(|element| {
+            let score = if options.is_alphabetic { 0.0 } else { score_of_element(element)? };
+            selection.add(element, score, None);
+            Ok(())
+        })?;
+        Ok(selection.finish())
+    }
+
+    /// Returns all elements, in no particular order.
+    fn all(self) -> Vec<Item<'e>> {
+        match self {
+            Source::List(list) => list.iter().collect(),
+            Source::Set(set) => set.iter().collect(),
+            Source::SortedSet(set) => set.iter().map(|(member, _)| member).collect(),
         }
     }
 
     /// Returns the elements that are the result if they stay in their order. No others are visited, except in a set,
     /// whose order DESC does not reverse either.
-    fn result(self, options: &Options<'_>) -> Vec<Sorted> {
+    fn result(self, options: &Options<'_>) -> Vec<Item<'e>> {
         let is_reversed = options.is_descending;
         match self {
             Source::List(list) => {
                 let range = options.range(list.len());
                 match is_reversed {
-                    true => copies(list.iter_to(list.len() - range.start).rev().take(range.len())),
-                    false => copies(list.iter_from(range.start).take(range.len())),
+                    true => list.iter_to(list.len() - range.start).rev().take(range.len()).collect(),
+                    false => list.iter_from(range.start).take(range.len()).collect(),
                 }
             }
             Source::Set(set) => {
                 let range = options.range(set.len());
-                copies(set.iter().skip(range.start).take(range.len()))
+                set.iter().skip(range.start).take(range.len()).collect()
             }
             Source::SortedSet(set) => {
                 let (len, range) = (set.len(), options.range(set.len()));
                 let ranks = if is_reversed { len - range.end..len - range.start } else { range };
-                copies(set.elements(ranks, is_reversed).map(|(member, _)| member))
+                set.elements(ranks, is_reversed).map(|(member, _)| member).collect()
             }
         }
     }
 }
 
-fn copies<'e>(elements: impl Iterator<Item = Item<'e>>) -> Vec<Sorted> {
-    elements.map(|element| element.with_text(Sorted::of)).collect()
+fn copies(elements: Vec<Item<'_>>) -> Vec<Vec<u8>> {
+    elements.into_iter().map(|element| element.with_text(<[u8]>::to_vec)).collect()
 }
 
-/// Returns the elements that are the result once all are sorted.
-fn sorted(call: &mut Call<'_>, mut elements: Vec<Sorted>, options: &Options<'_>) -> Result<Vec<Sorted>> {
-    weigh(call, &mut elements, options)?;
-    elements.sort_by(|one, other| compare(one, other, options));
-    let range = options.range(elements.len());
-    elements.truncate(range.end);
-    elements.drain(..range.start);
-    Ok(elements)
-}
-
-/// Looks up what the elements are compared by.
-fn weigh(call: &mut Call<'_>, elements: &mut [Sorted], options: &Options<'_>) -> Result<()> {
-    let mut are_numbers = true;
+/// Returns the elements that are the result once all are sorted by what a pattern names for each.
+fn sorted_by(call: &mut Call<'_>, pattern: &[u8], elements: &[Vec<u8>], options: &Options<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut selection = Selection::new(options, elements.len());
     for element in elements {
-        let found = match options.by {
-            Some(pattern) => match value_of(call, pattern, &element.text) {
-                Some(found) => Some(found),
-                None => continue,
-            },
-            None => None,
+        let found = value_of(call, pattern, element);
+        let score = match &found {
+            Some(found) if !options.is_alphabetic => score_of(found)?,
+            _ => 0.0,
         };
-        if options.is_alphabetic {
-            element.by = found;
-        } else {
-            match score_of(found.as_deref().unwrap_or(&element.text)) {
-                Some(score) => element.score = score,
-                None => are_numbers = false,
-            }
+        let by = found.filter(|_| options.is_alphabetic).map(Vec::into_boxed_slice);
+        selection.add(Item::Text(element), score, by);
+    }
+    Ok(copies(selection.finish()))
+}
+
+/// Finds the elements of a range of an order without sorting the others: it keeps twice as many as the range ends with,
+/// and no element behind the last one of these that may still be in the range.
+struct Selection<'o, 'p, 'e> {
+    options: &'o Options<'p>,
+    range: Range<usize>,
+    kept: Vec<Sorted<'e>>,
+    /// How many elements there were.
+    seen: usize,
+    /// Whether the last of the first `range.end` elements that are kept is the greatest of them.
+    has_bound: bool,
+}
+
+impl<'o, 'p, 'e> Selection<'o, 'p, 'e> {
+    fn new(options: &'o Options<'p>, len: usize) -> Self {
+        Selection { options, range: options.range(len), kept: Vec::new(), seen: 0, has_bound: false }
+    }
+
+    fn add(&mut self, element: Item<'e>, score: f64, by: Option<Box<[u8]>>) {
+        let (options, most) = (self.options, self.range.end);
+        let sorted = Sorted { element, score, by, position: self.seen };
+        self.seen += 1;
+        let is_behind = self.has_bound && compare(&sorted, &self.kept[most - 1], options).is_gt();
+        if most == 0 || is_behind {
+            return;
+        }
+        self.kept.push(sorted);
+        if self.kept.len() >= 2 * most.max(SELECTED_MIN) {
+            self.kept.select_nth_unstable_by(most - 1, |one, other| compare(one, other, options));
+            self.kept.truncate(most);
+            self.has_bound = true;
         }
     }
-    match are_numbers {
-        true => Ok(()),
-        false => Err(Error::other("One or more scores can't be converted into double")),
+
+    fn finish(mut self) -> Vec<Item<'e>> {
+        let (options, Range { start, end }) = (self.options, self.range);
+        let order = |one: &Sorted<'_>, other: &Sorted<'_>| compare(one, other, options);
+        if (1..self.kept.len()).contains(&end) {
+            self.kept.select_nth_unstable_by(end - 1, order);
+            self.kept.truncate(end);
+        }
+        if (1..self.kept.len()).contains(&start) {
+            self.kept.select_nth_unstable_by(start, order);
+        }
+        let part = self.kept.get_mut(start..).unwrap_or_default();
+        part.sort_unstable_by(order);
+        part.iter().map(|sorted| sorted.element).collect()
+    }
+}
+
+fn score_of_element(element: Item<'_>) -> Result<f64> {
+    match element {
+        Item::Int(number) => Ok(number as f64),
+        Item::Text(text) => score_of(text),
     }
 }
 
 /// Reads a number as Redis does for SORT: it ends at the first NUL, and nothing is 0.
-fn score_of(text: &[u8]) -> Option<f64> {
+fn score_of(text: &[u8]) -> Result<f64> {
     match until_nul(text) {
-        b"" => Some(0.0),
-        digits => parse_double(digits),
+        b"" => Ok(0.0),
+        digits => parse_double(digits).ok_or(Error::other("One or more scores can't be converted into double")),
     }
 }
 
-fn compare(one: &Sorted, other: &Sorted, options: &Options<'_>) -> Ordering {
+fn compare(one: &Sorted<'_>, other: &Sorted<'_>, options: &Options<'_>) -> Ordering {
     // What is stored does not depend on the locale, whose rules see a text up to its first NUL.
     let texts = |one: &[u8], other: &[u8]| match options.target {
         Some(_) => one.cmp(other),
         None => until_nul(one).cmp(until_nul(other)),
     };
+    let elements = |compare: &dyn Fn(&[u8], &[u8]) -> Ordering| {
+        one.element.with_text(|one| other.element.with_text(|other| compare(one, other)))
+    };
     let order = match (options.is_alphabetic, options.by) {
         (false, _) => {
             let scores = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);
-            scores.then_with(|| one.text.cmp(&other.text))
+            scores.then_with(|| elements(&|one, other| one.cmp(other)))
         }
-        (true, None) => texts(&one.text, &other.text),
+        (true, None) => elements(&texts),
         (true, Some(_)) => match (&one.by, &other.by) {
             (Some(one), Some(other)) => texts(one, other),
             (one, other) => one.is_some().cmp(&other.is_some()),
         },
     };
-    if options.is_descending { order.reverse() } else { order }
+    let order = if options.is_descending { order.reverse() } else { order };
+    order.then(one.position.cmp(&other.position))
 }
 
 /// Visits what is returned for the elements: themselves, or what the patterns of GET name.
 fn for_each_result<'a>(
     call: &mut Call<'a>,
-    elements: &[Sorted],
+    elements: &[Vec<u8>],
     options: &Options<'_>,
     mut visit: impl FnMut(&mut Call<'a>, Option<&[u8]>),
 ) {
     for element in elements {
         if options.get.is_empty() {
-            visit(call, Some(&element.text));
+            visit(call, Some(element));
         }
         for pattern in &options.get {
-            let found = value_of(call, pattern, &element.text);
+            let found = value_of(call, pattern, element);
             visit(call, found.as_deref());
         }
     }
 }
 
 /// Stores the result as a list; an empty one deletes the target.
-fn store(call: &mut Call<'_>, target: &[u8], elements: &[Sorted], options: &Options<'_>) {
+fn store(call: &mut Call<'_>, target: &[u8], elements: &[Vec<u8>], options: &Options<'_>) {
     let mut list = ListBuilder::new(node_limit(call));
     for_each_result(call, elements, options, |_, found| list.push(found.unwrap_or_default()));
     let (target, len) = (call.namespace.store.key(target), list.len());
@@ -356,5 +446,17 @@ fn value_of(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
         (ValueRef::String(text, _), None) => Some(text.as_slice().to_vec()),
         (ValueRef::Hash(hash), Some(field)) => hash.get(field).map(|value| value.with(<[u8]>::to_vec)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_options_that_name_other_keys_need_the_whole_store() {
+        let words = |text: &'static str| text.split(' ').map(str::as_bytes).any(names_other_keys);
+        assert!(!words("ALPHA LIMIT 0 10 DESC"));
+        assert!(words("ALPHA by w_*") && words("GET #") && words("STORE l"));
     }
 }
