@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::AllCommandStats;
 use crate::persist::Effects;
-use crate::store::{Classes, Cx, LockHolder, Origin, View};
+use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
 use crate::test_mode::{Former, ScriptTexts, TestMode};
+use crate::time::clock::Now;
 
 /// Brings the images of keys up to date, and lets the next window of writes begin.
 #[cold]
@@ -22,6 +23,15 @@ pub(super) fn cut(namespace: &Namespace, view: &mut View<'_>) {
     let most = namespace.instance.settings.current().test_journal_max;
     let past = namespace.journal.cut();
     test_mode.history.lock().cut(past, libraries(namespace), most, (&namespace.store, view));
+}
+
+/// Does the same if so many keys have changed without a call that the next one would wait for it.
+pub(crate) fn cut_if_many_keys(namespace: &Namespace, now: Now) {
+    if namespace.journal.has_many_keys()
+        && let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive()
+    {
+        cut(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)));
+    }
 }
 
 /// Remembers the present state by a name.

@@ -117,6 +117,9 @@ const RESTARTING: u8 = 1 << 1;
 /// The server is in test mode, where any call may meet a fault.
 const IN_TEST_MODE: u8 = 1 << 2;
 
+/// How long expired keys are deleted before others have their turn, in nanoseconds.
+const SWEEP_SLICE_NS: u64 = 500_000;
+
 /// How many keys are evicted in a step with the default tenacity: about half a millisecond's work.
 const EVICTED_KEYS: usize = 500;
 
@@ -477,7 +480,8 @@ impl Namespace {
             return NEVER;
         }
         let begun = self.clock.ticks();
-        let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry));
+        let is_time_up = || self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) >= SWEEP_SLICE_NS;
+        let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry), is_time_up);
         self.broadcast(now);
         self.observed.command_stats.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);

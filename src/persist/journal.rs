@@ -111,6 +111,11 @@ impl Journal {
         self.is_cut_due.load(Relaxed)
     }
 
+    /// Returns whether a cut is needed because many keys have changed, by calls or without.
+    pub(crate) fn has_many_keys(&self) -> bool {
+        self.is_cut_due() && self.log.lock().window.as_ref().is_some_and(|window| window.has_many_keys())
+    }
+
     /// Takes what has happened since the last cut, which begins the next window. Must be called with the gate held
     /// exclusively.
     pub(crate) fn cut(&self) -> Past {

@@ -11,6 +11,8 @@ use crate::time::clock::Now;
 
 /// The most writes between two cuts.
 const WRITES_MAX: usize = 1000;
+/// The number of changed keys from which on a cut is due: each costs it about a microsecond, and nobody else is served.
+const KEYS_DUE: usize = 1000;
 /// The most bytes of writes between two cuts.
 const BYTES_MAX: usize = 16 << 20;
 /// The most keys whose names are noted; with more, any key may have changed.
@@ -114,7 +116,13 @@ impl Window {
     /// Returns whether a cut is needed before more is written.
     pub(super) fn is_cut_due(&self) -> bool {
         let is_full = self.past.writes.len() >= self.most.min(WRITES_MAX) || self.bytes >= BYTES_MAX;
-        self.most > 0 && (self.is_torn || self.is_waiting || is_full)
+        self.most > 0 && (self.is_torn || self.is_waiting || is_full) || self.has_many_keys()
+    }
+
+    /// Returns whether so many keys have changed that a cut is due for that alone.
+    pub(super) fn has_many_keys(&self) -> bool {
+        let has_many = matches!(&self.past.touched, Touched::Keys(keys) if keys.len() >= KEYS_DUE);
+        has_many && (self.most > 0 || self.has_snapshots)
     }
 
     /// Takes what has happened since the last cut; the store is locked.
@@ -138,6 +146,7 @@ impl Window {
     pub(super) fn prepare(&mut self, effects: &mut Effects) {
         if self.remembers_writes() {
             effects.move_to(&mut self.pending, &mut self.db);
+            self.pending.shrink(); // as the log
         }
     }
 
@@ -181,5 +190,27 @@ impl Window {
         if self.remembers_writes() {
             self.locks.insert(db, key.into(), lock.map(LockImage::of));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_due_when_many_keys_have_changed_even_if_no_call_has_written() {
+        let mut window = Window::default();
+        window.set_most(10);
+        window.discard();
+        let change = |window: &mut Window| (0..KEYS_DUE).for_each(|key| window.note_change(0, &key.to_le_bytes()));
+        (0..2 * KEYS_DUE).for_each(|_| window.note_change(0, b"the same"));
+        assert!(!window.is_cut_due());
+        change(&mut window);
+        assert!(window.is_cut_due() && window.has_many_keys());
+        window.cut();
+        assert!(!window.is_cut_due());
+        window.set_most(0);
+        change(&mut window);
+        assert!(!window.is_cut_due(), "nobody needs their images");
     }
 }

@@ -97,6 +97,8 @@ pub struct Store {
     evictor: Mutex<Evictor>,
     /// The position of the next entries to move.
     compacting: Mutex<compact::Cursor>,
+    /// The position of the shard that the next sweep begins with.
+    sweep_next: AtomicUsize,
     /// How many threads execute commands.
     threads: usize,
 }
@@ -134,7 +136,17 @@ impl Store {
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
         let far_count = Arc::<AtomicUsize>::default();
         let gate = Gate::new(Databases::new(databases, far_count.clone(), &services));
-        Store { gate, services, databases, is_unlimited, far_count, evictor, compacting: Mutex::default(), threads }
+        Store {
+            gate,
+            services,
+            databases,
+            is_unlimited,
+            far_count,
+            evictor,
+            compacting: Mutex::default(),
+            sweep_next: AtomicUsize::new(0),
+            threads,
+        }
     }
 
     /// Returns the event sink.
@@ -252,9 +264,10 @@ impl Store {
         self.services.sweep_timer.wake();
     }
 
-    /// Deletes expired keys, a few in every shard, and returns the monotonic time, in milliseconds, of the next sweep
-    /// that is needed, or [`NEVER`]. A time that is not in the future means that there are more.
-    pub fn sweep(&self, cx: Cx) -> u64 {
+    /// Deletes expired keys, a few in every shard, until the time for it is up, and returns the monotonic time, in
+    /// milliseconds, of the next sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are
+    /// more. The next call goes on with the next shard, so the order of the keys does not depend on the time.
+    pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool) -> u64 {
         let now = cx.now;
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
@@ -266,12 +279,22 @@ impl Store {
             let used = databases.value.used();
             drop(databases);
             let most = (SWEEP_KEYS / SHARDS / used.len().max(1)).max(1);
-            let shards = used.iter().flat_map(|&db| (0..SHARDS).map(move |index| (db, index)));
-            let due = shards.map(|(db, index)| match self.gate.share() {
-                Some(databases) => databases.value.at(db).shards()[index].lock().sweep(&cx, most),
-                None => later,
-            });
-            due.min().unwrap_or(NEVER)
+            let (shards, first) = (used.len() * SHARDS, self.sweep_next.load(Relaxed));
+            let mut due_ms = NEVER;
+            for position in (first..shards).chain(0..first.min(shards)) {
+                let Some(databases) = self.gate.share() else { return later };
+                let mut shard = databases.value.at(used[position / SHARDS]).shards()[position % SHARDS].lock();
+                let before = shard.swept_count();
+                due_ms = due_ms.min(shard.sweep(&cx, most));
+                if shard.swept_count() > before && is_time_up() {
+                    self.sweep_next.store((position + 1) % shards, Relaxed);
+                    return now.mono_ms();
+                }
+            }
+            if due_ms > now.mono_ms() {
+                self.sweep_next.store(0, Relaxed);
+            }
+            due_ms
         })
     }
 }

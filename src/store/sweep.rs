@@ -107,3 +107,73 @@ impl Shard {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use crate::store::event::{ChangeLog, EventSink, KeyspaceObserver};
+    use crate::store::expire::SweepTimer;
+    use crate::store::{Cx, Event, LockRecord, LostLock, Origin, Store, Ttl};
+    use crate::time::clock::{Deadline, Now};
+
+    /// Records the keys that are removed, in order.
+    #[derive(Default)]
+    struct Recorder(Mutex<Vec<Vec<u8>>>);
+
+    impl ChangeLog for Recorder {
+        fn append_removal(&self, _: usize, key: &[u8]) {
+            self.0.lock().push(key.to_vec());
+        }
+
+        fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
+
+        fn note_change(&self, _: usize, _: &[u8]) {}
+
+        fn note_all(&self) {}
+
+        fn note_lock(&self, _: usize, _: &[u8], _: Option<&LockRecord>) {}
+    }
+
+    struct Nobody;
+
+    impl KeyspaceObserver for Nobody {
+        fn on_event(&self, _: usize, _: &[u8], _: &'static str) {}
+
+        fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
+
+        fn on_flush(&self) {}
+
+        fn on_lost_lock(&self, _: &LostLock<'_>) {}
+    }
+
+    /// Sweeps 2,000 keys that are due at once; returns the calls that this took, and the keys in order.
+    fn swept(store: &Store, recorder: &Recorder, is_time_up: bool) -> (usize, Vec<Vec<u8>>) {
+        let (before, due) = (Cx::new(Now::at_ms(0, 0), Origin::HOST), Now::at_ms(10, 10));
+        for key in 0..2_000_u32 {
+            let name = key.to_le_bytes();
+            let key = store.key(&name);
+            let deadline = Ttl::At(Deadline::at_wall_ms(5));
+            store.hold(1).view(0, &[key.hash], before).set(key, b"value", deadline, Event::NONE);
+        }
+        let mut calls = 1;
+        while store.sweep(Cx::new(due, Origin::Expiry), || is_time_up) <= due.mono_ms() {
+            calls += 1;
+        }
+        (calls, std::mem::take(&mut recorder.0.lock()))
+    }
+
+    #[test]
+    fn a_sweep_stops_when_its_time_is_up_and_the_next_goes_on_in_the_same_order() {
+        let recorder = Arc::<Recorder>::default();
+        let events = EventSink::new(Nobody, recorder.clone());
+        let store = Store::new((1, false), 1, Arc::new(SweepTimer::new(|| {})), Arc::default(), events);
+        store.set_logged(true);
+        let (whole_calls, whole) = swept(&store, &recorder, false);
+        let (sliced_calls, sliced) = swept(&store, &recorder, true);
+        assert_eq!((whole.len(), &whole), (2_000, &sliced));
+        assert!(whole_calls < 20 && sliced_calls > 200, "{whole_calls} calls, {sliced_calls} with a slice each");
+    }
+}

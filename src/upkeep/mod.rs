@@ -13,6 +13,7 @@ use tracing::info;
 use crate::client::outbox::END;
 use crate::client::registry::Class;
 use crate::dispatch::Handlers;
+use crate::dispatch::history::cut_if_many_keys;
 use crate::dispatch::serve::serve_leftover_keys;
 use crate::namespace::Namespace;
 use crate::runtime::panics::Site;
@@ -31,6 +32,7 @@ const BUSY_RETRY_MS: u64 = 20;
 fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
     let is_done = namespace.end_departed_sessions(now);
     let due_ms = namespace.sweep(now);
+    cut_if_many_keys(namespace, now);
     serve_leftover_keys(namespace, handlers);
     if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
 }

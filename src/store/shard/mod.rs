@@ -211,6 +211,11 @@ impl Shard {
         self.table.memory() + self.deadlines.memory() + self.fields.as_ref().map_or(0, |fields| fields.memory())
     }
 
+    /// Returns how many keys and fields the sweeper has removed.
+    pub(crate) fn swept_count(&self) -> u64 {
+        self.swept + self.fields.as_ref().map_or(0, |fields| fields.swept)
+    }
+
     /// Returns the entry of a key that has not expired; an expired one is deleted.
     #[inline(always)] // see View::lookup
     pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
