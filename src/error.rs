@@ -102,6 +102,8 @@ pub enum Error {
     ClientName,
     /// CLIENT SETINFO with an unknown attribute; holds it.
     SetInfoOption(Vec<u8>),
+    /// A name of a connection or of its library is too long; holds what it is, and the limit in bytes.
+    NameTooLong(&'static str, usize),
     /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
     SetInfoValue(&'static str),
     /// HSETEX with an unknown option; holds it.
@@ -324,6 +326,7 @@ impl fmt::Display for Error {
             Error::SetInfoValue(attribute) => {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");
             }
+            Error::NameTooLong(what, most) => return write!(f, "ERR {what} cannot be longer than {most} bytes."),
             Error::Config(reason) => return write!(f, "ERR {reason}"),
             Error::NotAllowed(command) => return f.write_str(&not_allowed(command)),
             Error::Loading => "LOADING Redis is loading the dataset in memory",

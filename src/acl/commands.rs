@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::acl::boxes_len;
 use crate::acl::rules::{RuleError, has_blanks, same_word};
+use crate::memory::heap::list_len;
 use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
@@ -38,6 +40,18 @@ impl Commands {
     pub(super) fn all(table: &'static CommandTable) -> Self {
         let bits = Bits::new(table, true);
         Commands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
+    }
+
+    /// Returns the bytes allocated.
+    pub(super) fn heap_len(&self) -> usize {
+        let args = self.first_args.values().map(|args| list_len::<Box<[u8]>>(args.capacity()) + boxes_len(args.iter()));
+        let rules = self.rules.iter().map(|(rule, _)| rule);
+        // The nodes of the map are at least half full.
+        list_len::<u64>(self.bits.0.len())
+            + self.first_args.len() * 2 * size_of::<(usize, Vec<Box<[u8]>>)>()
+            + args.sum::<usize>()
+            + list_len::<(Box<[u8]>, bool)>(self.rules.capacity())
+            + boxes_len(rules)
     }
 
     /// Returns the table of all commands.

@@ -16,8 +16,8 @@ mod selector;
 #[cfg(test)]
 mod tests;
 mod user;
+mod users;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(crate) use log::{Context, Entry, Log, Reason};
 pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
 pub(crate) use user::{DEFAULT, Shown, to_hex};
+use users::Users;
 
+use crate::memory::heap::allocation_len;
 use crate::spec::CommandTable;
 use crate::text::system_text;
-
-type Users = BTreeMap<Arc<[u8]>, Arc<User>>;
 
 /// The result of loading the ACL file, for the clients of the users.
 #[derive(Default)]
@@ -116,11 +116,12 @@ impl Declared {
 impl Acl {
     /// Creates the default user only, with this password.
     pub fn new(commands: &'static CommandTable, requirepass: Option<&[u8]>) -> Self {
-        let mut user = User::all_powerful(commands);
+        let (mut user, mut users) = (User::all_powerful(commands), Users::default());
         user.require(requirepass);
+        users.insert(user);
         Acl {
             commands,
-            users: RwLock::new(Users::from([(user.name.clone(), Arc::new(user))])),
+            users: RwLock::new(users),
             version: AtomicU64::new(0),
             requirepass: Mutex::new(requirepass.map(<[u8]>::to_vec)),
             log: Mutex::default(),
@@ -190,12 +191,17 @@ impl Acl {
 
     /// Finds a user by name.
     pub fn user(&self, name: &[u8]) -> Option<Arc<User>> {
-        self.users.read().get(name).cloned()
+        self.users.read().get(name)
     }
 
     /// Returns all users, by name.
     pub fn users(&self) -> Vec<Arc<User>> {
-        self.users.read().values().cloned().collect()
+        self.users.read().iter().cloned().collect()
+    }
+
+    /// Returns the bytes allocated for all users.
+    pub fn memory(&self) -> usize {
+        self.users.read().memory()
     }
 
     /// Changes the users and increments the version.
@@ -208,7 +214,7 @@ impl Acl {
     }
 
     fn put(&self, user: User) {
-        self.change(|users| users.insert(user.name.clone(), Arc::new(user)));
+        self.change(|users| users.insert(user));
     }
 
     /// Creates a user, or changes one, by rules.
@@ -218,11 +224,11 @@ impl Acl {
     pub fn set_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
         self.change(|users| {
             let mut user = match users.get(name) {
-                Some(user) => User::clone(user),
+                Some(user) => User::clone(&user),
                 None => User::new(self.commands, name, all_channels),
             };
             user.apply_all(rules, all_channels)?;
-            users.insert(user.name.clone(), Arc::new(user));
+            users.insert(user);
             Ok(())
         })
     }
@@ -238,8 +244,9 @@ impl Acl {
         if known.as_deref() != requirepass {
             *known = requirepass.map(<[u8]>::to_vec);
             self.change(|users| {
-                let default = users.get_mut(DEFAULT).expect("the default user is never removed");
-                Arc::make_mut(default).require(requirepass);
+                let mut default = User::clone(&users.get(DEFAULT).expect("the default user is never removed"));
+                default.require(requirepass);
+                users.insert(default);
             });
         }
     }
@@ -262,11 +269,10 @@ impl Acl {
             for mut user in read {
                 let known = before.remove(&user.name);
                 known.iter().for_each(|known| user.name = known.name.clone());
-                let user = Arc::new(user);
-                loaded.kept.extend(known.map(|known| (known, user.clone())));
-                users.insert(user.name.clone(), user);
+                let user = users.insert(user);
+                loaded.kept.extend(known.map(|known| (known, user)));
             }
-            loaded.gone.extend(before.into_values());
+            loaded.gone.extend(before.iter().cloned());
             loaded
         }))
     }
@@ -280,4 +286,10 @@ impl Acl {
         text.push(b'\n');
         file::replace(&file.path, &text, self.version())
     }
+}
+
+/// Returns the bytes allocated for some texts.
+#[allow(clippy::borrowed_box, reason = "the lists have boxes")]
+fn boxes_len<'a>(texts: impl Iterator<Item = &'a Box<[u8]>>) -> usize {
+    texts.map(|text| allocation_len(text.len())).sum()
 }

@@ -4,6 +4,7 @@ use crate::acl::commands::Commands;
 use crate::acl::rules::{RuleError, has_blanks};
 use crate::error::Denial;
 use crate::glob::Pattern;
+use crate::memory::heap::{allocation_len, list_len};
 use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
@@ -78,6 +79,23 @@ impl Selector {
             selector.apply(&rule)?;
         }
         Ok(selector)
+    }
+
+    /// Returns the bytes allocated.
+    pub(super) fn heap_len(&self) -> usize {
+        let of_keys = match &self.keys {
+            Keys::All => 0,
+            Keys::Matching(patterns) => {
+                list_len::<KeyPattern>(patterns.capacity()) + patterns_len(patterns.iter().map(|known| &known.pattern))
+            }
+        };
+        let of_channels = match &self.channels {
+            Channels::All => 0,
+            Channels::Matching(patterns) => {
+                list_len::<Pattern<Box<[u8]>>>(patterns.capacity()) + patterns_len(patterns.iter())
+            }
+        };
+        self.commands.heap_len() + of_keys + of_channels
     }
 
     /// Returns the table of all commands.
@@ -241,4 +259,9 @@ fn read_key_rule(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     }
     // Redis accepts a rule without either letter and crashes when it has to describe it.
     if may.read || may.write { Ok((may, pattern)) } else { Err(RuleError::Syntax) }
+}
+
+/// Returns the bytes allocated for some patterns.
+fn patterns_len<'a>(patterns: impl Iterator<Item = &'a Pattern<Box<[u8]>>>) -> usize {
+    patterns.map(|pattern| allocation_len(pattern.text().len()) + pattern.memory()).sum()
 }

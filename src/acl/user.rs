@@ -8,6 +8,7 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::acl::rules::{RuleError, merge_selectors};
 use crate::acl::selector::Selector;
 use crate::error::Denial;
+use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::Request;
 use crate::spec::{CommandSpec, CommandTable};
 use crate::text::until_nul;
@@ -66,6 +67,16 @@ impl User {
             let _ = user.root.apply(rule);
         }
         user
+    }
+
+    /// Returns the bytes allocated, with those of the user itself.
+    pub(super) fn memory(&self) -> usize {
+        allocation_len(COUNTED_LEN + size_of::<User>())
+            + allocation_len(COUNTED_LEN + self.name.len())
+            + list_len::<Hash>(self.passwords.capacity())
+            + list_len::<Selector>(self.selectors.capacity())
+            + self.root.heap_len()
+            + self.selectors.iter().map(Selector::heap_len).sum::<usize>()
     }
 
     /// Returns whether this is the user with this very name, in any version.

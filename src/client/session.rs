@@ -2,7 +2,6 @@
 //!
 //! What CLIENT LIST shows of it is mirrored in [`ClientInfo`].
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::client::outbox::PUSHED;
 use crate::client::registry::ClientInfo;
 use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
+use crate::memory::ordered_map::OrderedMap;
 use crate::resp::{Mark, Output, OwnedRequest, Request};
 use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, EVERY, Flags, Group};
 use crate::store::{Store, View, WatchFlag};
@@ -87,7 +87,7 @@ pub struct Watch {
     /// Raised by the store when one of the keys changes.
     pub flag: WatchFlag,
     /// The keys, each with its database: in order, so that each of many is found quickly.
-    pub keys: BTreeSet<(usize, Box<[u8]>)>,
+    pub(crate) keys: OrderedMap<(usize, Box<[u8]>), ()>,
 }
 
 /// Whether replies are written; set by CLIENT REPLY. Pushes are written in any case.
@@ -201,8 +201,8 @@ impl Session {
         }
         for watch in std::iter::once(watch).chain(self.dropped_watches.take().into_iter().flat_map(|dropped| *dropped))
         {
-            for (db, key) in &watch.keys {
-                caller.info.add_names_len(-(key.len() as isize));
+            for (db, key) in watch.keys.keys() {
+                caller.info.add_kept_len(-(key.len() as isize));
                 view.unwatch(*db, store.key(key), &watch.flag);
             }
         }

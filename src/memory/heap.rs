@@ -48,17 +48,6 @@ pub(crate) const fn hash_map_len<K, V>(capacity: usize) -> usize {
     allocation_len((buckets * size_of::<(K, V)>()).next_multiple_of(GROUP) + buckets + GROUP)
 }
 
-/// Returns the bytes of the nodes of an ordered map with `count` entries, which are three quarters full on average.
-pub(crate) const fn tree_map_len<K, V>(count: usize) -> usize {
-    const SLOTS: usize = 11;
-    let node = allocation_len(SLOTS * size_of::<(K, V)>() + 16);
-    match count {
-        0 => 0,
-        1..=SLOTS => node,
-        _ => (count * 4).div_ceil(SLOTS * 3) * node,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,4 +4,5 @@ pub(crate) mod allocator;
 #[cfg(feature = "jemalloc")]
 pub(crate) mod global;
 pub(crate) mod heap;
+pub(crate) mod ordered_map;
 pub(crate) mod slab;

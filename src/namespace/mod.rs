@@ -96,6 +96,8 @@ pub struct Namespace {
     grace_until_ms: AtomicU64,
     /// The fragmentation of the allocator.
     resident: Resident,
+    /// The bytes of the users when they were last counted.
+    users_len: AtomicUsize,
 }
 
 /// What DEBUG switches, for tests.
@@ -189,7 +191,7 @@ impl Namespace {
         threads: usize,
         clock: Clock,
     ) -> Self {
-        let sweep_notify = Arc::new(Notify::new());
+        let (sweep_notify, users_len) = (Arc::new(Notify::new()), acl.memory());
         let wake = sweep_notify.clone();
         let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
         let (memory_account, config) = (Arc::<MemoryAccount>::default(), instance.settings.current());
@@ -244,6 +246,7 @@ impl Namespace {
             restrictions: AtomicU8::new(if config.test_mode { IN_TEST_MODE } else { 0 }),
             grace_until_ms: AtomicU64::new(0),
             resident: Resident::default(),
+            users_len: AtomicUsize::new(users_len),
         };
         namespace.apply_settings();
         if namespace.test_mode.is_some() {
@@ -284,6 +287,12 @@ impl Namespace {
         let allocated = self.instance.allocator.map_or(0, |stats| stats().allocated);
         self.observed.sampler.note_startup(allocated);
         self.store.memory_account().report_outside(0, allocated);
+    }
+
+    /// Counts the users, which have changed, as used memory.
+    pub(crate) fn count_users(&self) {
+        let len = self.acl.memory();
+        self.store.memory_account().report_outside(self.users_len.swap(len, Relaxed), len);
     }
 
     /// Returns how many private namespaces there are.

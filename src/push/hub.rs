@@ -7,7 +7,6 @@
 //! Lock order: a map of the hub, then the subscribers of a channel, then outboxes. Nothing here accesses keys, so a
 //! message may be published while shards are locked.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -19,13 +18,14 @@ use crate::client::registry::{ChannelKind, ClientInfo};
 use crate::client::subscriptions::{Names, Subscriptions};
 use crate::config::Config;
 use crate::glob::Pattern;
-use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len, tree_map_len};
+use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len};
+use crate::memory::ordered_map::OrderedMap;
 use crate::resp::Reply;
 use crate::store::MemoryAccount;
 use crate::time::clock::Now;
 
 /// The subscribers of one channel or pattern, by the number of the subscription, which increases with time.
-type Subscribers = Mutex<BTreeMap<u64, Arc<ClientInfo>>>;
+type Subscribers = Mutex<OrderedMap<u64, Arc<ClientInfo>>>;
 
 /// A channel or pattern with subscribers.
 struct Audience {
@@ -172,7 +172,7 @@ impl Hub {
         audience.subscribers.get_mut().insert(number, client.clone());
         topics.count.store(by_name.len(), Relaxed);
         own.insert(shared, number);
-        client.add_names_len(name.len() as isize);
+        client.add_kept_len(name.len() as isize);
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(channel_kind, own.len());
     }
@@ -197,7 +197,7 @@ impl Hub {
             }
         }
         topics.count.store(by_name.len(), Relaxed);
-        client.add_names_len(-(name.len() as isize));
+        client.add_kept_len(-(name.len() as isize));
         self.memory_account.report_outside(before, held_for(&by_name, own, name));
         client.set_subscriptions(channel_kind, own.len());
     }
@@ -233,7 +233,7 @@ impl Hub {
 /// client's.
 fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
     let entry = |audience: &Audience| {
-        let subscribers = tree_map_len::<u64, Arc<ClientInfo>>(audience.subscribers.lock().len());
+        let subscribers = audience.subscribers.lock().memory();
         let pattern = audience.pattern.as_ref();
         let compiled = pattern.map_or(0, |pattern| allocation_len(size_of_val(&**pattern)) + pattern.memory());
         allocation_len(name.len()) + SHARED_BYTES_LEN + subscribers + compiled

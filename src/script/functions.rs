@@ -1,11 +1,12 @@
 //! Libraries of functions: loaded by FUNCTION LOAD, called by FCALL.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use parking_lot::Mutex;
 
-use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len, tree_map_len};
+use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
+use crate::memory::ordered_map::OrderedMap;
 use crate::script::arguments::Arguments;
 use crate::script::raise;
 use crate::script::shebang;
@@ -19,7 +20,7 @@ const NAME_RULE: &str =
 /// All libraries.
 #[derive(Default)]
 pub struct Libraries {
-    by_name: BTreeMap<Vec<u8>, Library>,
+    by_name: OrderedMap<Vec<u8>, Library>,
     /// By their names in lower case.
     functions: HashMap<Vec<u8>, Entry>,
     /// How many functions were ever linked; the next one's number in the interpreter.
@@ -29,7 +30,7 @@ pub struct Libraries {
 }
 
 /// One library.
-pub struct Library {
+pub(crate) struct Library {
     /// Its name.
     pub name: Vec<u8>,
     /// Its text, the first line included.
@@ -40,7 +41,7 @@ pub struct Library {
 
 /// A function registered by a library.
 #[derive(Clone)]
-pub struct Registered {
+pub(crate) struct Registered {
     /// Its name.
     pub name: Vec<u8>,
     /// The author's description.
@@ -75,7 +76,7 @@ pub enum Restore {
 
 impl Libraries {
     /// Returns all libraries, by name.
-    pub fn all(&self) -> &BTreeMap<Vec<u8>, Library> {
+    pub(crate) fn all(&self) -> &OrderedMap<Vec<u8>, Library> {
         &self.by_name
     }
 
@@ -93,7 +94,7 @@ impl Libraries {
     /// Returns the memory of the libraries in bytes.
     pub fn bytes(&self) -> usize {
         let functions = hash_map_len::<Vec<u8>, Entry>(self.functions.capacity());
-        self.library_bytes + tree_map_len::<Vec<u8>, Library>(self.by_name.len()) + functions
+        self.library_bytes + self.by_name.memory() + functions
     }
 
     /// Loads a library and returns its name.

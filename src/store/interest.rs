@@ -2,14 +2,15 @@
 //! blocked on it, and the holder of a lock and those in line for it. The [fences](crate::store::fences) of keys are kept
 //! here, too, so that a change asks one question about all of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use crate::memory::heap::{allocation_len, list_len, tree_map_len};
+use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::fences::Fences;
 use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
@@ -120,7 +121,7 @@ pub(super) struct Interests {
     counts: InterestCounts,
     /// The hashes of the locks that have a record, by their positions.
     #[allow(clippy::box_collection, reason = "rarely there, and part of every shard")]
-    listed: Option<Box<BTreeMap<u64, u64>>>,
+    listed: Option<Box<OrderedMap<u64, u64>>>,
     fences: Fences,
     /// Whether there are neither interests nor fences.
     is_empty: bool,
@@ -439,7 +440,7 @@ impl Interests {
     fn report(&mut self) {
         self.is_empty = self.subjects.is_empty() && self.fences.is_empty();
         let of_subjects = if self.subjects.is_empty() { 0 } else { self.bytes + self.subjects.allocation_size() };
-        let of_list = tree_map_len::<u64, u64>(self.counts.locks as usize);
+        let of_list = self.listed.as_ref().map_or(0, |listed| listed.memory());
         self.share.set(of_subjects + of_list + self.fences.memory());
     }
 }
@@ -465,6 +466,5 @@ fn interest_len(key: &[u8]) -> usize {
 
 /// Returns the memory a session needs to record a watched key.
 fn watch_len(key: &[u8]) -> usize {
-    const MANY: usize = 1000;
-    allocation_len(key.len()) + tree_map_len::<(usize, Box<[u8]>), ()>(MANY) / MANY
+    allocation_len(key.len()) + OrderedMap::<(usize, Box<[u8]>), ()>::entry_len()
 }

@@ -25,7 +25,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "memory", "persist", "resp", "spec", "store", "test_mode", "time"]),
     ("config", &["acl", "glob", "spec", "store", "text"]),
-    ("acl", &["error", "glob", "resp", "spec", "text"]),
+    ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "resp", "spec", "store"]),
     ("persist", &["rdb", "resp", "store", "time"]),
     ("spec", &["resp", "store"]),

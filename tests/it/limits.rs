@@ -359,3 +359,57 @@ fn a_client_that_has_to_authenticate_is_closed_when_it_leaves_replies_unread() {
     (0..2000).for_each(|_| assert_eq!(few.reply(), "$-1"));
     assert_eq!(few.info("client_output_buffer_limit_disconnections"), "1");
 }
+
+#[test]
+fn names_of_clients_and_libraries_have_a_limit() {
+    let server = TestServer::start();
+    let (mut client, longest) = (server.client(), "n".repeat(1024));
+    for words in ["CLIENT SETNAME", "CLIENT SETINFO LIB-NAME", "CLIENT SETINFO LIB-VER", "HELLO 2 SETNAME"] {
+        assert!(!client.call(&format!("{words} {longest}")).starts_with('-'));
+        let what = match words {
+            "CLIENT SETINFO LIB-NAME" => "lib-name",
+            "CLIENT SETINFO LIB-VER" => "lib-ver",
+            _ => "Client names",
+        };
+        let refused = client.call(&format!("{words} {longest}n"));
+        assert_eq!(refused, format!("-ERR {what} cannot be longer than 1024 bytes."));
+    }
+    assert!(client.call("CLIENT INFO").contains(&format!(" name={longest} ")));
+}
+
+#[test]
+fn prefixes_given_up_no_longer_count_as_the_memory_of_their_client() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    let memory = |client: &mut Client| -> usize {
+        let line = client.call("CLIENT INFO");
+        let digits = line.split_once(" tot-mem=").and_then(|(_, rest)| rest.split(' ').next());
+        digits.and_then(|digits| digits.parse().ok()).expect("a number")
+    };
+    let before = memory(&mut client);
+    for round in 0..500 {
+        client.expect(&[(&format!("CLIENT TRACKING ON BCAST PREFIX {round}:"), "+OK")]);
+        assert!(memory(&mut client) > before + 200, "a prefix counts");
+        client.expect(&[("CLIENT TRACKING OFF", "+OK")]);
+    }
+    assert_eq!(memory(&mut client), before);
+}
+
+#[test]
+fn unread_replies_of_any_size_stay_within_the_limit_of_memory_of_clients() {
+    // More than the buffers of a socket take.
+    const LEN: usize = 16_000_000;
+    let server = TestServer::start_with(&[("maxmemory-clients", "30mb")]);
+    let mut other = server.client();
+    other.call(&format!("SETRANGE large {} x", LEN - 1));
+    let executed = |client: &mut Client| client.call("INFO commandstats").contains("cmdstat_get:calls=1,");
+    let deaf: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    for client in &deaf {
+        other.call("CONFIG RESETSTAT");
+        client.writer().write_all(&encode(&["GET", "large"])).expect("the server reads");
+        wait_until(|| executed(&mut other));
+        let held = other.info("mem_clients_normal").parse::<usize>().expect("a number");
+        assert!(held < (30 << 20) + LEN, "{held} bytes of replies are unread");
+    }
+    assert!(other.info("connected_clients").parse::<usize>().is_ok_and(|count| count < deaf.len()), "some are closed");
+}

@@ -18,11 +18,16 @@ fn figures(client: &mut Client) -> (f64, f64) {
 /// Asserts that what was added since `before` is counted to within five per cent, once all of it has arrived.
 fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
     const ENOUGH: f64 = 15e6;
+    expect_counted_from(ENOUGH, what, client, before);
+}
+
+/// Asserts the same of what takes this many bytes at least.
+fn expect_counted_from(enough: f64, what: &str, client: &mut Client, before: (f64, f64)) {
     let mut last = (0.0, 0.0);
     for _ in 0..100_000 {
         let (used, held) = figures(client);
         last = (used - before.0, held - before.1);
-        if last.1 > ENOUGH && (last.0 / last.1 - 1.0).abs() < 0.05 {
+        if last.1 > enough && (last.0 / last.1 - 1.0).abs() < 0.05 {
             return;
         }
         std::thread::park_timeout(std::time::Duration::from_millis(1)); // yields the processor to the server
@@ -257,4 +262,121 @@ fn a_set_that_grows_in_a_command_which_adds_nothing_is_counted_until_it_is_delet
     }
     let after: i64 = client.info("used_memory").parse().expect("a number");
     assert!((after - before).abs() < 100_000, "{before} bytes before, {after} after");
+}
+
+#[test]
+fn what_a_stream_keeps_in_order_counts_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let mut client = process.client();
+    run(&mut client, (0..200_000).map(|n| format!("XADD s {}-1 f {n}", 1_700_000_000_000_u64 + n)));
+    client.expect(&[("XGROUP CREATE s g 0", "+OK")]);
+    let before = figures(&mut client);
+    run(&mut client, (0..200).map(|_| "XREADGROUP GROUP g c COUNT 1000 STREAMS s >".into()));
+    expect_counted("pending entries", &mut client, before);
+    // Those of every other entry leave the chunks half full; later times lie behind all others.
+    let ids = |n: u64| (0..200).map(|at| format!(" {}-1", 1_700_000_000_000 + n * 400 + at * 2)).collect::<String>();
+    run(&mut client, (0..500).map(|n| format!("XCLAIM s g d 0{} JUSTID", ids(n))));
+    expect_counted("pending entries of two consumers", &mut client, before);
+    client.expect(&[("CONFIG SET stream-node-max-entries 1", "+OK")]);
+    let before = figures(&mut client);
+    run(&mut client, (0..300_000).map(|n| format!("XADD many {}-1 f {n}", n + 1)));
+    expect_counted("nodes of one entry", &mut client, before);
+    let before = figures(&mut client);
+    run(&mut client, (0..80_000).map(|n| format!("XGROUP CREATECONSUMER s g consumer:{n:05}")));
+    expect_counted("consumers", &mut client, before);
+    let before = figures(&mut client);
+    run(&mut client, (0..60_000).map(|n| format!("XGROUP CREATE s group:{n:05} 0")));
+    expect_counted("groups", &mut client, before);
+}
+
+#[test]
+fn short_names_that_come_in_order_count_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    let (mut watcher, mut holder, mut tracker) = (Client::connect(addr), Client::connect(addr), Client::connect(addr));
+    tracker.call("HELLO 3");
+    let before = figures(&mut client);
+    let keys = |n: usize| (0..1000).map(|at| format!(" {n:03}{at:03}")).collect::<String>();
+    run(&mut watcher, (0..100).map(|n| format!("WATCH{}", keys(n))));
+    expect_counted("watched keys", &mut client, before);
+    let before = figures(&mut client);
+    run(&mut holder, (0..60_000).map(|n| format!("LOCK.ACQUIRE lock:{n:05} t PX 1000000 SESSION")));
+    expect_counted("locks of a connection", &mut client, before);
+    let before = figures(&mut client);
+    let prefixes: Vec<String> = (0..120_000).map(|n| format!("PREFIX {n:06}")).collect();
+    assert_eq!(tracker.call(&format!("CLIENT TRACKING ON BCAST {}", prefixes.join(" "))), "+OK");
+    expect_counted("prefixes", &mut client, before);
+    let before = figures(&mut client);
+    run(&mut holder, (0..50_000).map(|n| format!("SUBSCRIBE {n:06}")));
+    expect_counted("channels", &mut client, before);
+}
+
+#[test]
+fn names_of_clients_blocked_calls_and_users_count_as_used_memory() {
+    let mut process = Process::start(&[]);
+    let (mut client, addr) = (process.client(), process.known_addr());
+    let mut others: Vec<Client> = (0..300).map(|_| Client::connect(addr)).collect();
+    let ids: Vec<i64> = others.iter_mut().map(|other| other.int("CLIENT ID")).collect();
+    let (before, name) = (figures(&mut client), "n".repeat(1000));
+    let memory_of_first = |client: &mut Client| -> usize {
+        let line = client.call(&format!("CLIENT LIST ID {}", ids[0]));
+        let digits = line.split_once(" tot-mem=").and_then(|(_, rest)| rest.split(' ').next());
+        digits.and_then(|digits| digits.parse().ok()).expect("a number")
+    };
+    for other in &mut others {
+        let set = format!("CLIENT SETNAME {name} | CLIENT SETINFO LIB-NAME {name} | CLIENT SETINFO LIB-VER {name}");
+        set.split(" | ").for_each(|words| assert_eq!(other.call(words), "+OK"));
+    }
+    expect_counted_from(800e3, "names of clients", &mut client, before);
+    let named = memory_of_first(&mut client);
+    assert!(named > 3000, "{named} bytes are counted for a client with names of 3000");
+
+    client.expect(&[("SET lock held PX 1000000", "+OK")]);
+    for (what, len, command) in [("clients in line", 10_000, "LOCK.ACQUIRE"), ("blocked clients", 40_000, "BLPOP")] {
+        let before = figures(&mut client);
+        for (at, other) in others.iter_mut().enumerate() {
+            other.send(&match command {
+                "BLPOP" => encode(&[command, &"k".repeat(len), "0"]),
+                _ => encode(&[command, "lock", &format!("{at}{}", "t".repeat(len)), "PX", "1000", "BLOCK", "0"]),
+            });
+        }
+        wait_until(|| client.info("blocked_clients") == "300");
+        let (used, held) = figures(&mut client);
+        let (used, held) = (used - before.0, held - before.1);
+        assert!(used > held * 0.85 && used < held * 1.2, "{what}: counted {used} of {held} bytes");
+        let blocked = memory_of_first(&mut client);
+        assert!(blocked > named + len, "{what}: {blocked} bytes are counted for one");
+        for (id, other) in ids.iter().zip(&mut others) {
+            assert_eq!(client.call(&format!("CLIENT UNBLOCK {id}")), ":1");
+            other.reply();
+        }
+        wait_until(|| client.info("blocked_clients") == "0");
+    }
+    drop(others);
+    wait_until(|| client.info("connected_clients") == "1");
+
+    let before = figures(&mut client);
+    let patterns = |n: usize| (0..50).map(|at| format!(" ~{n}:{at}:{}", "p".repeat(1000))).collect::<String>();
+    run(&mut client, (0..300).map(|n| format!("ACL SETUSER user:{n} on >{n}{} (+get ~{n})", patterns(n))));
+    expect_counted("users", &mut client, before);
+    run(&mut client, (0..300).map(|n| format!("ACL DELUSER user:{n}")));
+    let (used, _) = figures(&mut client);
+    assert!(used - before.0 < 1e6, "{} bytes of deleted users are counted", used - before.0);
+}
+
+#[test]
+fn who_deletes_large_values_faster_than_they_are_freed_waits() {
+    let mut process = Process::start(&["--enable-debug-command", "yes"]);
+    let mut client = process.client();
+    // 41 MB each: enough pages to be freed in the background.
+    run(&mut client, (0..4).map(|n| format!("SETRANGE large:{n} 41000000 x")));
+    client.expect(&[("SELECT 1", "+OK"), ("DEBUG POPULATE 500000", "+OK")]);
+    let mut commands = vec!["FLUSHDB".to_owned(), "SELECT 0".into()];
+    commands.extend((0..4).map(|n| format!("DEL large:{n}")));
+    commands.push("INFO memory".into());
+    let replies = client.pipeline(&commands);
+    let info = replies.last().expect("there are replies");
+    let field = info.split(' ').find_map(|line| line.strip_prefix("lazyfree_pending_objects:"));
+    let pending: usize = field.and_then(|digits| digits.parse().ok()).expect("a number");
+    assert!(pending <= 1, "{pending} keys are still to be freed");
 }

@@ -9,6 +9,7 @@ use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
 use crate::client::registry::{ClientInfo, Clients};
 use crate::client::ticket::Ticket;
+use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::{Output, OwnedRequest};
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
@@ -24,6 +25,22 @@ pub enum Blocking {
     Time,
     /// Keys: when one of them changes, the client that changed it executes the call again.
     Keys(Box<BlockedCall>),
+}
+
+/// The size of a blocked client's ticket and of its place among the others, whose nodes are half full, in bytes.
+const TICKET_LEN: usize = allocation_len(COUNTED_LEN + size_of::<BlockedTicket>()) + 2 * size_of::<(u64, Wait)>();
+/// The measured memory of the task of a blocked client beyond that of an idle one, in bytes.
+const TASK_LEN: usize = 672;
+
+impl Blocking {
+    /// Returns the bytes allocated for a client that is blocked so.
+    fn memory(&self) -> usize {
+        let of_call = match self {
+            Blocking::Keys(call) => call.memory(),
+            Blocking::Pause | Blocking::Time => 0,
+        };
+        TASK_LEN + TICKET_LEN + of_call
+    }
 }
 
 /// A call that could not be served with the present content of its keys.
@@ -57,6 +74,18 @@ impl BlockedCall {
         let request = self.request.as_request();
         let key_of = |(position, _)| (self.caller.db, Box::from(request.arg(position)));
         self.command.keys_of(request).map(key_of).collect()
+    }
+
+    /// Returns the bytes allocated: for itself, for the requests, and for the keys that its client leaves when it
+    /// continues.
+    fn memory(&self) -> usize {
+        const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
+        let request = self.request.as_request();
+        let keys = self.command.keys_of(request);
+        let of_keys: usize = keys.map(|(position, _)| allocation_len(request.arg(position).len())).sum();
+        let places = list_len::<(u64, Box<[u8]>)>(self.hashes.len().max(4));
+        let other = if Arc::ptr_eq(&self.request, &self.shown) { 0 } else { REQUEST_LEN + self.shown.memory() };
+        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + of_keys + places
     }
 
     /// Returns whether it waits in line for a lock.
@@ -95,6 +124,8 @@ pub struct Blocked {
     /// The timeout in monotonic milliseconds, or [`NEVER`].
     pub until_ms: u64,
     is_timed: bool,
+    /// The bytes that were reported for it.
+    counted: usize,
 }
 
 impl Blocked {
@@ -143,6 +174,8 @@ impl Drop for Blocked {
         self.info.is_blocked.store(false, Relaxed);
         self.info.is_in_line.store(false, Relaxed);
         self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
+        self.clients.memory_account.report_outside(self.counted, 0);
+        self.info.add_kept_len(-(self.counted as isize));
     }
 }
 
@@ -152,10 +185,13 @@ impl Clients {
         let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
         info.is_in_line.store(matches!(&blocking, Blocking::Keys(call) if call.is_in_line()), Relaxed);
+        let counted = blocking.memory();
+        self.memory_account.report_outside(0, counted);
+        info.add_kept_len(counted as isize);
         let ticket = Arc::new(Ticket::new(blocking));
         self.waits.lock().insert(info.id, Wait { ticket: ticket.clone(), until_ms });
         info.is_blocked.store(true, Relaxed);
-        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed }
+        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed, counted }
     }
 
     /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.

@@ -1,13 +1,13 @@
 //! The locks of a client.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use crate::client::registry::ClientInfo;
-use crate::memory::heap::{allocation_len, tree_map_len};
+use crate::memory::heap::allocation_len;
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::LockHolder;
 
 /// A lock's database and key.
@@ -20,13 +20,12 @@ pub(crate) type LockName = (usize, Box<[u8]>);
 pub(super) struct ClientLocks {
     held: AtomicUsize,
     #[allow(clippy::box_collection, reason = "rarely there, and part of every client")]
-    bound: Mutex<Option<Box<BTreeSet<LockName>>>>,
+    bound: Mutex<Option<Box<OrderedMap<LockName, ()>>>>,
 }
 
 /// Returns the memory of a name in [`ClientLocks`].
 fn bound_len(key: &[u8]) -> usize {
-    const MANY: usize = 1000;
-    allocation_len(key.len()) + tree_map_len::<LockName, ()>(MANY) / MANY
+    allocation_len(key.len()) + OrderedMap::<LockName, ()>::entry_len()
 }
 
 impl LockHolder for ClientInfo {
@@ -46,16 +45,16 @@ impl LockHolder for ClientInfo {
     }
 
     fn bind_lock(&self, db: usize, key: &[u8]) {
-        if self.locks.bound.lock().get_or_insert_default().insert((db, key.into())) {
-            self.add_names_len(bound_len(key) as isize);
+        if self.locks.bound.lock().get_or_insert_default().insert((db, key.into()), ()).is_none() {
+            self.add_kept_len(bound_len(key) as isize);
         }
     }
 
     fn unbind_lock(&self, db: usize, key: &[u8]) {
         let mut bound = self.locks.bound.lock();
         if let Some(names) = &mut *bound {
-            if names.remove(&(db, Box::from(key))) {
-                self.add_names_len(-(bound_len(key) as isize));
+            if names.remove(&(db, Box::from(key))).is_some() {
+                self.add_kept_len(-(bound_len(key) as isize));
             }
             if names.is_empty() {
                 *bound = None;
@@ -77,7 +76,7 @@ impl ClientInfo {
 
     /// Returns the locks that are released when its connection closes.
     pub(crate) fn bound_locks(&self) -> Vec<LockName> {
-        self.locks.bound.lock().iter().flat_map(|names| names.iter().cloned()).collect()
+        self.locks.bound.lock().iter().flat_map(|names| names.keys().cloned()).collect()
     }
 
     /// Returns the client as the holder of a lock.

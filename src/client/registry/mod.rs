@@ -15,11 +15,14 @@ use tracing::{debug, info};
 mod blocked;
 mod line;
 mod locks;
+mod names;
 
 use blocked::Wait;
 pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
 use locks::ClientLocks;
 pub(crate) use locks::LockName;
+use names::CountedNames;
+pub(crate) use names::Names;
 
 use crate::client::backlog::Backlog;
 use crate::client::outbox::{END, EVICTED, NUDGE, OVERFLOW, Outbox, PushFrame};
@@ -75,8 +78,9 @@ pub struct ClientInfo {
     commands: AtomicU64,
     /// Whether it is not read from because too many replies are pending.
     is_throttled: AtomicBool,
-    /// Bytes of the names kept for it elsewhere: of channels, watched keys, and tracking prefixes.
-    names_len: AtomicUsize,
+    /// Bytes kept for it elsewhere: names of channels, watched keys and tracking prefixes, its own names, and the call in
+    /// which it is blocked.
+    kept_len: AtomicUsize,
     /// How many channels, patterns and shard channels it is subscribed to.
     subscriptions: [AtomicU32; 3],
     /// Whether it is blocked, see [`Clients::block`].
@@ -92,7 +96,7 @@ pub struct ClientInfo {
     /// Since when the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     last_command: Mutex<Option<&'static CommandSpec>>,
-    names: Mutex<Names>,
+    names: Mutex<CountedNames>,
     /// The locks that it holds.
     locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
@@ -117,17 +121,6 @@ pub enum ChannelKind {
     Pattern,
     /// Channels of a cluster's shard.
     ShardChannel,
-}
-
-/// Names that the client has set for itself.
-#[derive(Clone, Debug, Default)]
-pub struct Names {
-    /// From CLIENT SETNAME or HELLO.
-    pub name: String,
-    /// From CLIENT SETINFO LIB-NAME.
-    pub lib_name: String,
-    /// From CLIENT SETINFO LIB-VER.
-    pub lib_ver: String,
 }
 
 /// What a listener knows about an accepted connection.
@@ -211,10 +204,9 @@ impl ClientInfo {
         self.queued_bytes.load(Relaxed)
     }
 
-    /// Adds to the length of the names kept for it elsewhere, such as prefixes and channels; negative when they are
-    /// removed.
-    pub fn add_names_len(&self, growth: isize) {
-        self.names_len.fetch_add(growth as usize, Relaxed);
+    /// Adds to the bytes kept for it elsewhere, such as prefixes and channels; negative when they are removed.
+    pub fn add_kept_len(&self, growth: isize) {
+        self.kept_len.fetch_add(growth as usize, Relaxed);
     }
 
     /// Exempts the client from being evicted (CLIENT NO-EVICT).
@@ -324,12 +316,12 @@ impl ClientInfo {
 
     /// Returns the names that the client has set for itself.
     pub fn names(&self) -> Names {
-        self.names.lock().clone()
+        Names::clone(&self.names.lock())
     }
 
     /// Changes the names that the client has set for itself.
     pub fn update_names(&self, change: impl FnOnce(&mut Names)) {
-        change(&mut self.names.lock());
+        self.add_kept_len(self.names.lock().update(change));
     }
 
     /// Records the name of the client's user.
@@ -378,7 +370,7 @@ impl ClientInfo {
             + self.query_room.load(Relaxed)
             + self.arguments.load(Relaxed)
             + self.queued_bytes.load(Relaxed)
-            + self.names_len.load(Relaxed)
+            + self.kept_len.load(Relaxed)
             + self.waiting()
             + (subscriptions as usize + self.watched.load(Relaxed)) * SUBSCRIPTION_BYTES
     }
@@ -477,7 +469,7 @@ impl Clients {
         let ClientInfo { id, addr, laddr, is_unix, fd, .. } = client;
         let peer = Peer { addr: addr.clone(), laddr: laddr.clone(), fd: *fd, is_unix: *is_unix };
         let info = self.describe(*id, peer, now);
-        *info.names.lock() = client.names();
+        info.update_names(|names| *names = client.names());
         info.set_protocol(client.protocol(), &mut Output::new());
         info.set_exempt(client.is_exempt.load(Relaxed));
         info.set_no_touch(client.is_no_touch());
@@ -527,7 +519,7 @@ impl Clients {
             query_room: AtomicUsize::new(0),
             arguments: AtomicUsize::new(0),
             is_throttled: AtomicBool::new(false),
-            names_len: AtomicUsize::new(0),
+            kept_len: AtomicUsize::new(0),
             is_blocked: AtomicBool::new(false),
             is_in_line: AtomicBool::new(false),
             is_exempt: AtomicBool::new(false),
@@ -544,7 +536,7 @@ impl Clients {
             subscriptions: Default::default(),
             over_soft_limit_ms: AtomicU64::new(NEVER),
             last_command: Mutex::new(None),
-            names: Mutex::default(),
+            names: Mutex::new(CountedNames::new(self.memory_account.clone())),
             locks: ClientLocks::default(),
             user: Mutex::default(),
         })

@@ -89,6 +89,7 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     let before = call.namespace.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
     call.namespace.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
+    call.namespace.count_users();
     call.caller.follow_users(&call.namespace.acl);
     disconnect_subscribers(call, &before.into_iter().zip(call.namespace.acl.user(name)).collect::<Vec<_>>());
     call.reply.ok();
@@ -116,6 +117,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("The 'default' user cannot be removed"));
     }
     let removed = call.namespace.acl.remove(names());
+    call.namespace.count_users();
     disconnect(call, &removed);
     call.reply.int(removed.len() as i64);
     Ok(())
@@ -192,6 +194,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let config = call.namespace.instance.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
     let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
+    call.namespace.count_users();
     disconnect(call, &loaded.gone);
     disconnect_subscribers(call, &loaded.kept);
     call.reply.ok();

@@ -111,7 +111,7 @@ fn summary(reply: &mut Reply<'_>, group: &Group) {
     reply.array(4);
     let pending = group.pending();
     reply.int(pending.len() as i64);
-    let (Some((first, _)), Some((last, _))) = (pending.first_key_value(), pending.last_key_value()) else {
+    let (Some(first), Some(last)) = (pending.keys().next(), pending.keys().next_back()) else {
         reply.null();
         reply.null();
         reply.null_array();
@@ -153,7 +153,8 @@ fn details(reply: &mut Reply<'_>, group: &Group, filters: &Filters<'_>, now: i64
             Some(name) => {
                 let consumer = group.find_consumer(name).map(|number| group.consumer(number));
                 let ids = consumer.into_iter().flat_map(|consumer| consumer.pending.range(start..=end));
-                ids.filter_map(|id| Some((id, group.pending().get(id)?))).all(|(id, pending)| write(*id, pending));
+                ids.filter_map(|(id, ())| Some((id, group.pending().get(id)?)))
+                    .all(|(id, pending)| write(*id, pending));
             }
         }
     }

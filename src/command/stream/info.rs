@@ -56,7 +56,7 @@ fn stream(call: &mut Call<'_>) -> Result<()> {
     let reply = &mut call.reply;
     reply.map(if full.is_some() { 9 } else { 10 });
     number(reply, "length", stream.len());
-    number(reply, "radix-tree-keys", stream.chunks().len());
+    number(reply, "radix-tree-keys", stream.chunk_count());
     number(reply, "radix-tree-nodes", stream.tree_nodes());
     id(reply, "last-generated-id", stream.last());
     id(reply, "max-deleted-entry-id", stream.max_deleted());
@@ -120,7 +120,7 @@ fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, m
     number(reply, "pel-count", consumer.pending.len());
     reply.bulk(b"pending");
     reply.array(consumer.pending.len().min(most));
-    for entry in consumer.pending.iter().take(most) {
+    for entry in consumer.pending.keys().take(most) {
         let (time, count) = group.pending().get(entry).map_or((0, 0), |pending| (pending.time, pending.count));
         reply.array(3);
         reply_id(reply, *entry);

@@ -363,7 +363,7 @@ impl Delivery<'_, '_> {
             && let Some(number) = group.find_consumer(consumer)
             && let Some(start) = after.next()
         {
-            for id in group.consumer(number).pending.range((Included(start), Unbounded)).take(*most) {
+            for (id, ()) in group.consumer(number).pending.range((Included(start), Unbounded)).take(*most) {
                 count += 1;
                 match stream.get(*id) {
                     Some(entry) => {

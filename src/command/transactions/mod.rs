@@ -216,10 +216,10 @@ fn watch(call: &mut Call<'_>) -> Result<()> {
         let key = call.args.key()?;
         let watched = (call.caller.db, Box::from(key.bytes));
         let watch = &mut call.session()?.watch;
-        if watch.keys.insert(watched) {
+        if watch.keys.insert(watched, ()).is_none() {
             let flag = watch.flag.clone();
             call.view.watch(key, &flag);
-            call.caller.info.add_names_len(key.bytes.len() as isize);
+            call.caller.info.add_kept_len(key.bytes.len() as isize);
         }
     }
     let watched = call.session()?.watch.keys.len();
@@ -237,7 +237,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<()> {
 /// Checks the flag, after expiring watched keys whose TTL is over, which may raise it.
 fn watched_keys_are_untouched(call: &mut Call<'_>) -> Result<bool> {
     let watch = std::mem::take(&mut call.session()?.watch);
-    for (db, key) in &watch.keys {
+    for (db, key) in watch.keys.keys() {
         call.view.in_db(*db, |view| view.exists(call.namespace.store.key(key)));
     }
     let is_untouched = !watch.flag.is_raised();

@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) 
     let consumers = || stream.groups().flat_map(|(_, group)| group.consumers());
     let is_plain = consumers().all(|consumer| consumer.active == consumer.seen);
     out.push(if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 });
-    write_length(out, stream.chunks().len());
+    write_length(out, stream.chunk_count());
     for (id, chunk) in stream.chunks() {
         write_string(out, &id.to_bytes(), false);
         write_string(out, &chunk.to_listpack(), options.compresses);
@@ -50,7 +50,7 @@ pub(super) fn write(out: &mut Vec<u8>, stream: StreamRef<'_>, options: Options) 
                 out.extend_from_slice(&consumer.active.to_le_bytes());
             }
             write_length(out, consumer.pending.len());
-            consumer.pending.iter().for_each(|id| out.extend_from_slice(&id.to_bytes()));
+            consumer.pending.keys().for_each(|id| out.extend_from_slice(&id.to_bytes()));
         }
     }
     if is_plain { rdb::VERSION } else { rdb::VERSION_7_2 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::client::registry::ClientInfo;
-use crate::memory::heap::{allocation_len, tree_map_len};
+use crate::memory::heap::allocation_len;
+use crate::memory::ordered_map::OrderedMap;
 
 /// All prefixes.
 #[derive(Default)]
 pub(super) struct Prefixes {
-    by_name: BTreeMap<Box<[u8]>, Prefix>,
+    by_name: OrderedMap<Box<[u8]>, Prefix>,
     /// How many prefixes there are of each length: a key is looked up once per length, not once per prefix.
     lengths: BTreeMap<usize, usize>,
     /// Memory of the names and of their clients.
@@ -20,7 +21,7 @@ pub(super) struct Prefixes {
 #[derive(Default)]
 pub(super) struct Prefix {
     /// The clients with this prefix, by id.
-    pub(super) clients: BTreeMap<u64, Arc<ClientInfo>>,
+    pub(super) clients: OrderedMap<u64, Arc<ClientInfo>>,
     /// The keys that have changed since the last broadcast, each with the client that changed it last, where that
     /// matters.
     pub(super) changed: BTreeMap<Box<[u8]>, Option<u64>>,
@@ -34,7 +35,7 @@ impl Prefixes {
 
     /// Returns the memory of all prefixes, without the keys that wait to be broadcast.
     pub(super) fn memory(&self) -> usize {
-        self.held + tree_map_len::<Box<[u8]>, Prefix>(self.by_name.len())
+        self.held + self.by_name.memory()
     }
 
     /// Adds a prefix to a client.
@@ -43,23 +44,23 @@ impl Prefixes {
             *self.lengths.entry(name.len()).or_default() += 1;
             self.held += allocation_len(name.len());
         }
-        let clients = &mut self.by_name.entry(name.into()).or_default().clients;
-        self.held -= clients_len(clients);
+        let clients = &mut self.by_name.get_or_insert_default(name.into()).clients;
+        self.held -= clients.memory();
         if clients.insert(client.id, client.clone()).is_none() {
-            client.add_names_len(name_len(name));
+            client.add_kept_len(name_len(name));
         }
-        self.held += clients_len(clients);
+        self.held += clients.memory();
     }
 
     /// Removes all prefixes of a client.
     pub(super) fn leave(&mut self, client: &ClientInfo) {
         let (lengths, held) = (&mut self.lengths, &mut self.held);
         self.by_name.retain(|name, prefix| {
-            *held -= clients_len(&prefix.clients);
+            *held -= prefix.clients.memory();
             if prefix.clients.remove(&client.id).is_some() {
-                client.add_names_len(-name_len(name));
+                client.add_kept_len(-name_len(name));
             }
-            *held += clients_len(&prefix.clients);
+            *held += prefix.clients.memory();
             let stays = !prefix.clients.is_empty();
             if !stays && let Some(count) = lengths.get_mut(&name.len()) {
                 *count -= 1;
@@ -98,10 +99,6 @@ impl Prefixes {
 fn name_len(name: &[u8]) -> isize {
     const PLACE_LEN: usize = 256;
     (allocation_len(name.len()) + PLACE_LEN) as isize
-}
-
-fn clients_len(clients: &BTreeMap<u64, Arc<ClientInfo>>) -> usize {
-    tree_map_len::<u64, Arc<ClientInfo>>(clients.len())
 }
 
 /// Two overlapping prefixes.

@@ -112,10 +112,10 @@ fn set_name_command(call: &mut Call<'_>) -> Result<()> {
 fn set_info(call: &mut Call<'_>) -> Result<()> {
     let (attribute, value) = (call.args.bytes()?, call.args.bytes()?);
     if is_word(attribute, "LIB-NAME") {
-        let value = printable(value).ok_or(Error::SetInfoValue("lib-name"))?;
+        let value = library_text("lib-name", value)?;
         call.caller.info.update_names(|names| names.lib_name = value);
     } else if is_word(attribute, "LIB-VER") {
-        let value = printable(value).ok_or(Error::SetInfoValue("lib-ver"))?;
+        let value = library_text("lib-ver", value)?;
         call.caller.info.update_names(|names| names.lib_ver = value);
     } else {
         return Err(Error::SetInfoOption(attribute.to_vec()));
@@ -237,9 +237,24 @@ fn capabilities(call: &mut Call<'_>) -> Result<()> {
 /// Checks a connection's name.
 ///
 /// # Errors
-/// [`Error::ClientName`] when it has bytes outside `!`..`~`.
+/// [`Error::ClientName`] when it has bytes outside `!`..`~`, [`Error::NameTooLong`] when it is too long.
 pub(crate) fn client_name(name: &[u8]) -> Result<String> {
+    check_len("Client names", name)?;
     printable(name).ok_or(Error::ClientName)
+}
+
+/// Checks an attribute of the client's library.
+fn library_text(attribute: &'static str, value: &[u8]) -> Result<String> {
+    check_len(attribute, value)?;
+    printable(value).ok_or(Error::SetInfoValue(attribute))
+}
+
+/// The longest name of a connection, and the longest name and version of a library, in bytes. Redis has no limit.
+const NAME_LEN_MAX: usize = 1024;
+
+/// Checks the length of a name: each line of CLIENT LIST has it, and each entry of the ACL log.
+fn check_len(what: &'static str, name: &[u8]) -> Result<()> {
+    if name.len() > NAME_LEN_MAX { Err(Error::NameTooLong(what, NAME_LEN_MAX)) } else { Ok(()) }
 }
 
 /// Sets the connection's name.

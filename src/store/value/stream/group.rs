@@ -1,9 +1,9 @@
 //! Consumer groups: how far a group has read, and which entries its consumers have not acknowledged.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 
-use crate::memory::heap::{allocation_len, list_len, tree_map_len};
+use crate::memory::heap::{allocation_len, list_len};
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::value::stream::{BigStream, StreamId};
 
 /// The number of a consumer in its group.
@@ -17,17 +17,19 @@ pub(crate) struct Group {
     /// How many entries were read, if that is known.
     pub(crate) read: Option<u64>,
     /// The entries that were delivered and not acknowledged.
-    pending: BTreeMap<StreamId, Pending>,
+    pending: OrderedMap<StreamId, Pending>,
     /// The same entries by the times of their deliveries.
-    by_time: BTreeSet<(i64, StreamId)>,
+    by_time: OrderedMap<(i64, StreamId), ()>,
     /// The consumers' numbers by their names.
-    numbers: BTreeMap<Box<[u8]>, ConsumerNumber>,
+    numbers: OrderedMap<Box<[u8]>, ConsumerNumber>,
     /// The consumers by their numbers.
     consumers: Vec<Option<Consumer>>,
     /// The numbers without a consumer.
     free: Vec<ConsumerNumber>,
     /// The bytes of the consumers' names.
     names_len: usize,
+    /// The bytes allocated for what is pending for the consumers.
+    consumers_len: usize,
 }
 
 /// An entry that was delivered and not acknowledged.
@@ -58,7 +60,7 @@ pub(crate) struct Consumer {
     /// When it read or claimed last; -1 is never.
     pub(crate) active: i64,
     /// The entries that it has to acknowledge.
-    pub(crate) pending: BTreeSet<StreamId>,
+    pub(crate) pending: OrderedMap<StreamId, ()>,
 }
 
 impl Group {
@@ -69,23 +71,39 @@ impl Group {
 
     /// Returns the bytes allocated.
     fn memory(&self) -> usize {
-        tree_map_len::<StreamId, Pending>(self.pending.len())
-            + tree_map_len::<StreamId, ()>(self.pending.len())
-            + tree_map_len::<(i64, StreamId), ()>(self.by_time.len())
-            + tree_map_len::<Box<[u8]>, ConsumerNumber>(self.numbers.len())
+        self.pending.memory()
+            + self.by_time.memory()
+            + self.numbers.memory()
+            + self.consumers_len
             + list_len::<Option<Consumer>>(self.consumers.capacity())
             + list_len::<ConsumerNumber>(self.free.capacity())
             + 2 * self.names_len
     }
 
+    /// Returns a copy, whose lists have no spare room.
+    fn copy(&self) -> Self {
+        let mut copy = self.clone();
+        copy.consumers_len = copy.consumers().map(|consumer| consumer.pending.memory()).sum();
+        copy
+    }
+
+    /// Changes what is pending for a consumer.
+    fn change_pending(&mut self, number: ConsumerNumber, change: impl FnOnce(&mut OrderedMap<StreamId, ()>)) {
+        let pending = &mut self.consumer_mut(number).pending;
+        let before = pending.memory();
+        change(pending);
+        let after = pending.memory();
+        self.consumers_len = self.consumers_len + after - before;
+    }
+
     /// Returns the entries that were delivered and not acknowledged.
-    pub(crate) fn pending(&self) -> &BTreeMap<StreamId, Pending> {
+    pub(crate) fn pending(&self) -> &OrderedMap<StreamId, Pending> {
         &self.pending
     }
 
     /// Iterates over these entries in the order of their deliveries.
     pub(crate) fn pending_by_time(&self) -> impl Iterator<Item = (i64, StreamId)> {
-        self.by_time.iter().copied()
+        self.by_time.keys().copied()
     }
 
     /// Returns the number of consumers.
@@ -122,7 +140,7 @@ impl Group {
             self.consumers.push(None);
             self.consumers.len() as ConsumerNumber - 1
         });
-        let consumer = Consumer { name: name.into(), seen: now, active: -1, pending: BTreeSet::new() };
+        let consumer = Consumer { name: name.into(), seen: now, active: -1, pending: OrderedMap::EMPTY };
         self.consumers[number as usize] = Some(consumer);
         self.numbers.insert(name.into(), number);
         self.names_len += allocation_len(name.len());
@@ -134,7 +152,8 @@ impl Group {
         let number = self.numbers.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
         self.names_len -= allocation_len(name.len());
-        for id in &consumer.pending {
+        self.consumers_len -= consumer.pending.memory();
+        for id in consumer.pending.keys() {
             if let Some(pending) = self.pending.remove(id) {
                 self.by_time.remove(&(pending.time, *id));
             }
@@ -152,22 +171,20 @@ impl Group {
         if let Some(old) = old {
             self.by_time.remove(&(old.time, id));
         }
-        self.by_time.insert((pending.time, id));
+        self.by_time.insert((pending.time, id), ());
         match old {
             Some(old) if old.consumer == pending.consumer => return,
-            Some(old) => {
-                self.consumer_mut(old.consumer).pending.remove(&id);
-            }
+            Some(old) => self.change_pending(old.consumer, |pending| _ = pending.remove(&id)),
             None => {}
         }
-        self.consumer_mut(pending.consumer).pending.insert(id);
+        self.change_pending(pending.consumer, |pending| _ = pending.insert(id, ()));
     }
 
     /// Removes a pending entry; returns what it was.
     pub(crate) fn release(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         self.by_time.remove(&(pending.time, id));
-        self.consumer_mut(pending.consumer).pending.remove(&id);
+        self.change_pending(pending.consumer, |pending| _ = pending.remove(&id));
         Some(pending)
     }
 
@@ -180,23 +197,23 @@ impl Group {
 /// The groups of a stream by their names.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    by_name: BTreeMap<Box<[u8]>, Group>,
+    by_name: OrderedMap<Box<[u8]>, Group>,
     /// The bytes allocated by the groups and their names.
     memory: usize,
 }
 
 impl Groups {
     /// No groups.
-    pub(super) const EMPTY: Groups = Groups { by_name: BTreeMap::new(), memory: 0 };
+    pub(super) const EMPTY: Groups = Groups { by_name: OrderedMap::EMPTY, memory: 0 };
 
     /// Returns the bytes allocated.
     pub(super) fn memory(&self) -> usize {
-        tree_map_len::<Box<[u8]>, Group>(self.by_name.len()) + self.memory
+        self.by_name.memory() + self.memory
     }
 
     /// Returns a copy, whose lists have no spare room.
     pub(super) fn copy(&self) -> Self {
-        let by_name = self.by_name.clone();
+        let by_name: OrderedMap<_, _> = self.by_name.iter().map(|(name, group)| (name.clone(), group.copy())).collect();
         let memory = by_name.iter().map(|(name, group)| allocation_len(name.len()) + group.memory()).sum();
         Groups { by_name, memory }
     }

@@ -12,9 +12,7 @@ mod tests;
 mod trim;
 mod walk;
 
-use std::collections::BTreeMap;
-
-use crate::memory::heap::tree_map_len;
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::entry::Entry;
 use crate::store::limits::StreamLimit;
 use crate::store::value::{Kind, Type, Value, boxes_len};
@@ -50,7 +48,7 @@ const ROOM_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct BigStream {
     /// The chunks by the IDs of their first entries, deleted or not.
-    chunks: BTreeMap<StreamId, Chunk>,
+    chunks: OrderedMap<StreamId, Chunk>,
     /// The bytes allocated by the chunks.
     chunks_len: usize,
     /// The nodes of Redis' tree of the chunks, without its root.
@@ -74,7 +72,7 @@ impl BigStream {
 
     /// What a missing key reads as.
     const EMPTY: BigStream = BigStream {
-        chunks: BTreeMap::new(),
+        chunks: OrderedMap::EMPTY,
         chunks_len: 0,
         tree_nodes: 0,
         len: 0,
@@ -87,7 +85,7 @@ impl BigStream {
 
     /// Returns the bytes allocated, without this struct itself.
     pub(super) fn memory(&self) -> usize {
-        tree_map_len::<StreamId, Chunk>(self.chunks.len()) + self.chunks_len + self.groups.memory()
+        self.chunks.memory() + self.chunks_len + self.groups.memory()
     }
 
     /// Returns the cost of freeing it, in units of one allocation.
@@ -99,7 +97,7 @@ impl BigStream {
 
     /// Returns a copy that shares no memory with the original.
     pub(super) fn copy(&self) -> Self {
-        let chunks: BTreeMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
+        let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
         let chunks_len = chunks.values().map(Chunk::memory).sum();
         BigStream { chunks, chunks_len, groups: self.groups.copy(), ..*self }
     }
@@ -156,8 +154,13 @@ impl BigStream {
         self.range(id, id).next()
     }
 
+    /// Returns the number of chunks.
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Returns the chunks with the IDs of their first entries.
-    pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (StreamId, &Chunk)> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (StreamId, &Chunk)> {
         self.chunks.iter().map(|(id, chunk)| (*id, chunk))
     }
 
@@ -174,17 +177,16 @@ impl BigStream {
         let room = most.min(ROOM_MAX);
         let added_len = pairs.iter().map(|part| part.len()).sum();
         let is_first = self.chunks.is_empty();
-        match self.chunks.last_entry() {
-            Some(mut entry) if entry.get().has_room(limit, added_len) => {
-                let (master_id, chunk) = (*entry.key(), entry.get_mut());
+        match self.chunks.last_mut() {
+            Some((&master_id, chunk)) if chunk.has_room(limit, added_len) => {
                 let growth = chunk.append(id, master_id, pairs, room);
                 self.chunks_len = self.chunks_len.wrapping_add_signed(growth);
             }
             last => {
-                if let Some(mut full) = last {
-                    let before = full.get().memory();
-                    full.get_mut().seal();
-                    self.chunks_len = self.chunks_len + full.get().memory() - before;
+                if let Some((_, full)) = last {
+                    let before = full.memory();
+                    full.seal();
+                    self.chunks_len = self.chunks_len + full.memory() - before;
                 }
                 let mut chunk = Chunk::new(pairs, if is_first { 0 } else { room });
                 chunk.append(id, id, pairs, room);

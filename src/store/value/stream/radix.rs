@@ -4,15 +4,14 @@
 //! end of a key. The number is kept up to date as chunks come and go, because counting takes a pass over all of them:
 //! only the neighbours of a key decide how many nodes it adds.
 
-use std::collections::BTreeMap;
-
+use crate::memory::ordered_map::OrderedMap;
 use crate::store::value::stream::StreamId;
 
 /// The length of a key in bytes.
 const LEN: usize = size_of::<u128>();
 
 /// Returns how many nodes a key adds to the tree of the other keys; it removes as many when it goes.
-pub(super) fn nodes_of<V>(key: StreamId, others: &BTreeMap<StreamId, V>) -> usize {
+pub(super) fn nodes_of<V>(key: StreamId, others: &OrderedMap<StreamId, V>) -> usize {
     let neighbours = [before(key, others), others.range(key..).next().map(|(id, _)| *id)];
     // How deep in the tree the key leaves those that are most similar.
     let Some(depth) = neighbours.into_iter().flatten().map(|other| common(key, other)).max() else { return 1 };
@@ -33,7 +32,7 @@ pub(super) fn nodes_of<V>(key: StreamId, others: &BTreeMap<StreamId, V>) -> usiz
     own + usize::from(depth > start) + usize::from(end > depth + 1)
 }
 
-fn before<V>(key: StreamId, others: &BTreeMap<StreamId, V>) -> Option<StreamId> {
+fn before<V>(key: StreamId, others: &OrderedMap<StreamId, V>) -> Option<StreamId> {
     others.range(..key).next_back().map(|(id, _)| *id)
 }
 
@@ -69,7 +68,7 @@ mod tests {
             let bytes = std::array::from_fn(|_| if dice.below(3) == 0 { dice.below(4) as u8 } else { 0 });
             StreamId::from_bytes(bytes)
         };
-        let (mut keys, mut nodes) = (BTreeMap::new(), 0);
+        let (mut keys, mut nodes) = (OrderedMap::EMPTY, 0);
         for round in 0..4000 {
             let key = random();
             let is_removed = keys.remove(&key).is_some();

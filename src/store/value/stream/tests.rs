@@ -267,7 +267,7 @@ proptest! {
             prop_assert!(group.pending().keys().eq(model.keys()));
             for consumer in group.consumers() {
                 let owned = model.iter().filter(|(_, (_, owner))| [*owner] == *consumer.name).map(|(id, _)| *id);
-                prop_assert_eq!(consumer.pending.iter().copied().collect::<Vec<_>>(), owned.collect::<Vec<_>>());
+                prop_assert_eq!(consumer.pending.keys().copied().collect::<Vec<_>>(), owned.collect::<Vec<_>>());
             }
         }
         let mut group = stream.group_mut(b"g").expect("it was added");

@@ -113,7 +113,7 @@ impl BigStream {
 
     /// Deletes an entry; returns whether it existed. The largest deleted ID is updated.
     pub(crate) fn delete(&mut self, id: StreamId) -> bool {
-        let Some((&master_id, chunk)) = self.chunks.range_mut(..=id).next_back() else { return false };
+        let Some((&master_id, chunk)) = self.chunks.floor_mut(&id) else { return false };
         let master = chunk.master();
         let mut at = master.entries_at;
         let place = loop {

@@ -1,7 +1,6 @@
 //! Iteration over the entries of a stream, from either end.
 
-use std::collections::btree_map;
-
+use crate::memory::ordered_map;
 use crate::store::value::stream::chunk::{Chunk, Fields, Master};
 use crate::store::value::stream::{BigStream, StreamId};
 
@@ -16,7 +15,7 @@ pub(crate) struct StreamEntry<'a> {
 
 /// Iterates over entries in a range of IDs, in one direction.
 pub(crate) struct Walk<'a> {
-    chunks: btree_map::Range<'a, StreamId, Chunk>,
+    chunks: ordered_map::Range<'a, StreamId, Chunk>,
     current: Option<Position<'a>>,
     start: StreamId,
     end: StreamId,

@@ -101,6 +101,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["acl|cat"]), "", "21 categories", "also `lock`, with the commands of that group", "users may be denied them"),
     (Commands(&["acl|log"]), "", "keys, channels and names of any length", "the first 64 KiB of each; also `entry-id`, `timestamp-created`, `timestamp-last-updated`", "bounded memory; fields of Redis 7.2"),
     (Commands(&["acl|list", "acl|getuser"]), "rules", "derived from the result; `sanitize-payload` only where it was given", "as given, in order; `sanitize-payload` always", "as Redis 7.2"),
+    (Commands(&["client|setname", "client|setinfo", "hello"]), "long names", "of any length", "an error beyond 1024 bytes", "bounded memory"),
     (Commands(&["acl|getuser", "acl|deluser"]), "names in the slow log", "shown", "redacted", "as Redis 7.2"),
     (Commands(&["acl|load"]), "clients", "closes those of all users but the default one", "closes those whose user was deleted or lost permission for their channels", "as Redis 7.2"),
     (Commands(&["acl|setuser"]), "`%~pattern`", "accepted; showing the user crashes the server", "a syntax error", "memory safety"),
