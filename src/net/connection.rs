@@ -5,6 +5,7 @@
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
 mod leave;
+mod limits;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -25,7 +26,7 @@ use crate::client::caller::Caller;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::client::registry::{Blocked, Blocking, Unblocked};
 use crate::client::session::{Client, DelayedReply, Replies, Transaction};
-use crate::config::{ClientMemory, Config};
+use crate::config::Config;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::serve_due;
 use crate::dispatch::{Continuation, Next, Wait};
@@ -44,12 +45,8 @@ const SLICES: usize = 16;
 const IDLE_LEN: usize = 1200;
 /// A change of its buffers by this many bytes is reported.
 const COUNTED_STEP: usize = 4 * 1024;
-/// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
-const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// The interval at which a client retries while a script keeps the server busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// A client that has to authenticate and has not is closed when more bytes of replies than this wait for it.
-const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
 /// How long a client that is being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -67,6 +64,8 @@ pub struct Connection<S> {
     reported: usize,
     /// Whether nothing is read or executed because too many replies are pending.
     is_throttled: bool,
+    /// Whether its calls have queued large values to be freed faster than that is done.
+    outruns_reclaimer: bool,
     /// Whether a fault holds a reply back, which what is pushed must not overtake.
     is_reply_due: bool,
     /// Taken from the pool while there is anything to read, execute or write.
@@ -99,6 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             counted: 0,
             reported: 0,
             is_throttled: false,
+            outruns_reclaimer: false,
             is_reply_due: false,
             buffers: None,
         }
@@ -134,6 +134,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.namespace.stats.reads.fetch_add(1, Relaxed);
             loop {
                 let left = self.execute_input();
+                if !left.is_unfinished() && self.outruns_reclaimer {
+                    if !Box::pin(self.wait_for_reclaimer()).await? {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 if !left.is_unfinished() {
                     break;
                 }
@@ -308,7 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn execute_input(&mut self) -> Next {
         let Some(mut buffers) = self.buffers.take() else { return Next::Done };
         let mut left = Next::Done;
-        while !left.is_unfinished() && !self.client.caller.closing {
+        while !left.is_unfinished() && !self.client.caller.closing && !self.outruns_reclaimer {
             if buffers.next < buffers.batch.len() {
                 if !self.may_continue(buffers.output.len()) {
                     break;
@@ -358,7 +364,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
         let (mut executed, mut left) = (0, Next::Done);
-        let clients = &self.namespace.clients;
+        let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
+        let queued = reclaimer.queued();
         while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
             let waiting = output.len();
             if waiting >= SHARE_MIN {
@@ -373,6 +380,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             left = run.execute(&mut self.client, batch.get(*next + executed), plan, executed, output);
             executed += 1;
+            if reclaimer.is_behind() && reclaimer.queued() != queued {
+                self.outruns_reclaimer = true;
+                break;
+            }
         }
         if let Next::Retry = left {
             executed -= 1;
@@ -577,67 +588,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.config_version = version;
             self.config = self.namespace.instance.settings.current();
         }
-    }
-
-    /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
-    /// the server's housekeeping checks it.
-    fn is_over_limits(&mut self) -> bool {
-        let waiting = self.waiting();
-        let most = match self.client.caller.access.needs_authentication() {
-            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
-            false => self.client.caller.info.output_limit(&self.config).hard(),
-        };
-        // Checked first, because no other client should be evicted for the memory of this one.
-        if most.is_some_and(|most| waiting as u64 > most) {
-            warn!(
-                client = self.client.caller.info.id,
-                waiting, "closing a client that exceeds its output buffer limit"
-            );
-            self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
-            self.drop_output();
-            return true;
-        }
-        if self.is_evicted() {
-            self.drop_output();
-            return true;
-        }
-        false
-    }
-
-    /// Returns whether the client's unexecuted input is too large: one argument, a request, or a transaction's queue.
-    /// Checked before anything of it is executed.
-    fn is_greedy(&mut self) -> bool {
-        let Some(buffers) = &self.buffers else { return false };
-        let limit = self.config.client_query_buffer_limit;
-        let len = buffers.input.len();
-        let queued = self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.queued_bytes());
-        if len + queued <= limit {
-            return false;
-        }
-        let query = buffers.codec.requests.unparsed_len(&buffers.input) + queued;
-        let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
-        if is_greedy {
-            warn!(client = self.client.caller.info.id, query, "closing a client that exceeds its query buffer limit");
-            self.namespace.stats.query_limit_disconnections.fetch_add(1, Relaxed);
-            self.drop_output();
-        }
-        is_greedy
-    }
-
-    /// Reports the client's memory where `maxmemory-clients` limits it; returns whether this client is evicted.
-    fn is_evicted(&mut self) -> bool {
-        if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
-            return false;
-        }
-        let info = &self.client.caller.info;
-        if let Some(buffers) = &self.buffers {
-            info.set_pending(buffers.pending());
-        }
-        info.set_output_buffer(self.waiting());
-        if let Some(most) = self.config.client_memory_max() {
-            self.namespace.clients.account(info, most);
-        }
-        info.outbox.is_ending()
     }
 
     /// Publishes how much output is pending, and since when it has exceeded the soft limit.

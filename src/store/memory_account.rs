@@ -27,7 +27,8 @@ pub struct MemoryAccount {
     /// The memory reported by the shards. Together with `outside` it never exceeds the address space.
     held: AtomicUsize,
     outside: AtomicUsize,
-    /// The part of `outside` that does not count for eviction: notifications about evicted keys.
+    /// The part of `outside` that does not count for eviction: notifications about evicted keys, and what is about to be
+    /// freed.
     exempt: AtomicUsize,
     loss: AtomicUsize,
     /// How many threads are evicting keys right now.
@@ -146,6 +147,13 @@ impl MemoryAccount {
     /// Reports bytes outside of the store; `before` is the previous report of the same reporter.
     pub fn report_outside(&self, before: usize, bytes: usize) {
         self.outside.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+
+    /// Reports bytes that are about to be freed; `before` is the previous report. They are used until then, but eviction
+    /// must not free other keys for them.
+    pub(super) fn report_garbage(&self, before: usize, bytes: usize) {
+        self.exempt.fetch_add(bytes.wrapping_sub(before), Relaxed);
+        self.report_outside(before, bytes);
     }
 
     /// Returns how the usage of keys is recorded.

@@ -125,12 +125,13 @@ impl Store {
         memory_account: Arc<MemoryAccount>,
         events: EventSink,
     ) -> Self {
+        let reclaimer = Arc::new(Reclaimer::new(memory_account.clone()));
         let services = Services {
             hasher: Hasher::new(),
             sweep_timer,
             memory_account,
             events: Arc::new(events),
-            reclaimer: Arc::default(),
+            reclaimer,
             tail_work: Arc::default(),
         };
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));

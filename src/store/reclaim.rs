@@ -3,7 +3,10 @@
 //! All removals of values (commands, expiry, eviction, overwriting, FLUSHALL) pass them here, and so do temporary values
 //! of any size. Small values are freed at once; the rest is queued for a thread that exists only while the queue is not
 //! empty. Work decides, not the number of keys: many values of medium size that are removed in a row, as by one DEL, are
-//! queued as soon as they are too much together.
+//! queued as soon as they are too much together. Until it is freed, what is queued counts as used memory.
+//!
+//! Who makes and deletes large values in a loop may outrun the thread. Nobody can be made to wait here, where shards are
+//! locked, so the [connection](crate::net::connection) waits between two requests while [`Reclaimer::is_behind`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,6 +18,7 @@ use parking_lot::Mutex;
 use crate::store::entry::Entry;
 use crate::store::expire::DeadlineTree;
 use crate::store::fences::Fences;
+use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
 
 /// The effort, in allocations and pages, that is freed at once, in all until the queue was emptied: about a millisecond's
@@ -28,10 +32,13 @@ const EFFORT_COUNTED: usize = 64;
 /// allocations a number of bytes may be.
 const BYTES_PER_ALLOCATION: usize = 32;
 
+/// How many bytes of values may be queued before those who add more have to wait.
+const QUEUED_MAX: usize = 64 << 20;
+
 /// Something to free.
 pub(super) enum Garbage {
     /// A key with its value.
-    Entry(#[expect(dead_code, reason = "it is kept only to be dropped")] Entry),
+    Entry(Entry),
     /// All keys of some shards.
     Shards(Vec<Contents>),
     /// Something else that may be large.
@@ -46,6 +53,20 @@ impl Garbage {
             Garbage::Shards(shards) => shards.iter().map(Contents::keys).sum(),
             Garbage::Other(_) => 1,
         }
+    }
+
+    /// Returns the bytes allocated, if they are known.
+    fn bytes(&self) -> usize {
+        match self {
+            Garbage::Entry(entry) => entry.memory(),
+            Garbage::Shards(shards) => shards.iter().map(|contents| contents.memory + contents.table.memory()).sum(),
+            Garbage::Other(_) => 0,
+        }
+    }
+
+    /// Returns the bytes that count for [`Reclaimer::is_behind`]: nobody outruns the thread by deleting all keys.
+    fn limited_bytes(&self) -> usize {
+        if matches!(self, Garbage::Entry(_)) { self.bytes() } else { 0 }
     }
 }
 
@@ -76,10 +97,15 @@ type Start = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
 pub struct Reclaimer {
     queue: Mutex<Queue>,
     pending: AtomicUsize,
+    /// The bytes of the values that are queued.
+    pending_bytes: AtomicUsize,
+    /// How many values were ever queued.
+    queued: AtomicU64,
     freed: AtomicU64,
     /// The effort that was freed at once since the queue was emptied.
     spent: AtomicUsize,
     start: Start,
+    memory_account: Arc<MemoryAccount>,
 }
 
 #[derive(Default)]
@@ -89,16 +115,34 @@ struct Queue {
     is_running: bool,
 }
 
-impl Default for Reclaimer {
-    fn default() -> Self {
-        Self::new(|work| std::thread::Builder::new().name("free".into()).spawn(work).map(drop))
-    }
-}
-
 impl Reclaimer {
-    fn new(start: Start) -> Self {
-        let (pending, freed, spent) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicUsize::new(0));
-        Reclaimer { queue: Mutex::default(), pending, freed, spent, start }
+    /// Creates a reclaimer that reports what is queued as used memory.
+    pub(super) fn new(memory_account: Arc<MemoryAccount>) -> Self {
+        Self::starting(|work| std::thread::Builder::new().name("free".into()).spawn(work).map(drop), memory_account)
+    }
+
+    fn starting(start: Start, memory_account: Arc<MemoryAccount>) -> Self {
+        Reclaimer {
+            queue: Mutex::default(),
+            pending: AtomicUsize::new(0),
+            pending_bytes: AtomicUsize::new(0),
+            queued: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            spent: AtomicUsize::new(0),
+            start,
+            memory_account,
+        }
+    }
+
+    /// Returns whether so much is queued that those who add more should wait.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.pending_bytes.load(Relaxed) > QUEUED_MAX
+    }
+
+    /// Returns how many values were ever queued.
+    pub fn queued(&self) -> u64 {
+        self.queued.load(Relaxed)
     }
 
     /// Returns how many keys and other things are queued to be freed.
@@ -149,6 +193,9 @@ impl Reclaimer {
     #[inline(never)] // keeps the path of every removal short
     fn queue(self: &Arc<Self>, garbage: Garbage) {
         self.pending.fetch_add(garbage.objects(), Relaxed);
+        self.pending_bytes.fetch_add(garbage.limited_bytes(), Relaxed);
+        self.queued.fetch_add(1, Relaxed);
+        self.memory_account.report_garbage(0, garbage.bytes());
         let mut queue = self.queue.lock();
         queue.garbage.push_back(garbage);
         if std::mem::replace(&mut queue.is_running, true) {
@@ -164,8 +211,10 @@ impl Reclaimer {
     /// Frees queued values until the queue is empty.
     fn run(&self) {
         while let Some(garbage) = self.next() {
-            let objects = garbage.objects();
+            let (objects, bytes, limited) = (garbage.objects(), garbage.bytes(), garbage.limited_bytes());
             drop(garbage);
+            self.memory_account.report_garbage(bytes, 0);
+            self.pending_bytes.fetch_sub(limited, Relaxed);
             self.pending.fetch_sub(objects, Relaxed);
             self.freed.fetch_add(objects as u64, Relaxed);
         }
@@ -194,7 +243,14 @@ mod tests {
 
     /// Returns a reclaimer whose thread is never scheduled: the test gets its closure.
     fn reclaimer_without_time() -> Arc<Reclaimer> {
-        Arc::new(Reclaimer::new(|_| Ok(())))
+        Arc::new(Reclaimer::starting(|_| Ok(()), Arc::default()))
+    }
+
+    /// Returns the contents of an empty shard whose entries take this many bytes.
+    fn of_memory(memory: usize) -> Vec<Contents> {
+        let table = Table::new(Hasher::new());
+        let (deadlines, field_deadlines, fences) = (DeadlineTree::default(), None, Fences::default());
+        vec![Contents { table, memory, deadlines, field_deadlines, fences }]
     }
 
     #[test]
@@ -227,15 +283,29 @@ mod tests {
     #[test]
     fn shards_are_freed_at_once_only_if_they_have_few_keys_and_bytes() {
         let reclaimer = reclaimer_without_time();
-        let of_memory = |memory| {
-            let table = Table::new(Hasher::new());
-            let (deadlines, field_deadlines, fences) = (DeadlineTree::default(), None, Fences::default());
-            vec![Contents { table, memory, deadlines, field_deadlines, fences }]
-        };
         reclaimer.free_shards(of_memory(100_000));
         assert!(!reclaimer.queue.lock().is_running);
         reclaimer.free_shards(of_memory(1_000_000));
         assert!(reclaimer.queue.lock().is_running);
+    }
+
+    #[test]
+    fn what_is_queued_is_used_memory_that_evicts_nothing_and_too_much_of_it_makes_others_wait() {
+        let (reclaimer, len) = (reclaimer_without_time(), long_text().memory());
+        let (account, count) = (reclaimer.memory_account.clone(), QUEUED_MAX / len);
+        (0..count).for_each(|_| reclaimer.free(long_text()));
+        assert_eq!((account.used(), account.exempt()), (count * len, count * len));
+        assert!(!reclaimer.is_behind());
+        let empty_table = Table::new(Hasher::new()).memory();
+        // All keys of a database were there before, and were not made in a loop.
+        reclaimer.queue(Garbage::Shards(of_memory(QUEUED_MAX)));
+        assert!(!reclaimer.is_behind() && account.used() == count * len + QUEUED_MAX + empty_table);
+        (0..2).for_each(|_| reclaimer.free(long_text()));
+        assert!(reclaimer.is_behind());
+        assert_eq!(reclaimer.queued(), count as u64 + 3);
+        reclaimer.run();
+        assert!(!reclaimer.is_behind());
+        assert_eq!((account.used(), account.exempt()), (0, 0));
     }
 
     #[test]
@@ -251,7 +321,7 @@ mod tests {
 
     #[test]
     fn where_no_thread_can_be_started_it_is_freed_in_place() {
-        let reclaimer = Arc::new(Reclaimer::new(|_| Err(io::ErrorKind::OutOfMemory.into())));
+        let reclaimer = Arc::new(Reclaimer::starting(|_| Err(io::ErrorKind::OutOfMemory.into()), Arc::default()));
         reclaimer.free(long_text());
         assert_eq!((reclaimer.pending(), reclaimer.freed()), (0, 1));
         assert!(!reclaimer.queue.lock().is_running);

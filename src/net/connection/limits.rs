@@ -1,0 +1,96 @@
+//! The limits of a client: of its input, its output and its memory, and of what it leaves to be freed.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tracing::warn;
+
+use crate::config::ClientMemory;
+use crate::net::connection::{BUSY_PAUSE, Connection};
+
+/// The minimum of the size limit of a request whose parts are each within `client-query-buffer-limit`, in bytes.
+const REQUEST_LEN_MAX: usize = 1024 * 1024 * 1024;
+/// A client that has to authenticate and has not is closed when more bytes of replies than this wait for it.
+const UNAUTHENTICATED_OUTPUT_MAX: u64 = 17 * 1024;
+/// How often a client looks whether enough was freed before it goes on in any case: for ten seconds.
+const LOOKS_MAX: usize = 1000;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Returns whether the client exceeds a memory limit. The soft limit depends on time, so it is only recorded here;
+    /// the server's housekeeping checks it.
+    pub(super) fn is_over_limits(&mut self) -> bool {
+        let waiting = self.waiting();
+        let most = match self.client.caller.access.needs_authentication() {
+            true => Some(UNAUTHENTICATED_OUTPUT_MAX),
+            false => self.client.caller.info.output_limit(&self.config).hard(),
+        };
+        // Checked first, because no other client should be evicted for the memory of this one.
+        if most.is_some_and(|most| waiting as u64 > most) {
+            warn!(
+                client = self.client.caller.info.id,
+                waiting, "closing a client that exceeds its output buffer limit"
+            );
+            self.namespace.stats.output_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+            return true;
+        }
+        if self.is_evicted() {
+            self.drop_output();
+            return true;
+        }
+        false
+    }
+
+    /// Returns whether the client's unexecuted input is too large: one argument, a request, or a transaction's queue.
+    /// Checked before anything of it is executed.
+    pub(super) fn is_greedy(&mut self) -> bool {
+        let Some(buffers) = &self.buffers else { return false };
+        let limit = self.config.client_query_buffer_limit;
+        let len = buffers.input.len();
+        let queued = self.client.session.transaction.as_ref().map_or(0, |_| self.client.caller.info.queued_bytes());
+        if len + queued <= limit {
+            return false;
+        }
+        let query = buffers.codec.requests.unparsed_len(&buffers.input) + queued;
+        let is_greedy = query > limit || len > limit.max(REQUEST_LEN_MAX);
+        if is_greedy {
+            warn!(client = self.client.caller.info.id, query, "closing a client that exceeds its query buffer limit");
+            self.namespace.stats.query_limit_disconnections.fetch_add(1, Relaxed);
+            self.drop_output();
+        }
+        is_greedy
+    }
+
+    /// Reports the client's memory where `maxmemory-clients` limits it; returns whether this client is evicted.
+    pub(super) fn is_evicted(&mut self) -> bool {
+        if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
+            return false;
+        }
+        let info = &self.client.caller.info;
+        if let Some(buffers) = &self.buffers {
+            info.set_pending(buffers.pending());
+        }
+        info.set_output_buffer(self.waiting());
+        if let Some(most) = self.config.client_memory_max() {
+            self.namespace.clients.account(info, most);
+        }
+        info.outbox.is_ending()
+    }
+
+    /// Waits until enough of the large values that were deleted is freed, so that nobody fills the memory by making and
+    /// deleting some. Returns whether the client is still connected.
+    pub(super) async fn wait_for_reclaimer(&mut self) -> io::Result<bool> {
+        self.outruns_reclaimer = false;
+        let namespace = self.namespace.clone();
+        let freed = async {
+            for _ in 0..LOOKS_MAX {
+                if !namespace.store.reclaimer().is_behind() {
+                    return;
+                }
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+        };
+        self.meanwhile(freed).await
+    }
+}
