@@ -41,7 +41,9 @@ pub(crate) fn cut_if_many_keys(namespace: &Namespace, now: Now) {
 pub(crate) fn snapshot(call: &mut Call<'_>, test_mode: &TestMode, name: &[u8]) -> Result<()> {
     call.namespace.journal.set_snapshots(true);
     cut(call.namespace, &mut call.view);
-    match test_mode.history.lock().add_snapshot(name, texts(call.namespace), &call.namespace.store) {
+    let mut history = test_mode.history.lock();
+    history.complete(&call.namespace.store, &mut call.view);
+    match history.add_snapshot(name, texts(call.namespace), &call.namespace.store) {
         true => Ok(()),
         false => Err(Error::other("there are too many snapshots")),
     }

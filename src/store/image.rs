@@ -16,6 +16,36 @@ pub(crate) struct Image {
     pub(crate) lock: Option<LockImage>,
 }
 
+/// An image that would be too large.
+pub(crate) struct TooLarge;
+
+/// How much may still be copied for images, by the time that it takes and by its size.
+pub(crate) struct CopyLimit {
+    /// In allocations and pages.
+    effort: usize,
+    bytes: usize,
+}
+
+impl CopyLimit {
+    /// Returns the limit where no client has asked for the images: some ten milliseconds of work.
+    pub(crate) fn of_cut() -> Self {
+        CopyLimit { effort: 100_000, bytes: 16 << 20 }
+    }
+
+    /// Returns no limit.
+    pub(crate) fn none() -> Self {
+        CopyLimit { effort: usize::MAX, bytes: usize::MAX }
+    }
+
+    /// Returns whether an entry may be copied, and counts it then.
+    pub(super) fn admits(&mut self, entry: &Entry) -> bool {
+        let left = (self.effort.checked_sub(entry.effort()), self.bytes.checked_sub(entry.memory()));
+        let (Some(effort), Some(bytes)) = left else { return false };
+        *self = CopyLimit { effort, bytes };
+        true
+    }
+}
+
 /// What was known of a lock, without counting as one that is held.
 #[derive(Clone)]
 pub(crate) struct LockImage {

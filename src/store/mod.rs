@@ -47,7 +47,7 @@ pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, Policy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
-pub(crate) use image::{ByKey, Image, LockImage};
+pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 pub(crate) use interest::WatchFlag;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use lock::{Hold, LockHolder, LockRecord, LockWaiter, Loss, LostLock};

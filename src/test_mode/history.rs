@@ -3,12 +3,16 @@
 //!
 //! A cut brings the images up to date, for the keys that have changed since the last one. So an image is made once for
 //! each key that has changed between two cuts, whatever was done to it, and is shared by all that need it.
+//!
+//! An image is a copy of the whole value, and a cut stops all clients, so only so much is copied for one that no client
+//! has asked for ([`CopyLimit::of_cut`]). The images of larger values are missing until a snapshot is taken. What such a
+//! value was before a change is not known: the writes up to the cut behind that change are forgotten.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::persist::{Past, Touched, Write};
-use crate::store::{ByKey, Image, LockHolder, LockImage, Store, View};
+use crate::store::{ByKey, CopyLimit, Image, LockHolder, LockImage, Store, TooLarge, View};
 
 /// The most snapshots of a namespace.
 const SNAPSHOTS_MAX: usize = 100;
@@ -32,6 +36,8 @@ pub(crate) struct ScriptTexts {
 pub(crate) struct History {
     /// The images as of the last cut.
     now: Images,
+    /// The keys that there were as of the last cut without an image, because it would have been too large.
+    without: ByKey<()>,
     /// The libraries as of the last cut.
     libraries: Arc<Vec<Vec<u8>>>,
     /// What was written between cuts, oldest first.
@@ -50,6 +56,14 @@ struct Span {
     /// Whether that has all keys that there were.
     is_whole: bool,
     libraries: Arc<Vec<Vec<u8>>>,
+}
+
+/// What the keys that have changed were at the last cut.
+#[derive(Default)]
+struct Before {
+    images: ByKey<Option<Arc<Image>>>,
+    /// Whether all are known.
+    is_complete: bool,
 }
 
 /// A state to go back to.
@@ -84,8 +98,11 @@ impl History {
         (store, view): (&Store, &mut View<'_>),
     ) {
         let is_whole = matches!(past.touched, Touched::All);
-        let before = self.follow(past.touched, store, view);
+        let Before { images: before, is_complete } = self.follow(past.touched, store, view);
         let libraries = std::mem::replace(&mut self.libraries, libraries);
+        if !is_complete {
+            return self.forget_writes();
+        }
         self.remembered = (self.remembered + past.writes.len()).min(most);
         let span = Span { writes: past.writes, before, is_whole, libraries };
         if span.before.len() + span.writes.len() > 0 {
@@ -105,7 +122,7 @@ impl History {
         libraries: Arc<Vec<Vec<u8>>>,
         (store, view): (&Store, &mut View<'_>),
     ) {
-        let undone = self.follow(past.touched, store, view);
+        let undone = self.follow(past.touched, store, view).images;
         self.libraries = libraries;
         self.remembered -= lost;
         while let Some(latest) = self.spans.back_mut() {
@@ -124,37 +141,55 @@ impl History {
     }
 
     /// Takes images of what has changed; returns the former ones.
-    fn follow(&mut self, touched: Touched, store: &Store, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
+    fn follow(&mut self, touched: Touched, store: &Store, view: &mut View<'_>) -> Before {
         let before = match touched {
             Touched::Keys(keys) => self.refresh(&keys, store, view),
             Touched::All => self.refresh_all(view),
         };
         if let Some(snapshot) = self.snapshots.last_mut() {
-            snapshot.changed.add_keys(&before);
+            snapshot.changed.add_keys(&before.images);
         }
         before
     }
 
     /// Takes images of some keys; returns the former ones.
-    fn refresh(&mut self, keys: &ByKey<()>, store: &Store, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
-        let mut before = ByKey::default();
+    fn refresh(&mut self, keys: &ByKey<()>, store: &Store, view: &mut View<'_>) -> Before {
+        let (mut before, mut limit) = (Before { is_complete: true, ..Before::default() }, CopyLimit::of_cut());
         for (db, key, ()) in keys.iter() {
-            let former = match view.image(db, store.key(key)) {
-                Some(image) => self.now.insert(db, key.clone(), Arc::new(image)),
-                None => self.now.remove(db, key),
+            before.is_complete &= self.without.remove(db, key).is_none();
+            let former = match view.image(db, store.key(key), &mut limit) {
+                Ok(Some(image)) => self.now.insert(db, key.clone(), image),
+                Ok(None) => self.now.remove(db, key),
+                Err(TooLarge) => {
+                    self.without.insert(db, key.clone(), ());
+                    self.now.remove(db, key)
+                }
             };
-            before.insert(db, key.clone(), former);
+            before.images.insert(db, key.clone(), former);
         }
         before
     }
 
     /// Takes images of all keys; returns the former ones.
-    fn refresh_all(&mut self, view: &mut View<'_>) -> ByKey<Option<Arc<Image>>> {
-        let former = std::mem::replace(&mut self.now, view.images());
-        let mut before = ByKey::default();
-        before.add_keys(&self.now);
-        former.iter().for_each(|(db, key, image)| _ = before.insert(db, key.clone(), Some(image.clone())));
-        before
+    fn refresh_all(&mut self, view: &mut View<'_>) -> Before {
+        let (now, without) = view.images(CopyLimit::of_cut());
+        let (former, unknown) = (std::mem::replace(&mut self.now, now), std::mem::replace(&mut self.without, without));
+        let mut images = ByKey::default();
+        images.add_keys(&self.now);
+        images.add_keys(&self.without);
+        images.add_keys(&unknown);
+        former.iter().for_each(|(db, key, image)| _ = images.insert(db, key.clone(), Some(image.clone())));
+        Before { images, is_complete: unknown.len() == 0 }
+    }
+
+    /// Takes the images that are missing, however large they are: a snapshot must have all of them. There was a cut just
+    /// now.
+    pub(crate) fn complete(&mut self, store: &Store, view: &mut View<'_>) {
+        for (db, key, ()) in std::mem::take(&mut self.without).iter() {
+            if let Ok(Some(image)) = view.image(db, store.key(key), &mut CopyLimit::none()) {
+                self.now.insert(db, key.clone(), image);
+            }
+        }
     }
 
     /// Forgets the oldest writes that are too many.
@@ -180,7 +215,7 @@ impl History {
     pub(crate) fn stop_remembering(&mut self) {
         self.forget_writes();
         if self.snapshots.is_empty() {
-            self.now = Images::default();
+            (self.now, self.without) = Default::default();
         }
     }
 
@@ -263,7 +298,9 @@ impl History {
         let mut replaced = Vec::new();
         for (db, bytes, ()) in changed.iter() {
             let (image, key) = (snapshot.images.get(db, bytes), store.key(bytes));
+            let is_known = self.without.remove(db, bytes).is_none();
             let is_same = match (image, self.now.get(db, bytes)) {
+                _ if !is_known => false,
                 (Some(image), Some(now)) => Arc::ptr_eq(image, now),
                 (image, now) => image.is_none() && now.is_none(),
             };
@@ -274,7 +311,10 @@ impl History {
             if let Some(lock) = image.and_then(|image| image.lock.as_ref()) {
                 is_exact &= view.restore_lock(db, key, lock, &is_connected);
             }
-            let image = if is_exact { image.cloned() } else { view.image(db, key).map(Arc::new) };
+            let image = match is_exact {
+                true => image.cloned(),
+                false => view.image(db, key, &mut CopyLimit::none()).unwrap_or_default(),
+            };
             if !is_exact {
                 inexact.insert(db, bytes.clone(), ());
             }

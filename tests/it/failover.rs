@@ -481,3 +481,43 @@ fn write_once(client: &mut Client, random: &mut Random) -> bool {
     client.call("INCR written");
     matches!(client.frame(&["EXEC"]), Frame::Array(_))
 }
+
+#[test]
+fn a_value_too_large_to_be_copied_makes_the_writes_before_it_changes_be_forgotten() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SETRANGE large 20000000 x", ":20000001"), ("SET k before", "+OK")]);
+    assert_eq!(remembered(&mut client), 2);
+    // It is not changed by what is lost.
+    client.expect(&[("SET k after", "+OK")]);
+    fail_over(&server, 1);
+    let mut client = server.client();
+    client.expect(&[("GET k", "$6 before"), ("STRLEN large", ":20000001")]);
+    // Nobody knows what it was before the change: there is no copy of it.
+    client.expect(&[("SET k v", "+OK"), ("APPEND large y", ":20000002")]);
+    assert_eq!(remembered(&mut client), 0);
+    client.expect(&[("SET k w", "+OK")]);
+    assert_eq!(remembered(&mut client), 1);
+    fail_over(&server, 1);
+    let mut client = server.client();
+    client.expect(&[("GET k", "$1 v"), ("STRLEN large", ":20000002"), ("SET large small", "+OK")]);
+    assert_eq!(remembered(&mut client), 0);
+    client.expect(&[("APPEND large er", ":7")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("GET large", "$5 small")]);
+}
+
+#[test]
+fn a_collection_of_too_many_elements_is_too_large_to_be_copied() {
+    let server = start();
+    let mut client = server.client();
+    for first in (0..200_000).step_by(10_000) {
+        let members: Vec<String> = (first..first + 10_000).map(|n| format!("{n} member:{n}")).collect();
+        client.call(&format!("ZADD many {}", members.join(" ")));
+    }
+    assert!(remembered(&mut client) > 0, "there was none before");
+    client.expect(&[("ZADD many 1 one", ":1"), ("SET k v", "+OK")]);
+    assert_eq!(remembered(&mut client), 0);
+    client.expect(&[("TEST.SNAPSHOT s", "+OK"), ("ZREM many one", ":1"), ("FLUSHALL", "+OK")]);
+    client.expect(&[("TEST.RESTORE s", "+OK"), ("ZCARD many", ":200001"), ("ZSCORE many one", "$1 1")]);
+}

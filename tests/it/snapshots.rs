@@ -370,3 +370,20 @@ fn what_changed_before_a_later_snapshot_was_replaced_or_restored_is_undone_as_we
     restore(&mut client, "a");
     client.expect(&[("GET k", "$3 old"), ("EXISTS j", ":0")]);
 }
+
+#[test]
+fn a_snapshot_has_large_values_and_so_has_a_restored_one() {
+    let server = start_with(&[("test-journal-max", "1")]);
+    let mut client = server.client();
+    client.expect(&[("SETRANGE large 20000000 x", ":20000001"), ("SETRANGE other 20000000 x", ":20000001")]);
+    // Each write is a cut, at which these are too large to be copied.
+    client.expect(&[("SET k v", "+OK"), ("SET k w", "+OK"), ("TEST.SNAPSHOT s", "+OK")]);
+    for _ in 0..2 {
+        client.expect(&[("APPEND large y", ":20000002"), ("SET k x", "+OK"), ("SET k y", "+OK")]);
+        client.expect(&[("DEL other", ":1"), ("SETRANGE new 20000000 x", ":20000001"), ("SET k z", "+OK")]);
+        client.expect(&[("TEST.RESTORE s", "+OK"), ("STRLEN large", ":20000001"), ("STRLEN other", ":20000001")]);
+        client.expect(&[("GETRANGE large 20000000 -1", "$1 x"), ("GET k", "$1 w"), ("EXISTS new", ":0")]);
+    }
+    client.expect(&[("SWAPDB 0 1", "+OK"), ("SET k v", "+OK"), ("SET k w", "+OK"), ("TEST.RESTORE s", "+OK")]);
+    client.expect(&[("STRLEN large", ":20000001"), ("SELECT 1", "+OK"), ("DBSIZE", ":0")]);
+}

@@ -2,16 +2,23 @@
 //! and caches of all keys at once.
 
 use crate::store::cx::Cx;
-use crate::store::image::{Image, LockImage};
+use crate::store::image::{CopyLimit, Image, LockImage, TooLarge};
 use crate::store::lock::{LockHolder, Loss};
 use crate::store::shard::locks::is_token;
 use crate::store::shard::{Key, Shard, fields, is_expired};
 
 impl Shard {
-    /// Returns the image of a key, even of one that has expired and is not deleted yet.
-    pub(crate) fn image(&self, key: Key<'_>) -> Option<Image> {
-        let entry = self.leftover(key)?.copy(key.bytes);
-        Some(Image { entry, fence: self.fence(key), lock: self.lock(key).map(LockImage::of) })
+    /// Returns the image of a key, even of one that has expired and is not deleted yet; `None` of a missing key.
+    ///
+    /// # Errors
+    /// When more would be copied than the limit admits.
+    pub(crate) fn image(&self, key: Key<'_>, limit: &mut CopyLimit) -> Result<Option<Image>, TooLarge> {
+        let Some(entry) = self.leftover(key) else { return Ok(None) };
+        if !limit.admits(entry) {
+            return Err(TooLarge);
+        }
+        let lock = self.lock(key).map(LockImage::of);
+        Ok(Some(Image { entry: entry.copy(key.bytes), fence: self.fence(key), lock }))
     }
 
     /// Sets a key back to what it was, without an event, or removes it; returns whether it is what the image says. One that

@@ -2,29 +2,41 @@
 
 use std::sync::Arc;
 
-use crate::store::image::{ByKey, Image, LockImage};
+use crate::store::image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 use crate::store::shard::{Key, Shard};
 use crate::store::view::{Access, NOT_EXCLUSIVE, View, shard_of};
 use crate::store::{Cx, LockHolder};
 
 impl View<'_> {
-    /// Returns the image of a key of any database.
-    pub(crate) fn image(&mut self, db: usize, key: Key<'_>) -> Option<Image> {
-        self.in_shard(db, key, |shard, _| shard.image(key))
+    /// Returns the image of a key of any database; `None` of a missing key.
+    ///
+    /// # Errors
+    /// When more would be copied than the limit admits.
+    pub(crate) fn image(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        limit: &mut CopyLimit,
+    ) -> Result<Option<Arc<Image>>, TooLarge> {
+        let image = self.in_shard(db, key, |shard, _| shard.image(key, limit))?;
+        Ok(image.map(Arc::new))
     }
 
-    /// Returns the images of all keys of all databases.
-    pub(crate) fn images(&mut self) -> ByKey<Arc<Image>> {
-        let mut images = ByKey::default();
+    /// Returns the images of all keys of all databases, and the keys whose images would be too large.
+    pub(crate) fn images(&mut self, mut limit: CopyLimit) -> (ByKey<Arc<Image>>, ByKey<()>) {
+        let (mut images, mut too_large) = (ByKey::default(), ByKey::default());
         self.each_shard(|shard, _| {
             let mut keys: Vec<(u64, Arc<[u8]>)> = Vec::new();
             shard.for_each_key(|key| keys.push((key.hash, key.bytes.into())));
             for (hash, bytes) in keys {
-                let image = shard.image(Key { bytes: &bytes, hash });
-                image.into_iter().for_each(|image| _ = images.insert(shard.db(), bytes.clone(), Arc::new(image)));
+                match shard.image(Key { bytes: &bytes, hash }, &mut limit) {
+                    Ok(Some(image)) => _ = images.insert(shard.db(), bytes, Arc::new(image)),
+                    Ok(None) => {}
+                    Err(TooLarge) => _ = too_large.insert(shard.db(), bytes, ()),
+                }
             }
         });
-        images
+        (images, too_large)
     }
 
     /// Sets a key of any database back to what it was, or removes it; returns whether it is what the image says. Watchers
