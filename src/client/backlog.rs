@@ -85,6 +85,24 @@ mod tests {
     }
 
     #[test]
+    fn in_all_it_is_the_limit_and_a_share_and_a_reply_of_each_client() {
+        // As many clients as in the report of 1.7 GB, and the replies that they asked for.
+        const REPLY: usize = 21 * 1024 * 1024;
+        let backlog = Backlog::default();
+        let mut waiting = [0; 60];
+        for _ in 0..10 {
+            for own in &mut waiting {
+                if backlog.may_continue(*own, *own) {
+                    backlog.report(*own, *own + REPLY);
+                    *own += REPLY;
+                }
+            }
+        }
+        let all: usize = waiting.iter().sum();
+        assert!(all > LIMIT && all <= LIMIT + waiting.len() * (SHARE_MIN + REPLY), "{all}");
+    }
+
+    #[test]
     fn who_is_held_up_looks_again_when_the_sum_falls() {
         let backlog = Backlog::default();
         assert!(!backlog.report(0, 300 << 20));

@@ -145,7 +145,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Info("used_memory"), "and so `maxmemory`", "what was requested from the allocator", "counted: keys, tables, clients and all state kept for them, and the process at its start; within 5 % of the allocator's figure", "reading the allocator's statistics is slow"),
     (Setting("maxmemory"), "fragmentation, with a policy that evicts", "is not limited", "evicts more keys if it exceeds a twelfth of the limit and 8 MiB", "the process stays within its limit"),
     (Setting("maxmemory-policy"), "`volatile-ttl`", "evicts the nearest deadline of a few keys", "evicts the nearest deadline of all keys", "deadlines are indexed"),
-    (General(Memory), "replies that clients do not read", "unbounded", "256 MiB per client, 512 MiB in total; further requests wait", "bounded memory"),
+    (General(Memory), "replies that clients do not read", "unbounded", "beyond 256 MiB of one client, or 512 MiB of all, their further requests wait; the reply to one request may have any size", "bounded memory"),
     (General(Memory), "replies to a client that has to authenticate and has not", "unbounded, except where CVE-2025-21605 is fixed, as in distributions", "closes a client that leaves more than 17 KiB unread", "the fix"),
     (General(Memory), "messages and events for a client without an output limit", "unbounded", "closes a client that leaves more than 256 MiB unread", "bounded memory"),
 
