@@ -86,6 +86,8 @@ pub enum Error {
     ExecAborted,
     /// EXEC itself was rejected; holds the reason without its `ERR` prefix.
     ExecRefused(Vec<u8>),
+    /// A client would wait in line for ever; holds the cycle in words.
+    Deadlock(String),
     /// An error that a test has asked for, as it is.
     Injected(Vec<u8>),
     /// The command must not be queued.
@@ -295,6 +297,7 @@ impl fmt::Display for Error {
             Error::BitOffset => "ERR bit offset is not an integer or out of range",
             Error::BitValue => "ERR bit is not an integer or out of range",
             Error::InvalidExpire(command) => return write!(f, "ERR invalid expire time in '{command}' command"),
+            Error::Deadlock(cycle) => return write!(f, "DEADLOCK {cycle}"),
             Error::NoSuchKey => "ERR no such key",
             Error::BusyGroup => "BUSYGROUP Consumer Group name already exists",
             Error::BusyKey => "BUSYKEY Target key name already exists.",

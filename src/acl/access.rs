@@ -67,6 +67,11 @@ impl Access {
         self.is_free || self.user.reads_all_keys(command, request)
     }
 
+    /// Returns whether the user may read a key, by some command.
+    pub fn reads_key(&self, key: &[u8]) -> bool {
+        self.is_free || self.user.reads_key(key)
+    }
+
     /// Applies changes of the users. Returns whether the session's user still exists; otherwise the session is
     /// unauthenticated from now on.
     #[inline]

@@ -183,7 +183,7 @@ impl Selector {
     }
 
     /// Returns whether a command may access a key as its flags say.
-    fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
+    pub(super) fn permits_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed_for(flags);
         match &self.keys {
             Keys::All => true,

@@ -10,7 +10,7 @@ use crate::acl::selector::Selector;
 use crate::error::Denial;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::Request;
-use crate::spec::{CommandSpec, CommandTable};
+use crate::spec::{ACCESS, CommandSpec, CommandTable};
 use crate::text::until_nul;
 
 /// The name of the user of unauthenticated clients.
@@ -204,6 +204,11 @@ impl User {
     /// Returns whether this request is allowed and may read any key.
     pub fn reads_all_keys(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         self.selectors().any(|selector| selector.reads_all_keys(command, request))
+    }
+
+    /// Returns whether the user may read a key, by some command.
+    pub fn reads_key(&self, key: &[u8]) -> bool {
+        self.selectors().any(|selector| selector.permits_key(key, ACCESS))
     }
 
     /// Returns whether the user may stay subscribed to a channel, or to a pattern of channels.

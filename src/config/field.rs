@@ -174,6 +174,13 @@ choice_fields! {
         /// They may present one, which must then be valid.
         Optional = "optional",
     }
+    /// What becomes of a client that is about to wait for a lock for ever.
+    OnDeadlock {
+        /// It gets an error at once.
+        Error = "error",
+        /// It waits, until its timeout.
+        Wait = "wait",
+    }
     /// Which clients may use a protected feature.
     Allowance {
         /// None.

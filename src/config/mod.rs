@@ -30,7 +30,7 @@ pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
 pub(crate) use field::{
-    Allowance, ChannelDefault, ClientMemory, LogLevel, OomScore, OutputLimit, ShutdownOptions, Supervisor,
+    Allowance, ChannelDefault, ClientMemory, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions, Supervisor,
     TlsAuthClients,
 };
 pub(crate) use help::{setting_help, settings_help};

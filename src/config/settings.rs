@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OomScore, OutputLimit, ShutdownOptions, Supervisor,
-    TlsAuthClients,
+    Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions,
+    Supervisor, TlsAuthClients,
 };
 use crate::config::ignored::INERT;
 use crate::config::kind::Kind;
@@ -274,6 +274,9 @@ supported! {
         /// more that it holds a lock that the crash has freed: the longest TTL of a lock. A file in `dir` tells a crash
         /// from a clean shutdown. 0 disables that.
         "restart-grace-ms" !hidden restart_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Start, Supported;
+        /// What LOCK.ACQUIRE with BLOCK does where clients would wait for each other in a cycle: `error` replies -DEADLOCK at
+        /// once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
+        "lock-deadlock" !hidden lock_deadlock: OnDeadlock = "error", Kind::Choice(OnDeadlock::WORDS), Runtime, Supported;
         /// Writes the process id to this file and removes the file at exit.
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Notifies this supervisor when the server is ready and when it stops: `systemd`, or `auto` for systemd if it

@@ -521,9 +521,31 @@ impl<'n> BatchRun<'n> {
         if let Some(postponed) = postponed {
             self.serve_postponed(*postponed);
         }
+        if let Next::Exclusively = next {
+            return self.call_exclusively(client, command, request, hashes, out);
+        }
         if command.flags & CONTROL != 0 {
             self.after_control_call(client, command, &mut next);
         }
+        next
+    }
+
+    /// Makes a call again with the whole store locked. Meanwhile the gate was free: locks may have expired.
+    #[cold]
+    fn call_exclusively(
+        &mut self,
+        client: &mut Client,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        hashes: &[u64],
+        out: &mut Output,
+    ) -> Next {
+        self.guard = None; // the gate is not reentrant
+        self.take_gate(Store::lock_exclusive);
+        self.read_time();
+        self.hand_over_expired(client.caller.db, command, request, hashes);
+        let next = self.call(client, command, request, hashes, out);
+        self.guard = None; // others have waited long enough
         next
     }
 

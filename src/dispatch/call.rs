@@ -180,6 +180,20 @@ impl Call<'_> {
         self.block(until_ms, Box::new(on_timeout), Some(repetition));
     }
 
+    /// Lets the call, which has changed nothing and not replied, be made again with the whole store locked; for calls
+    /// that may block.
+    pub(crate) fn put_off(&mut self) {
+        if let Some(next) = &mut self.next {
+            **next = Next::Exclusively;
+            self.timer.report_next();
+        }
+    }
+
+    /// Returns whether the call is made again with the whole store locked.
+    pub(super) fn is_put_off(&self) -> bool {
+        matches!(self.next, Some(Next::Exclusively))
+    }
+
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
     pub fn is_retry(&self) -> bool {
         self.is_blocked
@@ -221,6 +235,7 @@ impl Call<'_> {
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
                 awaited,
                 heeds_absence,
+                token,
                 retry_at_ms,
                 spent_ns,
             })),

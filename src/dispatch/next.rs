@@ -20,6 +20,8 @@ pub(crate) enum Next {
     EndBatch,
     /// Retry the same request, which was not executed, when the server is no longer paused.
     Retry,
+    /// Make the call again with the whole store locked: it has changed nothing, and has not replied.
+    Exclusively,
     /// Nothing: a blocked call was made again and stays blocked, until a monotonic time at which it is to be made
     /// again.
     StayBlocked { retry_at_ms: u64 },

@@ -20,9 +20,12 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     let config = call.namespace.instance.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
     let is_blocked = call.caller.info.is_blocked();
-    if is_blocked {
+    if is_blocked || call.is_put_off() {
         call.timer.take_back(call.command, ns);
         call.caller.commands -= 1;
+    }
+    if call.is_put_off() {
+        return; // it is recorded when it is made again
     }
     // A read-only script has read nothing itself; the reads of its commands are recorded when they end.
     if flags & READ != 0 && call.command.command.group != Group::Scripting {

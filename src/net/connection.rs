@@ -401,7 +401,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Does what remains of a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
-            Next::Done | Next::EndBatch | Next::StayBlocked { .. } => Ok(true),
+            Next::Done | Next::EndBatch | Next::Exclusively | Next::StayBlocked { .. } => Ok(true),
             Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;

@@ -15,6 +15,8 @@ pub struct LockStats {
     pub contended: AtomicU64,
     /// Waits that timed out.
     pub timed_out: AtomicU64,
+    /// Calls of LOCK.ACQUIRE that were refused because they would have waited for ever.
+    pub deadlocks: AtomicU64,
     /// Locks that expired before they were released.
     pub expired: AtomicU64,
     durations: Mutex<Durations>,
@@ -51,7 +53,7 @@ impl LockStats {
 
     /// Resets everything.
     pub fn clear(&self) {
-        let counters = [&self.acquired, &self.contended, &self.timed_out, &self.expired];
+        let counters = [&self.acquired, &self.contended, &self.timed_out, &self.deadlocks, &self.expired];
         counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
         *self.durations.lock() = Durations::default();
     }

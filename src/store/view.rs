@@ -115,6 +115,11 @@ impl<'a> View<'a> {
         matches!(self.access, Access::Closed)
     }
 
+    /// Returns whether the whole store is locked.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.access, Access::Whole(..))
+    }
+
     /// Runs a closure on database `db` of this view, which must cover the whole store, or lock shard after shard; for
     /// calls declared EXCLUSIVE, and those without keys.
     pub fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {

@@ -1,6 +1,7 @@
 //! `LOCK.*`: locks, the line for them, sessions, announcements, and what other commands do to a lock.
 
 mod contention;
+mod deadlock;
 mod model;
 mod proof;
 mod shown;
@@ -447,6 +448,16 @@ fn a_release_of_ones_own_is_not_announced_and_neither_is_a_lock_without_notify()
 }
 
 #[test]
+fn a_lock_acquired_once_with_notify_is_announced_also_after_it_was_acquired_again_without_it() {
+    let server = TestServer::start();
+    let (mut holder, mut other) = (server.client3(), server.client());
+    let fence = holder.int("LOCK.ACQUIRE k t PX 60000 NOTIFY");
+    assert_eq!(holder.int("LOCK.ACQUIRE k t PX 60000"), fence);
+    assert_eq!(other.call("DEL k"), ":1");
+    assert_eq!(holder.reply(), format!(">5 $9 lock-lost $1 k $1 t :{fence} $7 deleted"));
+}
+
+#[test]
 fn commands_that_leave_the_token_in_place_leave_the_lock_held() {
     let server = TestServer::start();
     let (mut holder, mut other) = (server.client3(), server.client());
@@ -479,7 +490,7 @@ fn waiting_for_an_overwritten_lock_goes_on() {
 
 #[test]
 fn info_describes_holder_line_and_deadlock() {
-    let server = TestServer::start();
+    let server = TestServer::start_with(&[("lock-deadlock", "wait")]);
     let (mut one, mut two, mut other) = (server.client(), server.client(), server.client());
     one.call("CLIENT SETNAME one");
     two.call("CLIENT SETNAME two");

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::client::caller::Caller;
 use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
-use crate::client::registry::{ClientInfo, Clients};
+use crate::client::registry::{ClientInfo, Clients, LockName};
 use crate::client::ticket::Ticket;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::{Output, OwnedRequest};
@@ -59,6 +59,8 @@ pub struct BlockedCall {
     pub awaited: Type,
     /// Whether the call is made again also when a key was deleted.
     pub heeds_absence: bool,
+    /// The hash of the token of a client in line for a lock.
+    pub token: Option<u64>,
     /// When the call is made again even if no key has changed, in monotonic milliseconds, or [`NEVER`].
     pub retry_at_ms: u64,
     /// The time it has taken so far, in nanoseconds.
@@ -88,9 +90,10 @@ impl BlockedCall {
         allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + of_keys + places
     }
 
-    /// Returns whether it waits in line for a lock.
-    pub(crate) fn is_in_line(&self) -> bool {
-        self.command.name == "lock.acquire"
+    /// Returns the lock that it is in line for.
+    pub(crate) fn awaited_lock(&self) -> Option<LockName> {
+        self.token?;
+        self.keys().pop()
     }
 }
 
@@ -126,6 +129,8 @@ pub struct Blocked {
     is_timed: bool,
     /// The bytes that were reported for it.
     counted: usize,
+    /// The hash of the token of a client in line for a lock.
+    token: Option<u64>,
 }
 
 impl Blocked {
@@ -172,7 +177,7 @@ impl Drop for Blocked {
         self.ticket.take();
         self.clients.waits.lock().remove(&self.info.id);
         self.info.is_blocked.store(false, Relaxed);
-        self.info.is_in_line.store(false, Relaxed);
+        self.token.iter().for_each(|token| self.clients.leave_line(&self.info, *token));
         self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
         self.clients.memory_account.report_outside(self.counted, 0);
         self.info.add_kept_len(-(self.counted as isize));
@@ -184,14 +189,15 @@ impl Clients {
     pub fn block(self: &Arc<Self>, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Blocked {
         let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
-        info.is_in_line.store(matches!(&blocking, Blocking::Keys(call) if call.is_in_line()), Relaxed);
+        let token = if let Blocking::Keys(call) = &blocking { call.token } else { None };
+        token.iter().for_each(|token| self.enter_line(info, *token));
         let counted = blocking.memory();
         self.memory_account.report_outside(0, counted);
         info.add_kept_len(counted as isize);
         let ticket = Arc::new(Ticket::new(blocking));
         self.waits.lock().insert(info.id, Wait { ticket: ticket.clone(), until_ms });
         info.is_blocked.store(true, Relaxed);
-        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed, counted }
+        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed, counted, token }
     }
 
     /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.
@@ -225,6 +231,12 @@ impl Clients {
             client.outbox.signal(NUDGE);
         }
         is_over
+    }
+
+    /// Returns the lock that a client is in line for.
+    pub(crate) fn awaited_lock(&self, id: u64) -> Option<LockName> {
+        let wait = self.waits.lock().get(&id).cloned()?;
+        read_call(&wait.ticket, BlockedCall::awaited_lock).flatten()
     }
 
     /// Makes every blocked client check its timeout: a steered clock was moved, stopped or started.

@@ -54,7 +54,7 @@ impl ClientInfo {
             self.bytes_out.load(Relaxed),
             self.commands.load(Relaxed),
             self.held_locks(),
-            u8::from(self.is_in_line.load(Relaxed)),
+            u8::from(self.is_in_line()),
         );
         line
     }

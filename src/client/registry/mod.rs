@@ -19,8 +19,8 @@ mod names;
 
 use blocked::Wait;
 pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
-use locks::ClientLocks;
 pub(crate) use locks::LockName;
+use locks::{ClientLocks, InLine};
 use names::CountedNames;
 pub(crate) use names::Names;
 
@@ -437,6 +437,7 @@ pub struct Clients {
     /// The blocked clients, and how many of them have a timeout.
     waits: Mutex<BTreeMap<u64, Wait>>,
     timed: AtomicUsize,
+    in_line: InLine,
     /// The counted memory of all clients; maintained only while there is a limit.
     memory: Arc<AtomicUsize>,
     evicted: AtomicU64,

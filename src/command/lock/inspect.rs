@@ -1,10 +1,11 @@
 //! LOCK.INFO and LOCK.LIST: who holds a lock, since when, and who waits for it.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::client::registry::{Blocking, ClientInfo};
+use crate::client::registry::ClientInfo;
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use crate::command::lock::deadlock::{self, Link};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -105,7 +106,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
         call.reply.null_array();
         return Ok(());
     };
-    let deadlock = find_deadlock(call, key);
+    let cycle = deadlock::cycle_from(call, (call.caller.db, key.bytes.into()));
     let reply = &mut call.reply;
     reply.map(13);
     reply.bulk(b"token");
@@ -134,17 +135,19 @@ fn info(call: &mut Call<'_>) -> Result<()> {
     reply.bulk(b"waiters");
     reply_line(call, &lock.line);
     call.reply.bulk(b"deadlock");
-    match deadlock {
-        None => call.reply.null_array(),
-        Some(cycle) => {
-            call.reply.array(cycle.len() * 2);
-            for (key, client) in cycle {
-                call.reply.bulk(&key);
-                call.reply.int(client as i64);
-            }
-        }
-    }
+    reply_cycle(call, cycle);
     Ok(())
+}
+
+/// Replies with the locks of a cycle, each with the client that holds it and waits for the next one.
+fn reply_cycle(call: &mut Call<'_>, cycle: Option<Vec<Link>>) {
+    let Some(cycle) = cycle else { return call.reply.null_array() };
+    call.reply.array(cycle.len() * 2);
+    for link in cycle {
+        let shown: &[u8] = if call.caller.access.reads_key(&link.key) { &link.key } else { b"?" };
+        call.reply.bulk(shown);
+        call.reply.int(link.client as i64);
+    }
 }
 
 fn reply_some<T>(reply: &mut Reply<'_>, value: Option<T>, write: impl FnOnce(&mut Reply<'_>, T)) {
@@ -170,37 +173,6 @@ fn reply_line(call: &mut Call<'_>, line: &[LockWaiter]) {
         call.reply.bulk(b"waited-ms");
         call.reply.int(now.ms_since(waiter.since_us) as i64);
     }
-}
-
-/// Follows the holders of locks that are in line for other locks, from this one on. Returns the cycle that this leads
-/// into: keys, each with the client that holds it and waits for the next one.
-fn find_deadlock(call: &mut Call<'_>, key: Key<'_>) -> Option<Vec<(Vec<u8>, u64)>> {
-    let (mut path, mut places) = (Vec::new(), HashMap::new());
-    let (mut db, mut bytes) = (call.caller.db, key.bytes.to_vec());
-    loop {
-        let key = call.namespace.store.key(&bytes);
-        let holder = call.view.in_db(db, |view| Some(view.lock(key)?.hold.as_ref()?.holder().id()))?;
-        path.push((bytes.clone(), holder));
-        places.insert((db, bytes), path.len() - 1);
-        (db, bytes) = awaited_lock(call, holder)?;
-        if let Some(start) = places.get(&(db, bytes.clone())) {
-            return Some(path.split_off(*start));
-        }
-    }
-}
-
-/// Returns the lock that a client is in line for.
-fn awaited_lock(call: &Call<'_>, client: u64) -> Option<(usize, Vec<u8>)> {
-    let mut awaited = None;
-    call.namespace.clients.answer(client, |blocking| {
-        if let Blocking::Keys(blocked) = blocking
-            && blocked.is_in_line()
-        {
-            awaited = Some((blocked.caller.db, blocked.request.as_request().arg(1).to_vec()));
-        }
-        None
-    });
-    awaited
 }
 
 /// A lock as LOCK.LIST shows it.

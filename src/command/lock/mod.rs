@@ -5,6 +5,7 @@
 //! the clients in line. The first in line gets the lock in the critical section in which the key goes away, whatever
 //! removes it: the key's change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
 
+pub(crate) mod deadlock;
 mod inspect;
 #[cfg(feature = "metrics")]
 pub(crate) mod overview;
@@ -14,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::client::caller::Caller;
 use crate::command::keys::expire::EXPIRE;
 use crate::command::keys::wait::read_timeout;
+use crate::command::lock::deadlock::Prospect;
 use crate::command::string::lifetime::{Expiry, PX};
 use crate::command::string::{SET, SET_EX};
 use crate::dispatch::args::is_word;
@@ -127,7 +129,7 @@ fn acquire(call: &mut Call<'_>) -> Result<()> {
     let fence = match owner(call, key, token)? {
         Owner::Nobody => take(call, key, token, &options),
         Owner::Caller => keep(call, key, token, &options),
-        Owner::Another => return wait(call, token, &options),
+        Owner::Another => return wait(call, key, token, &options),
     };
     call.reply.int(fence);
     Ok(())
@@ -190,10 +192,20 @@ fn record(call: &mut Call<'_>, key: Key<'_>, token: &[u8], change: impl FnOnce(&
 }
 
 /// Waits in line for a lock that another one holds, or gives up.
-fn wait(call: &mut Call<'_>, token: &[u8], options: &Options<'_>) -> Result<()> {
+fn wait(call: &mut Call<'_>, key: Key<'_>, token: &[u8], options: &Options<'_>) -> Result<()> {
     let locks = call.namespace.observed.locks.clone();
+    let begins = options.until_ms.is_some() && !call.is_retry() && !call.is_nested();
+    let prospect = if begins { deadlock::prospect(call, key, token) } else { Prospect::Waits };
+    if let Prospect::Unknown = prospect {
+        call.put_off();
+        return Ok(());
+    }
     if !call.is_retry() {
         locks.contended.fetch_add(1, Relaxed);
+    }
+    if let Prospect::Deadlock(cycle) = prospect {
+        locks.deadlocks.fetch_add(1, Relaxed);
+        return Err(Error::Deadlock(cycle));
     }
     match options.until_ms {
         None => call.reply.null(),

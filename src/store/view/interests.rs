@@ -7,7 +7,7 @@ use crate::store::SHARDS;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::lock::{LockRecord, LockWaiter, Loss, shard_at};
-use crate::store::shard::{Key, LockVisitor};
+use crate::store::shard::{Key, LockVisitor, Shard};
 use crate::store::view::{Access, NO_KEYS, NOT_EXCLUSIVE, View, shard_of};
 use crate::time::clock::Deadline;
 
@@ -53,6 +53,26 @@ impl View<'_> {
     /// Returns what is known of the lock that a key is.
     pub(crate) fn lock(&mut self, key: Key<'_>) -> Option<&LockRecord> {
         self.access.shard(key).lock(key)
+    }
+
+    /// Lets `look` see what is known of a lock of any database, unless it has expired; for calls that need the whole
+    /// store, and those that declare no keys.
+    pub(crate) fn inspect_lock<T>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        look: impl FnOnce(&LockRecord) -> T,
+    ) -> Option<T> {
+        let (index, cx) = (shard_of(key.hash), &self.cx);
+        let look = |shard: &mut Shard| {
+            shard.peek(key, cx); // which deletes an expired key
+            shard.lock(key).map(look)
+        };
+        match &mut self.access {
+            Access::Gate(databases, _) => look(&mut databases.at(db).shards()[index].lock()),
+            Access::Whole(databases, _) => look(databases.at_mut(db).shard_mut(index)),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
+        }
     }
 
     /// Changes what is known of the lock that a key is, or begins to know it.

@@ -24,6 +24,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("locks", "acquired_total", "of keylatch"),
     ("locks", "contended_total", "of keylatch"),
     ("locks", "timed_out_total", "of keylatch"),
+    ("locks", "deadlocks_total", "of keylatch"),
     ("locks", "expired_while_held_total", "of keylatch"),
     ("locks", "longest_wait_ms", "of keylatch"),
     ("locks", "lock_wait_usec", "of keylatch"),

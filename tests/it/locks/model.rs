@@ -23,6 +23,7 @@ type Fence = usize;
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Text(&'static str),
+    Deadlock,
     Fence(Fence),
 }
 
@@ -143,6 +144,27 @@ impl Model {
         }
     }
 
+    /// Returns whether a client that began to wait would close a cycle: every lock that it would wait for, directly or
+    /// through holders, is held by clients that wait, and it is one of them.
+    fn waits_for_ever(&self, key: usize, newcomer: &Acquire) -> bool {
+        let waiting = |at: usize| self.lines[at].iter().chain((at == key).then_some(newcomer));
+        let (mut awaited, mut closes) = (vec![key], false);
+        for next in 0.. {
+            let Some(&lock) = awaited.get(next) else { break };
+            let value = &self.values[&lock];
+            let Some(record) = value.record.as_ref().filter(|record| record.holder.is_some()) else { return false };
+            let holds = |waiter: &Acquire| record.session == Some(waiter.client) || waiter.token == value.text;
+            let held_up: Vec<usize> = (0..KEYS.len()).filter(|at| waiting(*at).any(holds)).collect();
+            if held_up.is_empty() {
+                return false;
+            }
+            closes |= holds(newcomer);
+            let more: Vec<usize> = held_up.into_iter().filter(|at| !awaited.contains(at)).collect();
+            awaited.extend(more);
+        }
+        closes
+    }
+
     /// Executes a command of a client; returns its reply, or `None` if it blocks.
     fn execute(&mut self, client: u64, key: usize, command: &Command) -> Option<Told> {
         let exists = self.values.contains_key(&key);
@@ -150,6 +172,7 @@ impl Model {
         Some(match command {
             Command::Acquire(acquire) if !exists || self.is_held_with(key, acquire.token) => self.hold(key, acquire),
             Command::Acquire(Acquire { until_ms: None, .. }) => Told::Text("$-1"),
+            Command::Acquire(acquire) if self.waits_for_ever(key, acquire) => Told::Deadlock,
             Command::Acquire(acquire) => {
                 self.lines[key].push(acquire.clone());
                 return None;
@@ -417,6 +440,7 @@ impl Run {
         let reply = self.connections[at].client.reply();
         let is_right = match told {
             Told::Text(text) => text.is_empty() || reply == *text,
+            Told::Deadlock => reply.starts_with("-DEADLOCK "),
             Told::Fence(number) => {
                 let fence: i64 = reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or(0);
                 // A new one is greater than all that were known before the command.

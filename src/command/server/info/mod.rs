@@ -286,6 +286,7 @@ fn locks(text: &mut String, call: &mut Call<'_>) {
     field(text, "acquired_total", locks.acquired.load(Relaxed));
     field(text, "contended_total", locks.contended.load(Relaxed));
     field(text, "timed_out_total", locks.timed_out.load(Relaxed));
+    field(text, "deadlocks_total", locks.deadlocks.load(Relaxed));
     field(text, "expired_while_held_total", locks.expired.load(Relaxed));
     let since_us = if totals.in_line > 0 { longest_waiting_since_us(call) } else { None };
     field(text, "longest_wait_ms", since_us.map_or(0, |since_us| now.ms_since(since_us)));

@@ -137,6 +137,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("notify-keyspace-events"), "the classes `o` and `c`", "unknown", "publish `overwritten` and `type_changed`", "as Redis 8.2"),
     (Setting("extended-redis-compatibility"), "a setting of Valkey", "does not exist", "`yes`; with `no`, names and errors of Valkey 8.1: `server valkey`, `version 8.1.0` in `HELLO`; `server_name`, `valkey_version`, `server_mode` in `INFO`; `NOSUB`; `BITCOUNT` with a start alone; `MULTI` and `WATCH` discard the transaction they are in; `server.` in errors of scripts; `Valkey is busy`; `Invalid primary port`; `redis_version` stays 8.4.0", "a drop-in for Valkey's clients"),
     (Setting("restart-grace-ms"), "a setting of keylatch", "does not exist", "0; otherwise a start after a crash answers `-LOADING` for that many milliseconds", "no lock of before the crash is believed to be held any more"),
+    (Setting("lock-deadlock"), "a setting of keylatch", "does not exist", "`error`: `LOCK.ACQUIRE` replies `-DEADLOCK` where clients would wait for each other for ever; `wait`: they wait", "a mistake is told at once, not after a timeout"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),
     (Setting("maxmemory-eviction-tenacity"), "", "bounds a step of eviction by time", "bounds it by the number of keys that takes about that time", "does not depend on the clock"),
     (Setting("tracking-table-max-keys"), "a key beyond it", "dropped before the next command", "dropped at once", "the limit is exact"),
