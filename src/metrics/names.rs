@@ -112,6 +112,7 @@ pub(super) const METRICS: &[Metric] = &[
     counter("acquired_total", "keylatch_lock_acquired", "Locks acquired by LOCK.ACQUIRE"),
     counter("contended_total", "keylatch_lock_contended", "Calls of LOCK.ACQUIRE that found the lock held"),
     counter("timed_out_total", "keylatch_lock_timed_out", "Waits for locks that timed out"),
+    counter("deadlocks_total", "keylatch_lock_deadlocks", "Calls of LOCK.ACQUIRE that were refused because they would have waited for ever"),
     counter("expired_while_held_total", "keylatch_lock_expired", "Locks that expired before they were released"),
     counter("caught_panics", "keylatch_caught_panics", "Panics that were caught, each of them a bug"),
 ];

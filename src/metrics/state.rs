@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value, json};
 
 use crate::client::registry::ClientInfo;
-use crate::command::lock::overview::{ShownLock, overview};
+use crate::command::lock::deadlock::Link;
+use crate::command::lock::overview::{Holder, ShownLock, overview};
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
 use crate::metrics::figures::{Figures, Point};
@@ -45,6 +46,7 @@ const NUMBERS: &[&str] = &[
     "acquired_total",
     "contended_total",
     "timed_out_total",
+    "deadlocks_total",
     "expired_while_held_total",
 ];
 
@@ -88,9 +90,26 @@ fn shown_lock(lock: &ShownLock, namespace: &Namespace) -> Value {
         "wait": lock.wait_ms,
         "age": lock.age_ms,
         "fence": lock.fence,
-        "holder": lock.holder(clients).map(|holder| shown_client(&holder, None)),
+        "meta": lock.meta.as_ref().map(|meta| name(meta, lock.meta_rest)),
+        "holder": lock.holder.as_ref().map(shown_holder),
+        "cycle": lock.cycle.as_ref().map(|cycle| cycle.iter().map(shown_link).collect::<Value>()),
         "first": first.iter().map(|(client, wait_ms)| shown_client(client, Some(*wait_ms))).collect::<Value>(),
     })
+}
+
+/// Shows the client that has acquired a lock, also after its connection has closed.
+fn shown_holder(holder: &Holder) -> Value {
+    json!({
+        "id": holder.id,
+        "name": short_name(holder.name.as_bytes()),
+        "addr": holder.addr,
+        "gone": holder.is_gone,
+    })
+}
+
+/// Shows a lock of a cycle, and the client that holds it and waits for the next one.
+fn shown_link(link: &Link) -> Value {
+    json!({ "key": short_name(&link.key), "id": link.client })
 }
 
 fn shown_client(client: &ClientInfo, wait_ms: Option<u64>) -> Value {

@@ -342,7 +342,7 @@ fn a_page_is_sent_the_past_and_then_the_state_of_every_second() {
     let observed = Observed::start();
     let mut client = observed.client();
     assert_eq!(client.call("CONFIG SET slowlog-log-slower-than 0"), "+OK");
-    assert!(client.int("LOCK.ACQUIRE lock secret-token PX 60000 META secret-meta") > 0);
+    assert!(client.int("LOCK.ACQUIRE lock secret-token PX 60000 META nightly-report") > 0);
     client.expect(&[("SET key secret-value", "+OK"), ("CLIENT SETNAME worker-1", "+OK")]);
     let mut waiter = observed.client();
     waiter.send(b"CLIENT SETNAME worker-2\r\nLOCK.ACQUIRE lock secret-waiter PX 60000 BLOCK 0\r\n");
@@ -356,7 +356,16 @@ fn a_page_is_sent_the_past_and_then_the_state_of_every_second() {
     observed.server.advance_ms(1500);
     let second = events.state();
     for (state, wait) in [(&first, "\"wait\":0"), (&second, "\"wait\":1500")] {
-        for part in ["\"held\":1", "\"waiting\":1", "\"key\":\"lock\"", "worker-1", "worker-2", "\"line\":1", wait] {
+        for part in [
+            "\"held\":1",
+            "\"waiting\":1",
+            "\"key\":\"lock\"",
+            "\"meta\":\"nightly-report\"",
+            "worker-1",
+            "worker-2",
+            "\"line\":1",
+            wait,
+        ] {
             assert!(state.contains(part), "{part} in {state}");
         }
         let shown: serde_json::Value = serde_json::from_str(state).expect("JSON");
@@ -364,9 +373,43 @@ fn a_page_is_sent_the_past_and_then_the_state_of_every_second() {
         for (command, key) in [("SET", "key"), ("LOCK.ACQUIRE", "lock")] {
             assert!(slow.iter().any(|call| call["command"] == command && call["key"] == key), "the slow log: {state}");
         }
-        assert!(!state.contains("secret"), "no token, no value, no text: {state}");
+        assert!(!state.contains("secret"), "no token, no value: {state}");
     }
     assert!(!observed.get("/metrics").body.contains("secret"));
+}
+
+#[test]
+fn a_page_shows_who_acquired_a_lock_also_after_it_has_left_and_which_clients_wait_for_each_other() {
+    let observed = Observed::start();
+    let (mut one, mut two, mut gone) = (observed.client(), observed.client(), observed.client());
+    let ids = [one.int("CLIENT ID"), two.int("CLIENT ID"), gone.int("CLIENT ID")];
+    assert_eq!(gone.call("CLIENT SETNAME batch"), "+OK");
+    assert!(gone.int("LOCK.ACQUIRE left t PX 600000") > 0);
+    drop(gone);
+    let key = "a".repeat(200);
+    assert!(one.int(&format!("LOCK.ACQUIRE {key} t1 SESSION")) > 0);
+    assert!(two.int("LOCK.ACQUIRE b t2 SESSION") > 0);
+    one.send(b"LOCK.ACQUIRE b u1 SESSION BLOCK 0\r\n");
+    wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 1.0);
+    assert!(two.call(&format!("LOCK.ACQUIRE {key} u2 SESSION BLOCK 0")).starts_with("-DEADLOCK "));
+    assert_eq!(observed.metrics()["keylatch_lock_deadlocks_total"], 1.0);
+    assert_eq!(two.call("CONFIG SET lock-deadlock wait"), "+OK");
+    two.send(format!("LOCK.ACQUIRE {key} u2 SESSION BLOCK 0\r\n").as_bytes());
+    wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 2.0);
+    let shown: serde_json::Value = serde_json::from_str(&observed.follow("").state()).expect("JSON");
+    assert_eq!(shown["deadlocks_total"], 1.0);
+    let lock = |key: &str| {
+        let locks = shown["locks"].as_array().expect("a list");
+        locks.iter().find(|lock| lock["key"].as_str().is_some_and(|name| name.starts_with(key))).expect(key)
+    };
+    let left = &lock("left")["holder"];
+    assert_eq!((&left["id"], &left["name"], &left["gone"]), (&ids[2].into(), &"batch".into(), &true.into()));
+    assert!(lock("left")["cycle"].is_null());
+    assert_eq!(lock("b")["holder"]["gone"], false);
+    let cycle = lock("aaa")["cycle"].as_array().expect("a list");
+    let clients: Vec<&serde_json::Value> = cycle.iter().map(|link| &link["id"]).collect();
+    assert_eq!(clients, [&serde_json::Value::from(ids[0]), &ids[1].into()]);
+    assert_eq!(cycle[1]["key"], "b");
 }
 
 #[test]

@@ -8,17 +8,18 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use crate::client::registry::{ClientInfo, Clients};
+use crate::command::lock::deadlock::{self, Link};
 use crate::command::lock::inspect::{age_ms, client_of, pttl_ms};
-use crate::dispatch::Handlers;
 use crate::dispatch::inquiry::inquire;
+use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
-use crate::store::{Key, LockRecord, LockWaiter, SHARDS};
+use crate::store::{Key, LockHolder, LockRecord, LockWaiter, SHARDS};
 use crate::time::clock::{Deadline, Now};
 
 /// How many clients in line are shown of each lock.
 const IN_LINE_SHOWN: usize = 3;
 
-/// How many bytes of a key are shown: it may have millions.
+/// How many bytes of a key or a text are shown: it may have millions.
 const KEY_SHOWN: usize = 128;
 
 /// A lock that is shown.
@@ -40,17 +41,38 @@ pub(crate) struct ShownLock {
     pub(crate) pttl_ms: i64,
     /// How many clients are in line.
     pub(crate) in_line: usize,
-    holder: Option<u64>,
+    /// What the lock is for, in its holder's words, or the first bytes of it.
+    pub(crate) meta: Option<Vec<u8>>,
+    /// How many bytes of that are left out.
+    pub(crate) meta_rest: usize,
+    /// The client that has acquired it, which may have left since.
+    pub(crate) holder: Option<Holder>,
+    /// The cycle of clients that wait for each other which the lock is held in.
+    pub(crate) cycle: Option<Vec<Link>>,
     /// The first clients in line, and for how long they have waited.
     first: Vec<(u64, u64)>,
 }
 
-impl ShownLock {
-    /// Returns the client that holds it, if it is connected.
-    pub(crate) fn holder(&self, clients: &Clients) -> Option<Arc<ClientInfo>> {
-        clients.find(self.holder?)
-    }
+/// The client that has acquired a lock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    /// Its id.
+    pub(crate) id: u64,
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it calls from.
+    pub(crate) addr: String,
+    /// Whether its connection has closed.
+    pub(crate) is_gone: bool,
+}
 
+impl Holder {
+    fn new(client: &ClientInfo) -> Self {
+        Holder { id: client.id, name: client.names().name, addr: client.caller(), is_gone: client.is_gone() }
+    }
+}
+
+impl ShownLock {
     /// Returns the first clients in line, and for how long they have waited.
     pub(crate) fn first_in_line(&self, clients: &Clients) -> Vec<(Arc<ClientInfo>, u64)> {
         self.first.iter().filter_map(|(id, wait_ms)| Some((clients.find(*id)?, *wait_ms))).collect()
@@ -82,6 +104,11 @@ pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, most:
     }
     let mut locks: Vec<ShownLock> = shown.locks.into_iter().map(|Reverse(lock)| lock).collect();
     locks.sort_unstable_by(|one, other| other.cmp(one));
+    for lock in locks.iter_mut().filter(|lock| lock.in_line > 0) {
+        let awaited = lock.first.iter().find_map(|(client, _)| namespace.clients.awaited_lock(*client));
+        let cycle_of = |call: &mut Call<'_>| deadlock::cycle_from(call, awaited?);
+        lock.cycle = inquire(namespace, handlers, "lock.list", cycle_of)?;
+    }
     Some(locks)
 }
 
@@ -107,6 +134,7 @@ impl Shown {
                 _ => return,
             };
         }
+        let meta = record.and_then(|record| record.meta.as_deref());
         self.locks.push(Reverse(ShownLock {
             wait_ms,
             age_ms,
@@ -116,7 +144,10 @@ impl Shown {
             fence: record.map(|record| record.fence),
             pttl_ms: pttl_ms(deadline, now),
             in_line: line.len(),
-            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(|client| client.id),
+            meta: meta.map(|meta| meta[..meta.len().min(KEY_SHOWN)].to_vec()),
+            meta_rest: meta.map_or(0, |meta| meta.len().saturating_sub(KEY_SHOWN)),
+            holder: record.and_then(|record| client_of(record.hold.as_ref()?)).map(Holder::new),
+            cycle: None,
             first: line.iter().take(IN_LINE_SHOWN).map(|waiter| (waiter.client, since(waiter))).collect(),
         }));
     }
