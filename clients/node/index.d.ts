@@ -12,6 +12,9 @@ export interface Options {
   session?: boolean;
   /** A text for LOCK.INFO, which tells others what the lock is for. */
   meta?: string;
+  /** The token of all locks of one thread of work, of its own: a wait that would never end because of a lock of the same
+   *  owner throws Deadlock at once. A lock that its owner holds is granted to it again. */
+  owner?: string;
   /** Leaves the line when it is aborted; `acquire` then throws its reason. */
   signal?: AbortSignal;
   /** Is called with the lock when it is lost. */
@@ -43,6 +46,12 @@ export class Lock implements AsyncDisposable {
 
 /** The lock was not obtained within `wait` milliseconds. */
 export class NotAcquired extends Error {}
+
+/** The wait would never end: the owner holds a lock that those before it wait for. */
+export class Deadlock extends Error {
+  /** The locks and clients that wait for each other. */
+  readonly cycle: string;
+}
 
 /** The lock went before it was released; `reason` says how. */
 export class LockLost extends Error {

@@ -11,6 +11,16 @@ export class NotAcquired extends Error {
   name = 'NotAcquired';
 }
 
+/** The wait would never end: the owner holds a lock that those before it wait for. `cycle` names locks and clients. */
+export class Deadlock extends Error {
+  name = 'Deadlock';
+
+  constructor(key, cycle) {
+    super(`waiting for the lock ${key} would never end: ${cycle}`);
+    this.cycle = cycle;
+  }
+}
+
 /** The lock went before it was released; `reason` says how. */
 export class LockLost extends Error {
   name = 'LockLost';
@@ -58,10 +68,10 @@ export class Lock {
 
   /** Waits in line for the lock; see index.d.ts. */
   static async acquire(client, key, options = {}) {
-    const { ttl = 30_000, wait = Infinity, session = false, meta, signal, onLost, ...others } = options;
+    const { ttl = 30_000, wait = Infinity, session = false, meta, owner, signal, onLost, ...others } = options;
     for (const name of Object.keys(others)) throw new TypeError(`unknown option '${name}'`);
     signal?.throwIfAborted();
-    const lock = new Lock(client, key, ttl, onLost);
+    const lock = new Lock(client, key, ttl, onLost, owner);
     const words = ['LOCK.ACQUIRE', key, lock.token, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
     if (meta !== undefined) words.push('META', meta);
     const own = lock.#own = await connect(client, session);
@@ -76,18 +86,20 @@ export class Lock {
     } catch (error) {
       close(own);
       lock.#stop();
+      const [, cycle] = /^DEADLOCK (.*)/.exec(error?.message) ?? [];
+      if (cycle) throw new Deadlock(key, cycle);
       // What has gone wrong may be no more than the reply; an unknown token releases nothing.
       if (!(error instanceof NotAcquired)) await call(client, ['LOCK.RELEASE', key, lock.token]).catch(() => {});
       throw error;
     }
   }
 
-  constructor(client, key, ttl, onLost) {
+  constructor(client, key, ttl, onLost, owner) {
     this.#client = client;
     this.#ttl = ttl;
     this.#onLost = onLost;
     this.key = key;
-    this.token = randomUUID();
+    this.token = owner ?? randomUUID();
     this.fence = 0; // increases from holder to holder
     this.lost = null;
   }

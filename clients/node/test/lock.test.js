@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { createClient } from 'redis';
-import { LockLost, NotAcquired, acquire } from '../index.js';
+import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
 
 const PATIENCE_MS = 60_000;
 const LONG = { ttl: 10 * PATIENCE_MS }; // no renewal happens
@@ -129,6 +129,18 @@ function suite(name) {
     assert.ok(await first.release());
     assert.deepEqual(await Promise.all(waiters), [true, true, true, true, true]);
     assert.deepEqual(served, [0, 1, 2, 3, 4]);
+  });
+
+  test('a wait that would never end is refused at once if the locks have an owner', async () => {
+    const [one, two] = [await acquire(client, 'a', { owner: 'one' }), await acquire(client, 'lock', { owner: 'two' })];
+    const inner = acquire(client, 'lock', { owner: 'one' });
+    await waiting(1);
+    await assert.rejects(acquire(client, 'a', { owner: 'two' }), (error) => {
+      assert.ok(error instanceof Deadlock);
+      return /^a held by client \d+ waits for lock held by client \d+$/.test(error.cycle);
+    });
+    assert.ok(two.lost === null && await two.release());
+    assert.ok(await (await inner).release() && await one.release());
   });
 
   test('a lock that is held is refused without waiting or after waiting', async () => {

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio
 from conftest import PATIENCE_S, wait
 
-from keylatch_lock import AsyncLock, LockLost, NotAcquired
+from keylatch_lock import AsyncLock, Deadlock, LockLost, NotAcquired
 
 
 @contextlib.asynccontextmanager
@@ -53,6 +53,19 @@ async def test_tasks_exclude_each_other_and_their_fences_increase(server, client
 
     await asyncio.gather(*(work() for _ in range(5)))
     assert fences == sorted(set(fences)) and len(fences) == 50
+
+
+@with_client
+async def test_a_wait_that_would_never_end_is_refused_at_once_if_the_locks_have_an_owner(server, client):
+    async with AsyncLock(client, "a", owner="one"), AsyncLock(client, "b", owner="two") as two:
+        waiting = asyncio.create_task(AsyncLock(client, "b", owner="one").acquire())
+        await until(lambda: server.waiting("b") == 1)
+        with pytest.raises(Deadlock, match="^a held by client [0-9]+ waits for b held by client [0-9]+$"):
+            await AsyncLock(client, "a", owner="two").acquire()
+        assert two.lost is None and not waiting.done()
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
 
 
 @with_client

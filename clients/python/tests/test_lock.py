@@ -9,7 +9,7 @@ import pytest
 import redis
 from conftest import PATIENCE_S, wait
 
-from keylatch_lock import Lock, LockLost, NotAcquired
+from keylatch_lock import Deadlock, Lock, LockLost, NotAcquired
 
 PROCESSES, SECTIONS = 4, 25
 
@@ -51,6 +51,20 @@ def test_waiters_are_served_in_the_order_of_their_arrival(server):
     for thread in threads:
         thread.join(PATIENCE_S)
     assert served == [0, 1, 2, 3, 4]
+
+
+def test_a_wait_that_would_never_end_is_refused_at_once_if_the_locks_have_an_owner(server):
+    one, two = Lock(server.client, "a", owner="one"), Lock(server.client, "b", owner="two")
+    assert one.acquire() and two.acquire()
+    inner = Lock(server.client, "b", owner="one")
+    waiting = threading.Thread(target=inner.acquire, daemon=True)
+    waiting.start()
+    wait(lambda: server.waiting("b") == 1)
+    with pytest.raises(Deadlock, match="^a held by client [0-9]+ waits for b held by client [0-9]+$"):
+        Lock(server.client, "a", owner="two").acquire()
+    assert two.lost is None and two.release()
+    waiting.join(PATIENCE_S)
+    assert inner.release() and one.release()
 
 
 def test_a_lock_that_is_held_is_refused_without_waiting_or_after_waiting(server):

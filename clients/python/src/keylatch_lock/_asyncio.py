@@ -10,7 +10,7 @@ from typing import Any
 import redis.asyncio
 from redis.asyncio.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, now
+from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, deadlock, now
 
 
 class AsyncLock(Terms["redis.asyncio.Redis"]):
@@ -32,6 +32,9 @@ class AsyncLock(Terms["redis.asyncio.Redis"]):
                 await self._connection.disconnect(nowait=True)
                 await self._connection.connect()
                 self.fence = await self._call(*self._acquire(now() - began))
+        except redis.ResponseError as error:
+            await self._connection.disconnect()  # not granted, so there is nothing to give back
+            raise deadlock(error) or error
         except BaseException:
             await self._leave()
             raise

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from redis.retry import Retry
 
-from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, now
+from ._terms import UNREACHABLE, LockLost, NotAcquired, Terms, deadlock, now
 
 
 class Lock(Terms["redis.Redis"]):
@@ -29,6 +29,9 @@ class Lock(Terms["redis.Redis"]):
         self._connection.connect()
         try:
             self.fence = self._ask()
+        except redis.ResponseError as error:
+            self._connection.disconnect()  # not granted, so there is nothing to give back
+            raise deadlock(error) or error
         except BaseException as error:
             self._leave(error)
             raise

@@ -7,7 +7,7 @@ import uuid
 from typing import Any, Generic, TypeVar
 
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, TimeoutError
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 Client = TypeVar("Client")
 now = time.monotonic
@@ -22,8 +22,18 @@ class NotAcquired(LockError):
     """The lock was not obtained within `wait` seconds."""
 
 
+class Deadlock(LockError):
+    """The wait would never end: the owner holds a lock that those before it wait for. The argument names the cycle."""
+
+
 class LockLost(LockError):
     """The lock went before it was released; the argument says how, as `lost` does."""
+
+
+def deadlock(error: ResponseError) -> Deadlock | None:
+    """Returns the deadlock that an error of LOCK.ACQUIRE tells of."""
+    code, _, cycle = str(error).partition(" ")
+    return Deadlock(cycle) if code == "DEADLOCK" else None
 
 
 class Terms(Generic[Client]):
@@ -38,6 +48,7 @@ class Terms(Generic[Client]):
         wait: float | None = None,
         session: bool = False,
         meta: str | None = None,
+        owner: str | None = None,
         on_lost: Any = None,
     ) -> None:
         """Describes a lock; nothing is sent.
@@ -46,12 +57,14 @@ class Terms(Generic[Client]):
         wait: seconds to wait in line; None for as long as it takes, 0 for not at all.
         session: the server releases the lock as soon as the connection closes, so a broken connection loses it.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
+        owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
+            the same owner raises Deadlock at once. A lock that its owner holds is granted to it again.
         on_lost: is called with the lock when it is lost.
         """
         if ttl < 0.001:
             raise ValueError("ttl must be at least a millisecond")
         self.client, self.key, self.ttl, self.wait = client, key, ttl, wait
-        self.session, self.meta, self.on_lost = session, meta, on_lost
+        self.session, self.meta, self.owner, self.on_lost = session, meta, owner, on_lost
         self.token = ""
         self.fence: int | None = None  # increases from holder to holder; None until the lock is acquired
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
@@ -73,7 +86,7 @@ class Terms(Generic[Client]):
         return {**given, **of_connection, "retry": retry(NoBackoff(), 0)}
 
     def _begin(self) -> None:
-        self.token, self.fence, self.lost = uuid.uuid4().hex, None, None
+        self.token, self.fence, self.lost = self.owner or uuid.uuid4().hex, None, None
 
     def _acquire(self, waited: float) -> list[Any]:
         """Words the command. The same token again is safe: a lock that is held with it is granted again."""
