@@ -284,6 +284,8 @@ pub struct Arg {
     pub name: &'static str,
     /// Its kind.
     pub kind: Kind,
+    /// What it is for, in a sentence; empty for those of Redis.
+    pub summary: &'static str,
     /// The keyword before the argument, or the argument itself if it is a token.
     pub token: Option<&'static str>,
     /// Whether it is optional.
@@ -308,6 +310,7 @@ impl Arg {
         Arg {
             name,
             kind,
+            summary: "",
             token: None,
             optional: false,
             multiple: false,
@@ -317,6 +320,11 @@ impl Arg {
             unplaced: None,
             is_element: false,
         }
+    }
+
+    /// Says what the argument is for.
+    pub const fn about(self, summary: &'static str) -> Self {
+        Arg { summary, ..self }
     }
 
     /// Sets the keyword before the argument.

@@ -64,6 +64,7 @@ mod pubsub;
 mod readme;
 #[cfg(feature = "binary")]
 mod redis_cli;
+mod reference;
 mod restart;
 mod scan;
 #[cfg(feature = "lua")]

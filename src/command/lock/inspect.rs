@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::client::registry::ClientInfo;
 use crate::command::keys::scan::{COUNT_DEFAULT, parse_cursor, read_count};
+use crate::command::lock::KEY;
 use crate::command::lock::deadlock::{self, Link};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -22,18 +23,18 @@ const LIST_COST: &str = "O(1) for every call, and O(N) for a complete iteration,
 pub(crate) const COMMANDS: &[Command] = &[
     // A cycle of clients that wait for each other leads through any keys.
     Command::new("LOCK.INFO", info, READ | EXCLUSIVE, Group::Lock)
-        .args(&[key("key", RO | ACCESS)])
+        .args(&[key("key", RO | ACCESS).about(KEY)])
         .tips(&["nondeterministic_output"])
-        .docs("1.0.0", "O(N) where N is the number of clients in line.", "Describes a lock: its holder, and the clients in line for it."),
+        .docs("0.1.0", "O(N) where N is the number of clients in line.", "Describes a lock: its holder, and the clients in line for it."),
     Command::new("LOCK.LIST", list, READ, Group::Lock)
         .args(&[
-            integer("cursor"),
-            pattern("pattern").token("MATCH").optional(),
-            integer("count").token("COUNT").optional(),
-            token("waiting", "WAITING").optional(),
+            integer("cursor").about("0 at first, then what the last reply begins with, until that is 0."),
+            pattern("pattern").token("MATCH").optional().about("Only locks whose keys match."),
+            integer("count").token("COUNT").optional().about("How many locks to look at, about; 10 without it."),
+            token("waiting", "WAITING").optional().about("Only locks that clients are in line for."),
         ])
         .tips(&["nondeterministic_output"])
-        .docs("1.0.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
+        .docs("0.1.0", LIST_COST, "Iterates over the locks that are held through LOCK commands."),
 ];
 
 /// The client that holds a lock.

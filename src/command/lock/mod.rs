@@ -32,33 +32,42 @@ pub(crate) use inspect::COMMANDS as INSPECTION;
 
 const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the line, where N is the number of clients in it.";
 
+/// What LOCK.* says of the arguments that several of its commands have.
+const KEY: &str = "The lock, which is a string key.";
+const TOKEN: &str = "The token that the lock was acquired with.";
+const BLOCK: &str = "For how many milliseconds to wait in line, at most; 0 for ever. Not at all without it.";
+
 /// The commands of this file.
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("LOCK.ACQUIRE", acquire, WRITE | DENY_OOM | BLOCKING, Group::Lock)
         .effect(Effect::Values)
         .args(&[
-            key("key", RW | ACCESS | UPDATE),
-            string("token"),
-            integer("milliseconds").token("PX").optional(),
-            integer("timeout").token("BLOCK").optional(),
-            token("session", "SESSION").optional(),
-            token("notify", "NOTIFY").optional(),
-            string("text").token("META").optional(),
+            key("key", RW | ACCESS | UPDATE).about(KEY),
+            string("token").about("Says whose the lock is: a text of the holder's own, such as a random one."),
+            integer("milliseconds").token("PX").optional().about("The TTL of the lock in milliseconds; needed without SESSION."),
+            integer("timeout").token("BLOCK").optional().about(BLOCK),
+            token("session", "SESSION").optional().about("Releases the lock when this connection closes, or by RESET."),
+            token("notify", "NOTIFY").optional().about("Announces the loss of the lock."),
+            string("text").token("META").optional().about("What the lock is for, shown by LOCK.INFO."),
         ])
-        .docs("1.0.0", ACQUIRE_COST, "Acquires a lock, or waits in line for it, and returns its fencing token."),
+        .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or waits in line for it, and returns its fencing token."),
     Command::new("LOCK.RENEW", renew, WRITE | FAST, Group::Lock)
         .effect(Effect::Deadlines)
-        .args(&[key("key", RW | ACCESS | UPDATE), string("token"), integer("milliseconds").token("PX")])
-        .docs("1.0.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
+        .args(&[
+            key("key", RW | ACCESS | UPDATE).about(KEY),
+            string("token").about(TOKEN),
+            integer("milliseconds").token("PX").about("The new TTL in milliseconds, from now on."),
+        ])
+        .docs("0.1.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
     Command::new("LOCK.RELEASE", release, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
-        .args(&[key("key", RW | ACCESS | DELETE), string("token")])
-        .docs("1.0.0", "O(1)", "Releases a lock that is held with a token: the first client in line gets it."),
+        .args(&[key("key", RW | ACCESS | DELETE).about(KEY), string("token").about(TOKEN)])
+        .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in line gets it."),
     Command::new("LOCK.FENCE", fence, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
-        .args(&[key("key", RO | ACCESS), string("token")])
-        .docs("1.0.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
+        .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
+        .docs("0.1.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
 ];
 
 /// The options of LOCK.ACQUIRE.

@@ -364,7 +364,9 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
             Kind::Block(parts) => ("block", Some(parts)),
         };
         let is_key = kind == "key" || arg.unplaced.is_some();
-        let optional_fields = [is_key, arg.token.is_some(), arg.since.is_some(), !flags.is_empty(), parts.is_some()];
+        let has_summary = !arg.summary.is_empty();
+        let optional_fields =
+            [is_key, arg.token.is_some(), has_summary, arg.since.is_some(), !flags.is_empty(), parts.is_some()];
         reply.map(2 + optional_fields.into_iter().filter(|is_there| *is_there).count());
         text_field(reply, "name", arg.name);
         text_field(reply, "type", kind);
@@ -374,6 +376,9 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
         }
         if let Some(token) = arg.token {
             text_field(reply, "token", token);
+        }
+        if has_summary {
+            text_field(reply, "summary", arg.summary);
         }
         if let Some(since) = arg.since {
             text_field(reply, "since", since);

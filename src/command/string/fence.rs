@@ -27,11 +27,11 @@ pub(crate) const COMMANDS: &[Command] = &[
             one_of("expiration", &[integer("seconds").token("EX"), integer("milliseconds").token("PX")]).optional(),
             token("noget", "NOGET").optional(),
         ])
-        .docs("1.0.0", "O(1)", "Sets a string and its fence if the fence is greater than that of the last such write."),
+        .docs("0.1.0", "O(1)", "Sets a string and its fence if the fence is greater than that of the last such write."),
     Command::new("DELIFGREATER", delifgreater, WRITE | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE), integer("fence")])
-        .docs("1.0.0", "O(1)", "Deletes a string if the fence is greater than that of the last write with a fence."),
+        .docs("0.1.0", "O(1)", "Deletes a string if the fence is greater than that of the last write with a fence."),
 ];
 
 /// The options of SETIFGREATER.

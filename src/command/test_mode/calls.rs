@@ -11,11 +11,11 @@ use crate::test_mode::ReceivedCall;
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new("TEST.CALLS", calls, CONTROLS, Group::Test)
     .args(&[
-        string("command").token("MATCH").optional(),
-        integer("count").token("COUNT").optional(),
-        token("reset", "RESET").optional(),
+        string("command").token("MATCH").optional().about("Only calls of this command."),
+        integer("count").token("COUNT").optional().about("At most this many, the latest ones; all without it."),
+        token("reset", "RESET").optional().about("Forgets all calls; stands alone."),
     ])
-    .docs("1.0.0", "O(N) where N is the number of calls kept", "Returns the calls received, oldest first.")];
+    .docs("0.1.0", "O(N) where N is the number of calls kept", "Returns the calls received, oldest first.")];
 
 /// Replies with the latest calls, or forgets them all.
 fn calls(call: &mut Call<'_>) -> Result<()> {

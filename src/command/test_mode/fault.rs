@@ -19,43 +19,42 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
     Group::Test,
     &[
         Command::new("ADD", add, CONTROLS, Group::Test).args(ADD_ARGS).docs(
-            "1.0.0",
+            "0.1.0",
             "O(1)",
             "Adds a fault, which strikes calls of a command or of all (*), and returns its id.",
         ),
-        Command::new("CLEAR", clear, CONTROLS, Group::Test).docs("1.0.0", "O(1)", "Removes all faults."),
-        Command::new("DEL", del, CONTROLS, Group::Test).args(&[integer("id")]).docs(
-            "1.0.0",
+        Command::new("CLEAR", clear, CONTROLS, Group::Test).docs("0.1.0", "O(1)", "Removes all faults."),
+        Command::new("DEL", del, CONTROLS, Group::Test).args(&[integer("id").about("The id that ADD returned.")]).docs(
+            "0.1.0",
             "O(N) where N is the number of faults",
             "Removes a fault; returns whether there was one with this id.",
         ),
         Command::new("LIST", list, CONTROLS, Group::Test).docs(
-            "1.0.0",
+            "0.1.0",
             "O(N) where N is the number of faults",
             "Returns the faults, in the order in which they are tried.",
         ),
     ],
 )
-.docs("1.0.0", "Depends on subcommand.", "Contains the subcommands that inject faults.")];
+.help_since("0.1.0")
+.docs("0.1.0", "Depends on subcommand.", "Contains the subcommands that inject faults.")];
 
+#[rustfmt::skip] // every argument is on a line of its own
 const ADD_ARGS: &[Arg] = &[
-    string("command"),
-    string("key-pattern").token("KEY").optional(),
-    string("client-name").token("CLIENT").optional(),
-    one_of(
-        "kind",
-        &[
-            block("error", &[string("text").token("ERROR")]),
-            block("delay", &[integer("milliseconds").token("DELAY")]),
-            token("drop", "DROP"),
-            token("losereply", "LOSEREPLY"),
-            block("partial", &[integer("bytes").token("PARTIAL")]),
-        ],
-    ),
-    string("probability").token("PROB").optional(),
-    integer("seed").token("SEED").optional(),
-    integer("count").token("COUNT").optional(),
-    integer("calls").token("AFTER").optional(),
+    string("command").about("The command that is struck; * is all but TEST.*, HELLO, AUTH, RESET and QUIT."),
+    string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
+    string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
+    one_of("kind", &[
+        block("error", &[string("text").token("ERROR").about("Replies with this error instead of executing the call.")]),
+        block("delay", &[integer("milliseconds").token("DELAY").about("Replies so much later, in real time.")]),
+        token("drop", "DROP").about("Closes the connection before the call is executed."),
+        token("losereply", "LOSEREPLY").about("Executes the call, and closes the connection instead of replying."),
+        block("partial", &[integer("bytes").token("PARTIAL").about("Closes it after so many bytes of the reply.")]),
+    ]),
+    string("probability").token("PROB").optional().about("Strikes with this probability, from 0 to 1; 1 without it."),
+    integer("seed").token("SEED").optional().about("Where the random numbers for PROB begin; anywhere without it."),
+    integer("count").token("COUNT").optional().about("Strikes at most so many calls; without it there is no limit."),
+    integer("calls").token("AFTER").optional().about("Lets so many matching calls pass first; none without it."),
 ];
 
 /// Injects a fault into the calls of a namespace; returns its id.

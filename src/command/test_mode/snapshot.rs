@@ -18,14 +18,14 @@ const FAILOVER_COST: &str = "O(N) where N is the number of keys changed by the w
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("TEST.FAILOVER", failover, STATES, Group::Test)
-        .args(&[integer("writes").token("LOSE")])
-        .docs("1.0.0", FAILOVER_COST, "Forgets the last writes, and closes every connection."),
+        .args(&[integer("writes").token("LOSE").about("How many writes are forgotten: an EXEC or script counts as one.")])
+        .docs("0.1.0", FAILOVER_COST, "Forgets the last writes, and closes every connection."),
     Command::new("TEST.RESTORE", restore, STATES, Group::Test)
-        .args(&[string("name")])
-        .docs("1.0.0", RESTORE_COST, "Goes back to a snapshot."),
+        .args(&[string("name").about("The name of the snapshot.")])
+        .docs("0.1.0", RESTORE_COST, "Goes back to a snapshot."),
     Command::new("TEST.SNAPSHOT", snapshot, STATES, Group::Test)
-        .args(&[string("name")])
-        .docs("1.0.0", SNAPSHOT_COST, "Remembers keys, locks, scripts and functions by a name."),
+        .args(&[string("name").about("The name of the snapshot; an earlier one of this name is replaced.")])
+        .docs("0.1.0", SNAPSHOT_COST, "Remembers keys, locks, scripts and functions by a name."),
 ];
 
 fn snapshot(call: &mut Call<'_>) -> Result<()> {

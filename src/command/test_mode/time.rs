@@ -19,22 +19,27 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
     "TEST.TIME",
     Group::Test,
     &[
-        Command::new("ADVANCE", advance, CONTROLS, Group::Test).args(&[integer("milliseconds")]).docs(
-            "1.0.0",
-            "O(N) where N is the number of instants at which something is due",
-            "Moves the clock forward, and returns the time when everything due has happened.",
-        ),
-        Command::new("FREEZE", freeze, CONTROLS, Group::Test).docs("1.0.0", "O(1)", "Stops the clock."),
-        Command::new("GET", get, CONTROLS | FAST, Group::Test).docs("1.0.0", "O(1)", "Returns the time."),
-        Command::new("RUN", run, CONTROLS, Group::Test).docs("1.0.0", "O(1)", "Lets the clock run on at real pace."),
-        Command::new("SET", set, CONTROLS, Group::Test).args(&[integer("unix-time-milliseconds")]).docs(
-            "1.0.0",
-            "O(N) where N is the number of instants at which something is due",
-            "Moves the clock forward to a time, or sets only the wall clock back.",
-        ),
+        Command::new("ADVANCE", advance, CONTROLS, Group::Test)
+            .args(&[integer("milliseconds").about("How far; not negative.")])
+            .docs(
+                "0.1.0",
+                "O(N) where N is the number of instants at which something is due",
+                "Moves the clock forward, and returns the time when everything due has happened.",
+            ),
+        Command::new("FREEZE", freeze, CONTROLS, Group::Test).docs("0.1.0", "O(1)", "Stops the clock."),
+        Command::new("GET", get, CONTROLS | FAST, Group::Test).docs("0.1.0", "O(1)", "Returns the time."),
+        Command::new("RUN", run, CONTROLS, Group::Test).docs("0.1.0", "O(1)", "Lets the clock run on at real pace."),
+        Command::new("SET", set, CONTROLS, Group::Test)
+            .args(&[integer("unix-time-milliseconds").about("The new time, since 1970.")])
+            .docs(
+                "0.1.0",
+                "O(N) where N is the number of instants at which something is due",
+                "Moves the clock forward to a time, or sets only the wall clock back.",
+            ),
     ],
 )
-.docs("1.0.0", "Depends on subcommand.", "Contains the subcommands that steer time.")];
+.help_since("0.1.0")
+.docs("0.1.0", "Depends on subcommand.", "Contains the subcommands that steer time.")];
 
 /// Replies with the time once the clock was steered.
 struct Journey(TimeTravel);

@@ -1,0 +1,206 @@
+//! The reference page of keylatch's own commands: what it says of their arguments is what COMMAND DOCS says, and its
+//! examples run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use keylatch::internals::resp::Frame;
+use keylatch::{Clock, Server};
+
+use crate::harness::{Client, TestServer, wait_until};
+
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("REFERENCE.md")
+}
+
+fn start() -> TestServer {
+    TestServer::start_with_workers(Server::builder().test_mode().clock(Clock::manual()), 1)
+}
+
+#[test]
+fn the_page_says_of_every_command_of_keylatch_what_command_docs_says() {
+    let Ok(mut page) = fs::read_to_string(path()) else { return };
+    let before = page.clone();
+    let server = start();
+    let mut client = server.client3();
+    let Frame::Array(names) = client.frame(&["COMMAND", "LIST"]) else { panic!("a list") };
+    let is_own = |name: &String| (name.starts_with("lock.") || name.starts_with("test.")) && !name.contains('|');
+    for name in names.iter().map(text).filter(is_own) {
+        let Frame::Map(docs) = client.frame(&["COMMAND", "DOCS", &name]) else { panic!("a map") };
+        let docs = &docs[0].1;
+        let Some(Frame::Map(subcommands)) = find(docs, "subcommands") else {
+            insert(&mut page, &name.to_uppercase(), docs);
+            continue;
+        };
+        for (full, docs) in subcommands.iter().filter(|(full, _)| !text(full).ends_with("|help")) {
+            insert(&mut page, &text(full).replace('|', " ").to_uppercase(), docs);
+        }
+    }
+    if std::env::var_os("KEYLATCH_BLESS").is_some() {
+        fs::write(path(), page).expect("a writable repository");
+    } else {
+        assert_eq!(before, page, "stale; KEYLATCH_BLESS=1 regenerates it");
+    }
+}
+
+/// Puts what is known of a command between its marks on the page.
+fn insert(page: &mut String, name: &str, docs: &Frame) {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let (head, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("the page lacks {name}"));
+    let (_, tail) = rest.split_once(&end).unwrap_or_else(|| panic!("no end of {name}"));
+    assert_eq!(find(docs, "since").map(text).as_deref(), Some("0.1.0"), "{name}");
+    let args = match find(docs, "arguments") {
+        Some(Frame::Array(args)) => args.as_slice(),
+        _ => &[],
+    };
+    let words: Vec<String> = std::iter::once(name.to_owned()).chain(args.iter().map(spelt)).collect();
+    let mut block = format!("`{}`\n\n{}\n\n", words.join(" "), find(docs, "summary").map(plain).expect("a summary"));
+    if !args.is_empty() {
+        block.push_str("| argument | |\n|---|---|\n");
+        args.iter().for_each(|arg| describe(&mut block, name, arg));
+        block.push('\n');
+    }
+    *page = [head, &begin, &block, &end, tail].concat();
+}
+
+/// Adds a row for an argument, or for each of its parts.
+fn describe(block: &mut String, name: &str, arg: &Frame) {
+    if let Some(Frame::Array(parts)) = find(arg, "arguments") {
+        return parts.iter().for_each(|part| describe(block, name, part));
+    }
+    let summary = find(arg, "summary").map(plain).unwrap_or_else(|| panic!("{name} lacks a summary: {arg:?}"));
+    block.push_str(&format!("| `{}` | {summary} |\n", with_token(arg)));
+}
+
+fn with_token(arg: &Frame) -> String {
+    let name = find(arg, "name").map(text).expect("a name");
+    match (find(arg, "token").map(text), find(arg, "type").map(text).as_deref()) {
+        (Some(token), Some("pure-token")) => token,
+        (Some(token), _) => format!("{token} {name}"),
+        (None, _) => name,
+    }
+}
+
+fn spelt(arg: &Frame) -> String {
+    let parts = match find(arg, "arguments") {
+        Some(Frame::Array(parts)) => parts.iter().map(spelt).collect(),
+        _ => vec![with_token(arg)],
+    };
+    let is_choice = find(arg, "type").map(text).as_deref() == Some("oneof");
+    let word = if is_choice { format!("({})", parts.join(" / ")) } else { parts.join(" ") };
+    match find(arg, "flags") {
+        Some(Frame::Set(flags) | Frame::Array(flags)) if flags.iter().any(|flag| text(flag) == "optional") => {
+            format!("[{word}]")
+        }
+        _ => word,
+    }
+}
+
+/// Returns a field of a map.
+fn find<'a>(map: &'a Frame, name: &str) -> Option<&'a Frame> {
+    let Frame::Map(pairs) = map else { panic!("{map:?}") };
+    pairs.iter().find(|(key, _)| text(key) == name).map(|(_, value)| value)
+}
+
+/// Returns a text in which an asterisk is nothing but that.
+fn plain(frame: &Frame) -> String {
+    text(frame).replace('*', "\\*")
+}
+
+fn text(frame: &Frame) -> String {
+    String::from_utf8_lossy(frame.as_bytes().expect("a text")).into_owned()
+}
+
+/// The clients of an example by their names, each with its id. One whose name ends with 3 speaks RESP3.
+type Clients = BTreeMap<String, (Client, i64)>;
+
+#[test]
+fn the_examples_of_the_page_run() {
+    let Ok(page) = fs::read_to_string(path()) else { return };
+    let examples: Vec<&str> = page.split("\n```redis\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 5, "{} examples", examples.len());
+    examples.into_iter().for_each(run);
+}
+
+/// Runs an example: `a> COMMAND` is a request of client `a`, and what follows its reply, or `(waits)`; `a: ..` is what
+/// it is sent later.
+fn run(example: &str) {
+    let server = start();
+    let mut clients = Clients::new();
+    for (name, _) in example.lines().filter_map(|line| line.split_once("> ")) {
+        clients.entry(name.to_owned()).or_insert_with(|| {
+            let mut client = if name.ends_with('3') { server.client3() } else { server.client() };
+            let id = client.int("CLIENT ID");
+            (client, id)
+        });
+    }
+    let mut admin = server.client();
+    let mut shown = String::new();
+    let mut lines = example.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some((name, request)) = line.split_once("> ") {
+            let (client, id) = clients.get_mut(name).expect("a client");
+            shown.push_str(&format!("{line}\n"));
+            client.send(&crate::harness::encode(&words(request)));
+            if lines.peek() == Some(&"(waits)") {
+                wait_until(|| admin.call(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
+                shown.push_str("(waits)\n");
+            } else {
+                shown.push_str(&typed(&client.read_frame().expect("a reply"), 0));
+            }
+        } else if let Some((name, _)) = line.split_once(": ").filter(|(name, _)| clients.contains_key(*name)) {
+            let (client, _) = clients.get_mut(name).expect("a client");
+            let reply = typed(&client.read_frame().expect("a reply"), name.len() + 2);
+            shown.push_str(&format!("{name}: {reply}"));
+        }
+    }
+    assert_eq!(comparable(&shown), comparable(example), "the server's, and the page's:\n{shown}");
+}
+
+/// Splits a request into words, of which some are quoted.
+fn words(request: &str) -> Vec<&str> {
+    let parts = request.split('"').enumerate();
+    parts.flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }).collect()
+}
+
+/// Formats a reply as redis-cli does.
+fn typed(frame: &Frame, indent: usize) -> String {
+    let list = |items: &[Frame]| {
+        if items.is_empty() {
+            return "(empty array)\n".to_owned();
+        }
+        let width = items.len().to_string().len();
+        let each = items.iter().enumerate().map(|(at, item)| {
+            let margin = if at == 0 { 0 } else { indent };
+            format!("{:margin$}{:>width$}) {}", "", at + 1, typed(item, indent + width + 2))
+        });
+        each.collect()
+    };
+    match frame {
+        Frame::Null | Frame::NullArray => "(nil)\n".to_owned(),
+        Frame::Integer(value) => format!("(integer) {value}\n"),
+        Frame::Error(line) => format!("(error) {}\n", String::from_utf8_lossy(line)),
+        Frame::Bulk(_) => format!("\"{}\"\n", text(frame)),
+        Frame::Simple(_) => format!("{}\n", text(frame)),
+        Frame::Array(items) | Frame::Push(items) => list(items),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Replaces what differs from run to run: times, fences, ports.
+fn comparable(example: &str) -> String {
+    let mut shown = String::new();
+    let mut digits = String::new();
+    for letter in example.chars().chain(['\n']) {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        let is_port = digits.len() >= 4 && shown.ends_with("127.0.0.1:");
+        shown.push_str(if digits.len() >= 13 || is_port { "N" } else { &digits });
+        digits.clear();
+        shown.push(letter);
+    }
+    shown.trim_end().to_owned()
+}
