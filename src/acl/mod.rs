@@ -18,7 +18,6 @@ mod tests;
 mod user;
 mod users;
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +34,7 @@ use users::Users;
 
 use crate::memory::heap::allocation_len;
 use crate::spec::CommandTable;
-use crate::text::system_text;
+use crate::text::{read_file, system_text};
 
 /// The result of loading the ACL file, for the clients of the users.
 #[derive(Default)]
@@ -256,7 +255,7 @@ impl Acl {
     /// # Errors
     /// All errors of the file; nothing has changed then.
     pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<Loaded, Vec<u8>> {
-        let text = fs::read(path).map_err(|cause| {
+        let text = read_file(path).map_err(|cause| {
             let cause = system_text(&cause);
             [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
         })?;

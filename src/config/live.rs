@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use parking_lot::RwLock;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::config::{Config, SetError};
@@ -11,23 +12,26 @@ use crate::config::{Config, SetError};
 /// Applies a change of the settings from the first to the second, or returns which one cannot be applied; it is then
 /// called to go back from the second to the first. It must not call [`Settings`].
 type Follower = Box<dyn Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync>;
+
 /// The settings in force; connections keep a copy and compare the version to see whether it is stale.
+///
+/// Whoever reads them never waits, even while a change is being applied, which may bind ports and read files.
 pub struct Settings {
-    current: RwLock<Arc<Config>>,
+    current: ArcSwap<Config>,
     version: AtomicU64,
-    followers: RwLock<Vec<Follower>>,
+    /// Locked while a change is applied.
+    followers: Mutex<Vec<Follower>>,
 }
 
 impl Settings {
     /// Creates the settings of a server that starts.
     pub fn new(config: Config) -> Self {
-        let current = RwLock::new(Arc::new(config));
-        Settings { current, version: AtomicU64::new(0), followers: RwLock::default() }
+        Settings { current: ArcSwap::from_pointee(config), version: AtomicU64::new(0), followers: Mutex::default() }
     }
 
     /// Returns the settings in force.
     pub fn current(&self) -> Arc<Config> {
-        self.current.read().clone()
+        self.current.load_full()
     }
 
     /// Returns a number that changes with every change of the settings.
@@ -37,7 +41,7 @@ impl Settings {
 
     /// Registers a function that applies every change, given the settings before and after it.
     pub fn on_change(&self, follow: impl Fn(&Config, &Config) -> Result<(), SetError> + Send + Sync + 'static) {
-        self.followers.write().push(Box::new(follow));
+        self.followers.lock().push(Box::new(follow));
     }
 
     /// Replaces the settings by the result of `change`; when that fails, or cannot be applied, they are unchanged.
@@ -45,9 +49,9 @@ impl Settings {
     /// # Errors
     /// The error of `change` or of a follower.
     pub fn update(&self, change: impl FnOnce(&Config) -> Result<Config, SetError>) -> Result<(), SetError> {
-        let mut current = self.current.write();
+        let followers = self.followers.lock();
+        let current = self.current();
         let changed = change(&current)?;
-        let followers = self.followers.read();
         for (at, follow) in followers.iter().enumerate() {
             if let Err(refusal) = follow(&current, &changed) {
                 warn!("failed to apply new settings, restoring the old ones: {refusal}");
@@ -59,8 +63,35 @@ impl Settings {
                 return Err(refusal);
             }
         }
-        *current = Arc::new(changed);
+        self.current.store(Arc::new(changed));
         self.version.fetch_add(1, Relaxed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_settings_are_read_while_a_change_of_them_is_applied_and_waits() {
+        let settings = Arc::new(Settings::new(Config::default()));
+        let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel::<()>());
+        let may_go_on = Mutex::new(may_go_on);
+        settings.on_change(move |_, _| {
+            begun.send(()).expect("the test waits for it");
+            may_go_on.lock().recv().expect("the test lets it go on");
+            Ok(())
+        });
+        let changing = settings.clone();
+        let change =
+            std::thread::spawn(move || changing.update(|config| Ok(Config { timeout_s: 7, ..config.clone() })));
+        has_begun.recv().expect("it is applied");
+        assert_eq!((settings.current().timeout_s, settings.version()), (0, 0));
+        go_on.send(()).expect("it waits for that");
+        change.join().expect("no panic").expect("accepted");
+        assert_eq!((settings.current().timeout_s, settings.version()), (7, 1));
     }
 }

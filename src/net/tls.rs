@@ -25,6 +25,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
 use crate::config::{Config, TlsAuthClients};
+use crate::text::read_file;
 
 /// The timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -80,7 +81,8 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
     if config.tls_key_file_pass.is_some() {
         return Err("tls-key-file-pass: encrypted keys are not supported; decrypt the key file".into());
     }
-    let key = PrivateKeyDer::from_pem_file(key_path).map_err(|cause| named("tls-key-file", key_path, &cause))?;
+    let text = read_file(key_path).map_err(|cause| named("tls-key-file", key_path, &cause))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|cause| named("tls-key-file", key_path, &cause))?;
     let builder = ServerConfig::builder_with_protocol_versions(&versions(config)?);
     let builder = match client_verifier(config)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
@@ -116,8 +118,8 @@ fn named(setting: &str, path: &Path, cause: &dyn Display) -> String {
 }
 
 fn certificates(path: &Path, setting: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
+    let text = read_file(path).map_err(|cause| named(setting, path, &cause))?;
+    match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(named(setting, path, &"no certificate found")),
         Err(cause) => Err(named(setting, path, &cause)),

@@ -5,12 +5,14 @@
 pub(crate) mod bounds;
 mod dialect;
 pub(crate) mod double;
+mod file;
 pub(crate) mod long_double;
 mod number;
 mod words;
 
 pub(crate) use dialect::Dialect;
 pub use dialect::REDIS_VERSION;
+pub(crate) use file::read_file;
 pub(crate) use number::{
     DIGITS_MAX, is_c_blank, parse_c_integer, parse_c_unsigned, parse_integer, parse_memory, put_digits,
 };

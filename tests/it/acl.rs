@@ -184,6 +184,9 @@ fn an_invalid_file_changes_nothing() {
     assert_eq!(client.call("ACL LOAD"), format!("-ERR users.acl:1: Syntax error. {unchanged}"));
     std::fs::remove_file(&file).expect("a temporary file");
     assert_eq!(client.call("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo runs").success());
+    assert_eq!(client.call("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': Not a regular file");
+    std::fs::remove_file(&file).expect("a temporary file");
     assert_eq!(client.call("ACL USERS"), "*2 $5 alice $7 default");
     std::fs::remove_dir(dir.path()).expect("an empty directory");
     assert_eq!(

@@ -565,6 +565,9 @@ fn a_rewritten_file_keeps_its_mode_and_one_that_cannot_be_written_is_left_as_it_
     );
     assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o640);
     assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 1, "no temporary file is left");
+    std::fs::remove_file(&file).expect("ours");
+    assert!(Command::new("mkfifo").arg(&file).status().expect("mkfifo runs").success());
+    client.expect(&[("CONFIG REWRITE", "-ERR Rewriting config file: Not a regular file"), ("PING", "+PONG")]);
     std::fs::remove_dir_all(dir.path()).expect("ours");
     client.expect(&[("CONFIG REWRITE", "-ERR Rewriting config file: No such file or directory"), ("PING", "+PONG")]);
 }

@@ -256,6 +256,25 @@ fn settings_that_make_no_tls_are_refused_and_those_before_stay() {
 }
 
 #[test]
+fn a_pipe_in_place_of_a_certificate_is_refused_at_once() {
+    let authority = Authority::new();
+    let server = authority.start("tls-auth-clients optional");
+    let addr = server.server.addr();
+    let mut client = authority.connect(addr, false);
+    let pipe = authority.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let path = pipe.display().to_string();
+    for name in ["tls-cert-file", "tls-key-file", "tls-ca-cert-file"] {
+        assert!(client.call_args(&["CONFIG", "SET", name, &path]).contains("Unable to update TLS configuration"));
+        assert!(authority.is_served(addr, false), "{name}");
+    }
+    // One among the certificates of a directory is no certificate.
+    let folder = authority.folder.path().display().to_string();
+    assert_eq!(client.call_args(&["CONFIG", "SET", "tls-ca-cert-dir", &folder]), "+OK");
+    assert!(authority.is_served(addr, true));
+}
+
+#[test]
 fn a_start_without_certificates_or_authority_is_refused_with_the_reason() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let authority = Authority::new();
