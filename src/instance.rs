@@ -10,6 +10,7 @@ use crate::acl::Acl;
 use crate::client::registry::Admissions;
 use crate::config::{Config, Settings};
 use crate::memory::allocator::AllocatorStats;
+use crate::runtime::log_queue::LogQueue;
 use crate::runtime::panics::Panics;
 use crate::spec::CommandTable;
 
@@ -31,6 +32,8 @@ pub struct Instance {
     pub tcp_port: AtomicU64,
     /// Cancelled when the server must stop.
     pub stop: CancellationToken,
+    /// The log lines that are not written yet, where the process has a log.
+    pub log_queue: Option<Arc<LogQueue>>,
     /// Reads the allocator's statistics, where it provides them.
     pub allocator: Option<fn() -> AllocatorStats>,
 }
@@ -47,6 +50,7 @@ impl Instance {
             config_file: None,
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
+            log_queue: None,
             allocator: None,
         }
     }

@@ -1,5 +1,5 @@
-//! The log: written to standard output or to the file of `logfile`, unbuffered, in the format of redis-server, which
-//! test suites and tools parse:
+//! The log: written to standard output or to the file of `logfile`, by a thread of its own, in the format of redis-server,
+//! which test suites and tools parse:
 //!
 //! ```text
 //! 4711:M 21 Nov 2026 12:00:00.123 * the text field=value
@@ -9,12 +9,11 @@
 
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
@@ -25,15 +24,18 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogLevel};
+use crate::runtime::log_queue::{self, LogQueue};
 use crate::time::clock::Clock;
 
 /// Controls a running log.
+#[derive(Clone)]
 pub(crate) struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
+    queue: Arc<LogQueue>,
 }
 
 impl Log {
-    /// Starts the log by the settings.
+    /// Starts the log by the settings, and the thread that writes it: after a fork, which no thread survives.
     ///
     /// # Errors
     /// When the log file cannot be opened.
@@ -41,14 +43,28 @@ impl Log {
         let (filter, handle) = reload::Layer::new(filter(config.loglevel));
         let registry = tracing_subscriber::registry().with(filter);
         let line = Line { clock: Clock::system(), pid: std::process::id() };
-        match &config.logfile {
-            None => registry.with(layer().with_ansi(false).event_format(line)).init(),
+        let about_dropped = line.about_dropped();
+        // What cannot be written is lost: there is nobody to tell.
+        let queue = match &config.logfile {
+            None => log_queue::start(|lines| drop(io::stdout().write_all(lines)), about_dropped)?,
             Some(path) => {
-                let file = LogFile::open(path)?;
-                registry.with(layer().with_ansi(false).event_format(line).with_writer(move || file.current())).init();
+                let mut file = LogFile::open(path)?;
+                log_queue::start(move |lines| drop(file.current().write_all(lines)), about_dropped)?
             }
-        }
-        Ok(Log { filter: handle })
+        };
+        let entry = Entry(queue.clone());
+        registry.with(layer().with_ansi(false).event_format(line).with_writer(move || entry.clone())).init();
+        Ok(Log { filter: handle, queue })
+    }
+
+    /// Waits a moment for the lines that are not written yet; for the end of the process.
+    pub(crate) fn flush(&self) {
+        self.queue.flush();
+    }
+
+    /// Returns the lines that are not written yet.
+    pub(crate) fn queue(&self) -> &Arc<LogQueue> {
+        &self.queue
     }
 
     /// Sets the lowest level that is logged.
@@ -58,15 +74,30 @@ impl Log {
     }
 }
 
+/// Where the subscriber writes a line, as a whole.
+#[derive(Clone)]
+struct Entry(Arc<LogQueue>);
+
+impl Write for Entry {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The file of `logfile`; it is reopened after it was renamed or removed, as logrotate does.
 struct LogFile {
     path: PathBuf,
-    opened: Mutex<Opened>,
+    opened: Opened,
 }
 
 /// An open file with its identity.
 struct Opened {
-    file: Arc<File>,
+    file: File,
     identity: Identity,
 }
 
@@ -77,25 +108,26 @@ impl LogFile {
     fn open(path: &Path) -> io::Result<Self> {
         // The server changes its working directory later.
         let path = absolute(path)?;
-        Ok(LogFile { opened: Mutex::new(Opened::at(&path)?), path })
+        Ok(LogFile { opened: Opened::at(&path)?, path })
     }
 
-    /// Returns the file for the next line. When it cannot be reopened, lines go to the old one.
-    fn current(&self) -> Arc<File> {
-        let mut opened = self.opened.lock();
-        if identity(std::fs::metadata(&self.path)).ok() != Some(opened.identity)
+    /// Returns the file for the next lines. When it cannot be reopened, they go to the old one.
+    fn current(&mut self) -> &File {
+        if identity(std::fs::metadata(&self.path)).ok() != Some(self.opened.identity)
             && let Ok(another) = Opened::at(&self.path)
         {
-            *opened = another;
+            self.opened = another;
         }
-        opened.file.clone()
+        &self.opened.file
     }
 }
 
 impl Opened {
     fn at(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Opened { identity: identity(file.metadata())?, file: Arc::new(file) })
+        // A pipe that is opened for writing alone would wait for a reader.
+        let is_pipe = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        let file = OpenOptions::new().create(true).read(is_pipe).append(true).open(path)?;
+        Ok(Opened { identity: identity(file.metadata())?, file })
     }
 }
 
@@ -119,6 +151,19 @@ struct Line {
     pid: u32,
 }
 
+impl Line {
+    /// Returns what begins a line now.
+    fn head(&self, mark: char) -> String {
+        format!("{}:M {} {mark} ", self.pid, moment(self.clock.wall_us().div_euclid(1000)))
+    }
+
+    /// Returns what makes the line about dropped ones.
+    fn about_dropped(&self) -> impl Fn(u64) -> String + Send + use<> {
+        let line = Line { clock: self.clock.clone(), pid: self.pid };
+        move |count| format!("{}{count} log lines were dropped: the log is not written fast enough\n", line.head('#'))
+    }
+}
+
 impl<S, N> FormatEvent<S, N> for Line
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -131,7 +176,7 @@ where
             Level::INFO => '*',
             Level::WARN | Level::ERROR => '#',
         };
-        write!(to, "{}:M {} {mark} ", self.pid, moment(self.clock.wall_us().div_euclid(1000)))?;
+        to.write_str(&self.head(mark))?;
         context.format_fields(to.by_ref(), event)?;
         writeln!(to)
     }

@@ -121,7 +121,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
         io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
     })?;
     let is_known = config.logfile.is_none();
-    serve_with_log(config, file, log, ready).map_err(|cause| {
+    let served = serve_with_log(config, file, log.clone(), ready).map_err(|cause| {
         match cause.get_ref().and_then(|cause| cause.downcast_ref::<ListenError>()) {
             // The message that test suites look for.
             Some(ListenError { port: Some(port), .. }) => {
@@ -130,7 +130,9 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
             _ => warn!("Aborting: {cause}"),
         }
         Failure { cause, is_known }
-    })
+    });
+    log.flush();
+    served
 }
 
 fn serve_with_log(
@@ -237,14 +239,15 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     let input = Input::watched(has_parent)?;
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
-        let builder = Server::builder().config(config).config_file(config_file).workers(workers);
+        let log_queue = log.queue().clone();
+        let builder = Server::builder().config(config).config_file(config_file).workers(workers).log_queue(log_queue);
         #[cfg(feature = "jemalloc")]
         let builder = builder.allocator(jemalloc_stats);
         let server = builder.start().await?;
         let oom = OomAdjustment::default();
         // A failure is logged and does not prevent the start.
         let _ = oom.apply(&server.namespace().instance.settings.current());
-        follow_settings(&server.namespace().instance.settings, log, oom);
+        follow_settings(&server.namespace().instance.settings, log.clone(), oom);
         info!("Server initialized");
         let (addr, pid) = (server.addr(), process::id());
         let _port_file = port_file.map(|path| PortFile::write(path, addr.port())).transpose()?;
@@ -256,10 +259,11 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
             info!("Ready to accept connections unix");
         }
         notify(supervisor, NotifyState::Ready);
+        log.flush(); // who waits for the server may look at its log then
         let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, addr.ip(), addr.port());
         ready((is_free_port || has_parent).then_some(&line));
-        signals.until_stopped(&server, input).await;
-        end_in_time()?;
+        signals.until_stopped(&server, input, &log).await;
+        end_in_time(log)?;
         notify(supervisor, NotifyState::Stopping);
         tokio::select! {
             () = server.shutdown() => Ok(()),
@@ -332,12 +336,13 @@ impl Input {
 }
 
 /// Exits when the shutdown takes longer than [`GRACE`], whatever the cause.
-fn end_in_time() -> io::Result<()> {
+fn end_in_time(log: Log) -> io::Result<()> {
     let (kept, never) = mpsc::channel::<()>();
     thread::Builder::new().name("last-resort".into()).spawn(move || {
         let _ = never.recv_timeout(GRACE);
         drop(kept);
         warn!("The shutdown has not finished after {} seconds. Exit anyway.", GRACE.as_secs());
+        log.flush();
         process::exit(1)
     })?;
     Ok(())
@@ -366,7 +371,7 @@ impl Signals {
     }
 
     /// Waits until SHUTDOWN or a signal stops the server.
-    async fn until_stopped(&mut self, server: &Server, mut input: Input) {
+    async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) {
         loop {
             let options = |config: &Config, name: &str| match name {
                 "SIGTERM" => config.shutdown_on_sigterm,
@@ -389,7 +394,7 @@ impl Signals {
                     warn!("Received SIGALRM");
                     continue;
                 }
-                _ = self.abort.recv() => crash(rustix::process::Signal::ABORT),
+                _ = self.abort.recv() => crash(rustix::process::Signal::ABORT, log),
             };
             warn!("Received {name} scheduling shutdown...");
             let config = server.namespace().instance.settings.current();
@@ -408,8 +413,9 @@ fn reload(server: &Server) {
 }
 
 /// Logs and ends the process as a fatal signal does.
-pub(crate) fn crash(signal: rustix::process::Signal) -> ! {
+pub(crate) fn crash(signal: rustix::process::Signal, log: &Log) -> ! {
     warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
+    log.flush();
     if signal != rustix::process::Signal::ABORT {
         // If sending the signal fails, abort.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);

@@ -115,4 +115,5 @@ pub(super) const METRICS: &[Metric] = &[
     counter("deadlocks_total", "keylatch_lock_deadlocks", "Calls of LOCK.ACQUIRE that were refused because they would have waited for ever"),
     counter("expired_while_held_total", "keylatch_lock_expired", "Locks that expired before they were released"),
     counter("caught_panics", "keylatch_caught_panics", "Panics that were caught, each of them a bug"),
+    counter("dropped_log_lines", "keylatch_dropped_log_lines", "Log lines dropped because the log was not written fast enough"),
 ];

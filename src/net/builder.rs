@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
@@ -14,6 +15,7 @@ use crate::config::{Config, apply_lines, set_by_name};
 use crate::dispatch::Handlers;
 use crate::memory::allocator::AllocatorStats;
 use crate::net::server::Server;
+use crate::runtime::log_queue::LogQueue;
 use crate::time::clock::Clock;
 
 /// Builds a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows the
@@ -41,6 +43,7 @@ pub struct Builder {
     pub(super) config_file: Option<PathBuf>,
     pub(super) workers: Vec<Handle>,
     pub(super) allocator: Option<fn() -> AllocatorStats>,
+    pub(super) log_queue: Option<Arc<LogQueue>>,
     pub(super) handlers: &'static Handlers,
     /// Why the first invalid setting was rejected.
     pub(super) invalid: Option<String>,
@@ -57,6 +60,7 @@ impl Default for Builder {
             config_file: None,
             workers: Vec::new(),
             allocator: None,
+            log_queue: None,
             handlers: command::handlers(),
             invalid: None,
         }
@@ -124,6 +128,13 @@ impl Builder {
     #[doc(hidden)]
     pub fn allocator(mut self, stats: fn() -> AllocatorStats) -> Self {
         self.allocator = Some(stats);
+        self
+    }
+
+    /// Lets `INFO stats` show how many lines the log has dropped.
+    #[doc(hidden)]
+    pub fn log_queue(mut self, queue: Arc<LogQueue>) -> Self {
+        self.log_queue = Some(queue);
         self
     }
 

@@ -107,6 +107,7 @@ impl Builder {
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let instance = Instance {
             allocator: self.allocator,
+            log_queue: self.log_queue,
             acl: Arc::new(acl),
             config_file: self.config_file,
             ..Instance::new(&self.handlers.commands, self.config)

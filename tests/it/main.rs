@@ -46,6 +46,8 @@ mod list;
 mod lock_pattern;
 mod locks;
 mod log;
+#[cfg(feature = "binary")]
+mod logging;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;

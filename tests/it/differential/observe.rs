@@ -30,6 +30,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("locks", "lock_wait_usec", "of keylatch"),
     ("locks", "lock_hold_usec", "of keylatch"),
     ("stats", "caught_panics", "of keylatch: bugs that cost a connection"),
+    ("stats", "dropped_log_lines", "of keylatch: lines that a slow log had no room for"),
     ("stats", "acl_access_denied_auth", "from Redis 7.2"),
     ("stats", "acl_access_denied_cmd", "from Redis 7.2"),
     ("stats", "acl_access_denied_key", "from Redis 7.2"),

@@ -208,6 +208,7 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
     }
     if !saves {
         return Err(NOT_LOADED);
+    call.namespace.instance.log_queue.iter().for_each(|queue| queue.flush());
     }
     for db in call.view.used_databases() {
         let mut names: Vec<Vec<u8>> = Vec::new();

@@ -39,6 +39,7 @@ fn happened(text: &mut String, call: &Call<'_>) {
     field(text, "instantaneous_output_repl_kbps", "0.00");
     field(text, "rejected_connections", namespace.stats.rejected_connections(&namespace.clients));
     field(text, "caught_panics", namespace.instance.panics.caught());
+    field(text, "dropped_log_lines", namespace.instance.log_queue.as_ref().map_or(0, |queue| queue.dropped()));
     field(text, "sync_full", 0);
     field(text, "sync_partial_ok", 0);
     field(text, "sync_partial_err", 0);

@@ -1,0 +1,148 @@
+//! The way of log lines from the threads that log to the one that writes: nobody who logs waits for a disk, or for a pipe
+//! that nobody reads.
+//!
+//! What is not written yet is bounded. A line for which there is no room is dropped and counted, and how many were is
+//! written as soon as there is room again.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// How many bytes of lines wait at most while others are being written.
+const PENDING_MAX: usize = 1024 * 1024;
+
+/// How long the end of the process waits for what is not written yet.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Lines that are not written yet.
+#[derive(Debug, Default)]
+pub struct LogQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The lines to write.
+    pending: Vec<u8>,
+    /// Whether lines are being written.
+    is_writing: bool,
+    /// Lines dropped in all, and since the last time that this was written.
+    dropped: u64,
+    unreported: u64,
+    /// Whether the queue's owner is gone.
+    is_closed: bool,
+}
+
+/// Starts the thread that writes; `write` is called with whole lines, and `report` returns the line about so many dropped
+/// ones. It ends with the process.
+///
+/// # Errors
+/// When there is no thread.
+pub(crate) fn start(
+    mut write: impl FnMut(&[u8]) + Send + 'static,
+    report: impl Fn(u64) -> String + Send + 'static,
+) -> io::Result<Arc<LogQueue>> {
+    let queue = Arc::<LogQueue>::default();
+    let queued = queue.clone();
+    thread::Builder::new().name("log".into()).spawn(move || {
+        while let Some(lines) = queued.take(&report) {
+            write(&lines);
+            queued.finish(lines);
+        }
+    })?;
+    Ok(queue)
+}
+
+impl LogQueue {
+    /// Adds a line, with its end, or drops it. Never waits.
+    pub fn push(&self, line: &[u8]) {
+        let mut state = self.state.lock();
+        if state.pending.len() + line.len() > PENDING_MAX {
+            state.dropped += 1;
+            state.unreported += 1;
+            return;
+        }
+        state.pending.extend_from_slice(line);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Returns how many lines were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.state.lock().dropped
+    }
+
+    /// Waits until all lines are written, but not for long: they may go where nobody reads them.
+    pub fn flush(&self) {
+        let is_busy = |state: &mut State| state.is_writing || !state.pending.is_empty();
+        self.changed.wait_while_for(&mut self.state.lock(), is_busy, FLUSH_TIMEOUT);
+    }
+
+    /// Lets the thread end when it has written what there is.
+    pub fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for lines and takes them; `None` at the end.
+    fn take(&self, report: &impl Fn(u64) -> String) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| state.pending.is_empty() && !state.is_closed);
+        if state.pending.is_empty() {
+            return None;
+        }
+        let mut lines = std::mem::take(&mut state.pending);
+        if state.unreported > 0 {
+            lines.extend_from_slice(report(std::mem::take(&mut state.unreported)).as_bytes());
+        }
+        state.is_writing = true;
+        Some(lines)
+    }
+
+    /// Records that lines are written; their memory is used again unless it is much.
+    fn finish(&self, mut lines: Vec<u8>) {
+        const KEPT_MAX: usize = 64 * 1024;
+        let mut state = self.state.lock();
+        state.is_writing = false;
+        if state.pending.capacity() == 0 && lines.capacity() <= KEPT_MAX {
+            lines.clear();
+            state.pending = lines;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn lines_without_room_are_dropped_and_counted_and_written_about_when_there_is_room() {
+        let ((begun, has_begun), (go_on, may_go_on), (written, output)) = (channel(), channel::<()>(), channel());
+        let write = move |lines: &[u8]| {
+            begun.send(()).expect("the test waits for it");
+            may_go_on.recv().expect("the test lets it go on");
+            written.send(lines.to_vec()).expect("the test looks at it");
+        };
+        let queue = start(write, |count| format!("{count} dropped\n")).expect("a thread");
+        queue.push(b"first\n");
+        has_begun.recv().expect("it is taken");
+        let line = [b'x'; 1024];
+        (0..1030).for_each(|_| queue.push(&line));
+        assert_eq!(queue.dropped(), 6);
+        (0..2).for_each(|_| go_on.send(()).expect("it waits for that"));
+        queue.flush();
+        assert_eq!(output.recv().expect("written"), b"first\n");
+        let rest = output.recv().expect("written");
+        assert_eq!(rest.len(), PENDING_MAX + b"6 dropped\n".len());
+        assert!(rest.ends_with(b"x6 dropped\n"));
+        queue.close();
+    }
+}
