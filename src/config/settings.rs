@@ -277,6 +277,10 @@ supported! {
         /// What LOCK.ACQUIRE with BLOCK does where clients would wait for each other in a cycle: `error` replies -DEADLOCK at
         /// once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
         "lock-deadlock" !hidden lock_deadlock: OnDeadlock = "error", Kind::Choice(OnDeadlock::WORDS), Runtime, Supported;
+        /// How long the fence of a string (SETIFGREATER) is remembered when its key is deleted or expires, in milliseconds, so
+        /// that a late writer is refused then, too: longer than a holder of a lock can stand still and write all the same.
+        /// 0 forgets it at once.
+        "fence-memory-ms" !hidden fence_memory_ms: u64 = "300000", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Writes the process id to this file and removes the file at exit.
         "pidfile" pidfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Notifies this supervisor when the server is ready and when it stops: `systemd`, or `auto` for systemd if it

@@ -265,6 +265,7 @@ impl Namespace {
         };
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
+        self.store.remember_fences(config.fence_memory_ms);
         self.restrict(LACKS_REPLICAS, config.lacks_replicas());
         #[cfg(feature = "lua")]
         self.scripts.control.set_dialect(config.dialect());
@@ -435,7 +436,7 @@ impl Namespace {
     }
 
     /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below the
-    /// microseconds since 1970.
+    /// microseconds since 1970. Only a wall clock that was set back over the restart makes it smaller.
     pub(crate) fn next_fence(&self) -> i64 {
         let now_us = self.clock.wall_us();
         let next = |last: i64| last.saturating_add(1).max(now_us);

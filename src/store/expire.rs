@@ -151,13 +151,20 @@ pub struct SweepTimer {
     due_ms: AtomicU64,
     /// Until when expired keys are kept (invisibly), in monotonic milliseconds.
     frozen_until_ms: AtomicU64,
+    /// How long the fences of removed keys are remembered, in milliseconds.
+    fence_memory_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl SweepTimer {
     /// Creates a timer that calls `wake` when its time is moved earlier.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        SweepTimer { due_ms: AtomicU64::new(NEVER), frozen_until_ms: AtomicU64::new(0), wake: Box::new(wake) }
+        SweepTimer {
+            due_ms: AtomicU64::new(NEVER),
+            frozen_until_ms: AtomicU64::new(0),
+            fence_memory_ms: AtomicU64::new(0),
+            wake: Box::new(wake),
+        }
     }
 
     /// Prevents expired keys from being deleted until then; they are invisible all the same.
@@ -169,6 +176,16 @@ impl SweepTimer {
     pub fn frozen_until_ms(&self, now_ms: u64) -> Option<u64> {
         let until_ms = self.frozen_until_ms.load(Ordering::Acquire);
         (now_ms < until_ms).then_some(until_ms)
+    }
+
+    /// Sets how long the fences of removed keys are remembered, in milliseconds.
+    pub fn remember_fences(&self, memory_ms: u64) {
+        self.fence_memory_ms.store(memory_ms, Ordering::Relaxed);
+    }
+
+    /// Returns how long the fences of removed keys are remembered, in milliseconds.
+    pub fn fence_memory_ms(&self) -> u64 {
+        self.fence_memory_ms.load(Ordering::Relaxed)
     }
 
     /// Moves the timer earlier, to `at_ms` (monotonic milliseconds); a later time changes nothing.

@@ -1,20 +1,31 @@
 //! Fences of keys: the largest fencing token that a string was written with, so that a write with a smaller one is refused.
 //!
 //! They lie beside the keys of a shard, because few keys have one. A fence belongs to the value: it is kept while that is
-//! changed in place, and forgotten when the key is removed or gets another value.
+//! changed in place, and forgotten when the key gets another value. When the key is removed it is *retired*: a late writer
+//! must be refused then, too, so it is remembered for `fence-memory-ms`, or until there are [`RETIRED_MAX`] later ones.
+
+use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use crate::memory::heap::allocation_len;
+use crate::memory::heap::{allocation_len, list_len};
 use crate::store::shard::Key;
+
+/// How many fences of removed keys a shard remembers: a quarter of a million in a database.
+pub(super) const RETIRED_MAX: usize = 4096;
 
 /// A key with its fence.
 struct Fenced {
     hash: u64,
     key: Box<[u8]>,
     fence: i64,
+    /// When the key was removed, in monotonic milliseconds; [`LIVE`] while it is there.
+    retired_ms: u64,
 }
+
+/// Stands for a key that is there.
+const LIVE: u64 = u64::MAX;
 
 /// The fences of the keys of a shard. Takes no memory while there are none.
 #[derive(Default)]
@@ -25,6 +36,8 @@ struct Table {
     keys: HashTable<Fenced>,
     /// Memory of the keys.
     bytes: usize,
+    /// The removed keys, by time and hash, in order. One that got another fence since is not what it says.
+    retired: VecDeque<(u64, u64)>,
 }
 
 impl Fences {
@@ -32,23 +45,66 @@ impl Fences {
         self.0.is_none()
     }
 
-    /// Returns the fence of a key; 0 without one.
+    /// Returns the fence of a key that is there; 0 without one.
     pub(super) fn get(&self, key: Key<'_>) -> i64 {
-        let table = self.0.as_deref();
-        let fenced = table.and_then(|table| table.keys.find(key.hash, |fenced| *fenced.key == *key.bytes));
-        fenced.map_or(0, |fenced| fenced.fence)
+        self.find(key).filter(|fenced| fenced.retired_ms == LIVE).map_or(0, |fenced| fenced.fence)
+    }
+
+    /// Returns the fence of a key, or the one that it had when it was removed, unless that was before a time.
+    pub(super) fn get_since(&self, key: Key<'_>, since_ms: u64) -> i64 {
+        self.find(key).filter(|fenced| fenced.retired_ms >= since_ms).map_or(0, |fenced| fenced.fence)
+    }
+
+    fn find(&self, key: Key<'_>) -> Option<&Fenced> {
+        self.0.as_deref()?.keys.find(key.hash, |fenced| *fenced.key == *key.bytes)
     }
 
     /// Sets the fence of a key.
     pub(super) fn set(&mut self, key: Key<'_>, fence: i64) {
         let table = self.0.get_or_insert_default();
         match table.keys.entry(key.hash, |fenced| *fenced.key == *key.bytes, |fenced| fenced.hash) {
-            Slot::Occupied(mut slot) => slot.get_mut().fence = fence,
+            Slot::Occupied(mut slot) => {
+                let fenced = slot.get_mut();
+                (fenced.fence, fenced.retired_ms) = (fence, LIVE);
+            }
             Slot::Vacant(slot) => {
-                slot.insert(Fenced { hash: key.hash, key: key.bytes.into(), fence });
+                slot.insert(Fenced { hash: key.hash, key: key.bytes.into(), fence, retired_ms: LIVE });
                 table.bytes += allocation_len(key.bytes.len());
             }
         }
+    }
+
+    /// Records that a key was removed.
+    pub(super) fn retire(&mut self, key: Key<'_>, now_ms: u64) {
+        let Some(table) = &mut self.0 else { return };
+        if let Some(fenced) = table.keys.find_mut(key.hash, |fenced| *fenced.key == *key.bytes)
+            && fenced.retired_ms == LIVE
+        {
+            fenced.retired_ms = now_ms;
+            table.retired.push_back((now_ms, key.hash));
+            if table.retired.len() > RETIRED_MAX {
+                self.forget_first();
+            }
+        }
+    }
+
+    /// Forgets the fences of keys that were removed by a time.
+    pub(super) fn forget_retired(&mut self, until_ms: u64) {
+        while self.0.as_ref().and_then(|table| table.retired.front()).is_some_and(|(at_ms, _)| *at_ms <= until_ms) {
+            self.forget_first();
+        }
+    }
+
+    /// Forgets the fence of the key that was removed first.
+    fn forget_first(&mut self) {
+        let Some(table) = &mut self.0 else { return };
+        if let Some((at_ms, hash)) = table.retired.pop_front()
+            && let Ok(slot) = table.keys.find_entry(hash, |fenced| fenced.hash == hash && fenced.retired_ms == at_ms)
+        {
+            table.bytes -= allocation_len(slot.get().key.len());
+            slot.remove();
+        }
+        self.shrink();
     }
 
     /// Forgets the fence of a key.
@@ -58,15 +114,26 @@ impl Fences {
             slot.remove();
             table.bytes -= allocation_len(key.bytes.len());
         }
+        self.shrink();
+    }
+
+    /// Gives memory back that is not needed any more.
+    fn shrink(&mut self) {
+        let Some(table) = &mut self.0 else { return };
         if table.keys.is_empty() {
             self.0 = None;
+        } else if table.keys.capacity() > 8 * table.keys.len() {
+            table.keys.shrink_to(2 * table.keys.len(), |fenced| fenced.hash);
         }
     }
 
     /// Returns the memory that they take.
     pub(super) fn memory(&self) -> usize {
         let table = self.0.as_deref();
-        table.map_or(0, |table| allocation_len(size_of::<Table>()) + table.keys.allocation_size() + table.bytes)
+        table.map_or(0, |table| {
+            let queue = list_len::<(u64, u64)>(table.retired.capacity());
+            allocation_len(size_of::<Table>()) + table.keys.allocation_size() + queue + table.bytes
+        })
     }
 }
 
@@ -89,6 +156,28 @@ mod tests {
             fences.forget(key(at));
             assert_eq!(fences.get(key(at)), 0);
         }
+        assert!(fences.is_empty() && fences.memory() == 0);
+    }
+
+    #[test]
+    fn the_fence_of_a_removed_key_is_remembered_for_a_time_and_up_to_a_number() {
+        let mut fences = Fences::default();
+        let keys: Vec<Vec<u8>> = (0..RETIRED_MAX + 2).map(|number| format!("key:{number}").into_bytes()).collect();
+        let key = |at: usize| Key { bytes: &keys[at], hash: 7 * at as u64 };
+        for at in 0..keys.len() {
+            fences.set(key(at), 5);
+            fences.retire(key(at), 100 + at as u64);
+            assert_eq!((fences.get(key(at)), fences.get_since(key(at), 99)), (0, 5));
+        }
+        // The first two had to go.
+        assert_eq!((0..4).map(|at| fences.get_since(key(at), 99)).collect::<Vec<_>>(), [0, 0, 5, 5]);
+        assert_eq!((fences.get_since(key(2), 102), fences.get_since(key(2), 103)), (5, 0));
+        fences.set(key(3), 6);
+        fences.forget_retired(103);
+        assert_eq!((fences.get(key(3)), fences.get_since(key(2), 0), fences.get_since(key(4), 0)), (6, 0, 5));
+        fences.forget_retired(u64::MAX - 1);
+        assert_eq!((fences.get(key(3)), fences.is_empty()), (6, false));
+        fences.forget(key(3));
         assert!(fences.is_empty() && fences.memory() == 0);
     }
 }

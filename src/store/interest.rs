@@ -185,6 +185,29 @@ impl Interests {
         self.report();
     }
 
+    /// Returns the fence of a key, or the one that it had when it was removed since a time; 0 without one.
+    pub(super) fn fence_since(&self, key: Key<'_>, since_ms: u64) -> i64 {
+        self.fences.get_since(key, since_ms)
+    }
+
+    /// Remembers the fence of a key that was removed, for a time; forgets that of one that is there without a fence.
+    pub(super) fn follow_fence(&mut self, key: Key<'_>, is_there: bool, now_ms: u64) {
+        match is_there {
+            false => self.fences.retire(key, now_ms),
+            true if self.fences.get(key) == 0 => self.fences.forget(key),
+            true => return,
+        }
+        self.report();
+    }
+
+    /// Forgets the fences of keys that were removed by a time.
+    pub(super) fn forget_retired_fences(&mut self, until_ms: u64) {
+        if self.has_fences() {
+            self.fences.forget_retired(until_ms);
+            self.report();
+        }
+    }
+
     /// Forgets the fence of a key.
     pub(super) fn forget_fence(&mut self, key: Key<'_>) {
         if self.has_fences() {

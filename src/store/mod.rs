@@ -265,6 +265,11 @@ impl Store {
         self.services.sweep_timer.wake();
     }
 
+    /// Sets how long the fences of removed keys are remembered, in milliseconds.
+    pub fn remember_fences(&self, memory_ms: u64) {
+        self.services.sweep_timer.remember_fences(memory_ms);
+    }
+
     /// Deletes expired keys, a few in every shard, until the time for it is up, and returns the monotonic time, in
     /// milliseconds, of the next sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are
     /// more. The next call goes on with the next shard, so the order of the keys does not depend on the time.

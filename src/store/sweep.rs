@@ -22,6 +22,7 @@ impl Shard {
     /// expired already.
     pub(crate) fn sweep(&mut self, cx: &Cx, most: usize) -> u64 {
         let now = cx.now;
+        self.forget_retired_fences(now);
         self.follow_wall_clock(now);
         let mut removed = 0;
         while let Some(bucket) = self.deadlines.due(now.mono_ms()) {

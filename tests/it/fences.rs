@@ -25,7 +25,7 @@ fn a_write_is_refused_unless_its_fence_is_greater_than_the_last_one() {
         ("SETIFGREATER k c 9223372036854775806", "*2 :9223372036854775807 $1 b"),
         ("DELIFGREATER k 9223372036854775807", ":0"),
         ("GET k", "$1 b"),
-        ("DEL k", ":1"),
+        ("SET k c", "+OK"),
         ("SETIFGREATER k c 1", "*2 :1 $-1"),
     ]);
     server.client3().expect(&[("SETIFGREATER k d 1", "*2 :1 $1 c"), ("SETIFGREATER k d 2", "*2 :2 _")]);
@@ -56,8 +56,79 @@ fn a_delete_is_refused_unless_its_fence_is_greater() {
         ("DELIFGREATER k 5", ":0"),
         ("DELIFGREATER k 6", ":1"),
         ("EXISTS k", ":0"),
-        ("SETIFGREATER k late 1", "*2 :1 $-1"),
+        ("DELIFGREATER k 7", ":0"),
+        ("SETIFGREATER k late 5", "*2 :6 $-1"),
+        ("EXISTS k", ":0"),
+        ("SETIFGREATER k again 6", "*2 :6 $-1"),
+        ("GET k", "$5 again"),
     ]);
+}
+
+#[test]
+fn a_late_write_is_refused_also_after_the_key_is_gone_for_as_long_as_fence_memory_ms_says() {
+    for gone in
+        ["DEL k", "UNLINK k", "DELIFGREATER k 8", "EXPIRE k 0", "PEXPIRE k 1", "GETDEL k", "MOVE k 3", "RENAME k x"]
+    {
+        let server = TestServer::start_with(&[("fence-memory-ms", "1000")]);
+        let mut client = server.client();
+        client.expect(&[("SETIFGREATER k a 7", "*2 :7 $-1")]);
+        client.call(gone);
+        server.advance_ms(1);
+        let fence = if gone.starts_with("DELIF") { 8 } else { 7 };
+        let refused = format!("*2 :{fence} $-1");
+        client.expect(&[("SETIFGREATER k late 6", &refused), ("EXISTS k", ":0")]);
+        server.advance_ms(998);
+        client.expect(&[("SETIFGREATER k late 6", &refused), ("EXISTS k", ":0")]);
+        server.advance_ms(2);
+        client.expect(&[("SETIFGREATER k late 6", "*2 :6 $-1"), ("GET k", "$4 late")]);
+    }
+    let server = TestServer::start_with(&[("fence-memory-ms", "0")]);
+    let mut client = server.client();
+    client.expect(&[("SETIFGREATER k a 7", "*2 :7 $-1"), ("DEL k", ":1"), ("SETIFGREATER k b 6", "*2 :6 $-1")]);
+}
+
+#[test]
+fn what_creates_a_key_without_a_fence_forgets_the_one_before_and_so_does_a_flush() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (request, is_known) in [
+        ("PING", true),
+        ("SET k v; DEL k", false),
+        ("RPUSH k v; DEL k", false),
+        ("COPY other k; DEL k", false),
+        ("FLUSHDB", false),
+        ("FLUSHALL", false),
+        ("SWAPDB 0 1; SWAPDB 0 1", true),
+        ("SWAPDB 0 1", false),
+        ("CONFIG SET fence-memory-ms 0; CONFIG SET fence-memory-ms 300000", true),
+    ] {
+        client.expect(&[
+            ("FLUSHALL", "+OK"),
+            ("SET other v", "+OK"),
+            ("SETIFGREATER k a 7", "*2 :7 $-1"),
+            ("DEL k", ":1"),
+        ]);
+        for request in request.split("; ") {
+            let reply = client.call(request);
+            assert!(!reply.starts_with('-'), "{request}: {reply}");
+        }
+        let reply = client.call("SETIFGREATER k late 6");
+        assert_eq!(reply, if is_known { "*2 :7 $-1" } else { "*2 :6 $-1" }, "{request}");
+    }
+}
+
+#[test]
+fn remembered_fences_are_used_memory_of_a_bounded_size_and_given_back() {
+    let server = TestServer::start_with(&[("fence-memory-ms", "1000")]);
+    let mut client = server.client();
+    let used = |client: &mut Client| client.info("used_memory").parse::<i64>().expect("a number");
+    client.call("SETIFGREATER k a 7");
+    let before = used(&mut client);
+    let write = |at: usize| [format!("SETIFGREATER key:{at} v 1"), format!("DEL key:{at}")];
+    client.pipeline(&(0..20_000).flat_map(write).collect::<Vec<String>>());
+    assert!((20_000 * 40..20_000 * 150).contains(&(used(&mut client) - before)), "{}", used(&mut client) - before);
+    server.advance_ms(1001);
+    assert!((used(&mut client) - before).abs() < 150_000, "{}", used(&mut client) - before);
 }
 
 #[test]
@@ -104,7 +175,7 @@ fn the_ttl_is_kept_unless_another_one_is_given() {
         ("TTL k", ":9"),
     ]);
     server.advance_ms(9000);
-    client.expect(&[("GET k", "$-1"), ("SETIFGREATER k late 1", "*2 :1 $-1")]);
+    client.expect(&[("GET k", "$-1"), ("SETIFGREATER k late 1", "*2 :3 $-1")]);
 }
 
 #[test]
@@ -175,7 +246,7 @@ fn fences_move_with_the_keys_of_their_database_and_are_not_dumped() {
     assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]), "+OK");
     client.expect(&[("SETIFGREATER restored new 1", "*2 :1 $-1")]);
     server.advance_ms(10);
-    client.expect(&[("SETIFGREATER gone new 1", "*2 :1 $-1")]);
+    client.expect(&[("SETIFGREATER gone new 1", "*2 :7 $-1")]);
 }
 
 #[test]
@@ -273,6 +344,7 @@ fn writes_with_fences_are_logged_with_the_fence_and_the_deadline() {
             ("INCRBYFLOAT k 1", "MULTI; SET k 2 PXAT 1700000000100; SETIFGREATER k 2 7; EXEC"),
             ("DELIFGREATER k 7", ""),
             ("DELIFGREATER k 8", "DEL k"),
+            ("SETIFGREATER k late 7", ""),
         ],
     );
 }

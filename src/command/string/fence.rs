@@ -3,6 +3,9 @@
 //!
 //! The greatest token is a key's fence. A string that was never written with one has the fence 0, as in Garnet. What
 //! commands in general do to fences is decided in [`store::fences`](crate::store).
+//!
+//! A key that was deleted or has expired refuses smaller tokens for a while (`fence-memory-ms`), and not an equal one: its
+//! writer may create it again. So a reply with a greater fence than the request's always means that it was refused.
 
 use crate::command::string::lifetime::{EX, Expiry, PX, Unit};
 use crate::command::string::{SET, SET_EX, reply_text};
@@ -65,10 +68,13 @@ fn read_fence(args: &mut Args<'_>) -> Result<i64> {
     fence.ok_or_else(|| Error::other("ETAG must be a numerical value greater than or equal to 0"))
 }
 
-/// Returns whether a write with a fence is to be refused; a missing key refuses none.
+/// Returns whether a write with a fence is to be refused.
 fn is_refused(call: &mut Call<'_>, key: Key<'_>, fence: i64) -> Result<bool> {
-    let exists = call.view.get::<Str>(key, Lookup::WRITE)?.is_some();
-    Ok(exists && fence <= call.view.fence(key))
+    Ok(match call.view.get::<Str>(key, Lookup::WRITE)?.is_some() {
+        true => fence <= call.view.fence(key),
+        // What is replayed was not refused; the time that passed in between has not.
+        false => call.view.cx().expires_keys() && fence < call.view.fence_or_memory(key),
+    })
 }
 
 fn setifgreater(call: &mut Call<'_>) -> Result<()> {
@@ -90,9 +96,9 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with the fence and the value that a write has met.
+/// Replies with the fence and the value that a write has met; a removed key has no value.
 fn refuse(call: &mut Call<'_>, key: Key<'_>, is_brief: bool) -> Result<()> {
-    let fence = call.view.fence(key);
+    let fence = call.view.fence_or_memory(key);
     call.reply.array(2);
     call.reply.int(fence);
     match call.view.get::<Str>(key, Lookup::PEEK)? {
@@ -105,7 +111,11 @@ fn refuse(call: &mut Call<'_>, key: Key<'_>, is_brief: bool) -> Result<()> {
 fn delifgreater(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let fence = read_fence(&mut call.args)?;
-    let is_deleted = !is_refused(call, key, fence)? && call.view.remove(key);
+    let is_deleted = !is_refused(call, key, fence)? && call.view.exists(key);
+    if is_deleted {
+        call.view.set_fence(key, fence); // which is remembered
+        call.view.remove(key);
+    }
     call.reply.int(i64::from(is_deleted));
     Ok(())
 }

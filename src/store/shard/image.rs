@@ -67,8 +67,8 @@ impl Shard {
     fn drop_entry(&mut self, key: Key<'_>) {
         self.changes += 1;
         self.events.note_change(self.db(), key.bytes);
+        self.interests.forget_fence(key);
         if let Some(entry) = self.detach(key) {
-            self.interests.forget_fence(key);
             self.reclaimer.free(entry);
         }
     }

@@ -11,6 +11,7 @@
 //! ([`Shard::table`]). Sweeping, eviction (`sweep.rs`) and the views (`view.rs`) are other modules.
 
 mod edit;
+mod fences;
 mod fields;
 mod image;
 mod locks;
@@ -384,26 +385,6 @@ impl Shard {
         self.changed(key, event, cx);
     }
 
-    /// The funnel: sets the entry of an existing key to one whose value was changed, or is the same: the key keeps its
-    /// fence.
-    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
-        let fence = self.interests.fence(key);
-        self.replace(key, entry, false, event, cx);
-        self.set_fence(key, fence);
-    }
-
-    /// Returns the fence of a key; 0 without one.
-    pub(crate) fn fence(&self, key: Key<'_>) -> i64 {
-        self.interests.fence(key)
-    }
-
-    /// Sets the fence of an existing key; 0 is none.
-    pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
-        if fence != 0 {
-            self.interests.set_fence(key, fence);
-        }
-    }
-
     /// The funnel: removes a key and returns its entry.
     pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> Option<Entry> {
         let entry = self.detach(key)?;
@@ -473,8 +454,9 @@ impl Shard {
         if self.interests.has_locks() {
             self.follow_lock(key, event.loss(), cx);
         }
-        if self.interests.has_fences() && self.leftover(key).is_none() {
-            self.interests.forget_fence(key);
+        if self.interests.has_fences() {
+            let is_there = self.leftover(key).is_some();
+            self.interests.follow_fence(key, is_there, cx.now.mono_ms());
         }
     }
 

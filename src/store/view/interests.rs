@@ -136,6 +136,11 @@ impl View<'_> {
     /// Does the same for the locks of the shard with this number.
     pub(crate) fn for_each_lock_of(&mut self, shard: usize, visit: impl LockVisitor) {
         self.shard_at(shard, |shard, _| shard.for_each_lock(visit));
+    /// Returns the fence of a key, or that of a removed one while it is remembered; 0 without one.
+    pub(crate) fn fence_or_memory(&mut self, key: Key<'_>) -> i64 {
+        self.shard_mut(key, |shard, cx| shard.fence_or_memory(key, cx))
+    }
+
     }
 
     /// Visits the locks of this database that have a record, from a position on, each with its position and in their
