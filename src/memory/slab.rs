@@ -51,9 +51,19 @@ const WORDS: usize = (CHUNK_LEN / LEN_MIN).div_ceil(WORD_BITS);
 /// How many threads never wait for each other.
 const POOLS: usize = 8;
 
-/// Whether chunks are used: with other allocators they would lose as much as they save, and in unit tests they would
-/// hide what AddressSanitizer looks for.
-const IS_USED: bool = cfg!(all(feature = "jemalloc", not(test)));
+/// Returns whether chunks are used: with other allocators they would lose as much as they save. In unit tests they would
+/// hide what AddressSanitizer looks for, so there they are used only where `KEYLATCH_SLAB` is set, to test them with
+/// entries.
+#[inline(always)]
+fn is_used() -> bool {
+    #[cfg(test)]
+    {
+        static ASKED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        *ASKED.get_or_init(|| std::env::var_os("KEYLATCH_SLAB").is_some())
+    }
+    #[cfg(not(test))]
+    cfg!(feature = "jemalloc")
+}
 
 /// The free places of each size.
 type Pool = [Mutex<Places>; SIZES];
@@ -74,7 +84,7 @@ thread_local! {
 /// The size of the layout is not 0; its alignment is at most 8.
 #[inline]
 pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
-    match IS_USED && is_medium(layout.size()) {
+    match is_used() && is_medium(layout.size()) {
         true => alloc_medium(layout.size()),
         // SAFETY: promised by the caller.
         false => unsafe { alloc::alloc(layout) },
@@ -87,7 +97,7 @@ pub(crate) unsafe fn alloc(layout: Layout) -> *mut u8 {
 /// It was allocated by [`alloc()`] with this layout, and is not used again.
 #[inline]
 pub(crate) unsafe fn dealloc(start: NonNull<u8>, layout: Layout) {
-    match IS_USED && is_medium(layout.size()) {
+    match is_used() && is_medium(layout.size()) {
         // SAFETY: promised by the caller.
         true => unsafe { free_medium(start, layout.size()) },
         // SAFETY: promised by the caller.

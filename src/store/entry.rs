@@ -85,8 +85,14 @@ struct Header {
 #[repr(transparent)] // a member of a set is borrowed as one
 pub struct Entry(NonNull<Header>);
 
+/// A boxed value may move to another thread with its entry, and be read by several.
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Value>();
+};
+
 // SAFETY: an entry owns its allocation and the boxed value alone (invariants 1 and 3); both are plain
-// memory that may move to another thread.
+// memory that may move to another thread, as asserted above.
 unsafe impl Send for Entry {}
 // SAFETY: through `&Entry` nothing is changed but an atomic word.
 unsafe impl Sync for Entry {}
@@ -116,8 +122,10 @@ impl Entry {
 
     /// Creates an entry whose value lives in a box of its own, with these bits of type and encoding.
     fn boxed_as(kind: u8, key: &[u8], value: Box<Value>, deadline: Option<Deadline>) -> Self {
-        let pointer = Box::into_raw(value).expose_provenance().to_ne_bytes();
-        Self::build(key, &pointer, deadline, BOXED | kind, 0)
+        let pointer = Box::into_raw(value);
+        // SAFETY: these are the bytes of `pointer`. They are copied as memory, so they stay a pointer to the box.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const pointer).cast::<u8>(), POINTER) };
+        Self::build(key, bytes, deadline, BOXED | kind, 0)
     }
 
     /// Allocates and fills an entry; `value` is the content of the value area, `spare` the room left for growth.
@@ -392,6 +400,7 @@ impl Entry {
 
     /// Returns a copy of an entry whose value lies inside it, under another key.
     pub(super) fn copy_inline(&self, key: &[u8]) -> Self {
+        self.assert_not_boxed();
         let value = self.area(self.value_at(), self.header().value_len as usize);
         Self::build(key, value, self.deadline(), self.header().kind, 0)
     }
@@ -488,8 +497,14 @@ impl Entry {
         if self.header().kind & BOXED == 0 {
             return None;
         }
-        let bytes = self.area(self.value_at(), POINTER).try_into().expect("a boxed value area is one pointer long");
-        Some(std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes)))
+        // SAFETY: the value area lies inside the allocation and is a pointer (invariant 3), aligned to nothing.
+        Some(unsafe { self.at(self.value_at()).cast::<*mut Value>().read_unaligned() })
+    }
+
+    /// Panics where the value area is a pointer, which must be neither overwritten nor copied as if it were the value.
+    #[inline]
+    fn assert_not_boxed(&self) {
+        assert!(self.header().kind & BOXED == 0, "the value lies in the entry");
     }
 
     /// Bytes available for the value without allocating.
@@ -615,6 +630,7 @@ impl Blob for Entry {
         if let Some(Value::Packed(bytes)) = self.value_mut() {
             return Blob::splice(bytes, range, parts);
         }
+        self.assert_not_boxed();
         let old_len = self.header().value_len as usize;
         assert!(range.start <= range.end && range.end <= old_len);
         let added = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -644,6 +660,7 @@ impl Blob for Entry {
         if let Some(Value::Packed(own)) = self.value_mut() {
             return own[at..at + bytes.len()].copy_from_slice(bytes);
         }
+        self.assert_not_boxed();
         assert!(at + bytes.len() <= self.header().value_len as usize);
         let value_at = self.value_at();
         // SAFETY: the bytes lie inside the value (asserted), and `bytes` is borrowed from elsewhere, because `&mut

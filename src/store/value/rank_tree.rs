@@ -204,11 +204,6 @@ impl<M: Member> RankTree<M> {
         self.descend(|scores, members| node::partition(scores.len(), |at| precedes(scores[at], members[at].bytes())))
     }
 
-    /// Iterates over all elements, from either end.
-    pub(crate) fn iter(&self) -> Iter<'_, M> {
-        self.range(..)
-    }
-
     /// Iterates over the elements at the given ranks, from either end. Ranks beyond the end are ignored.
     pub(crate) fn range(&self, ranks: impl RangeBounds<usize>) -> Iter<'_, M> {
         let none: (&[f64], &[M]) = (&[], &[]);

@@ -15,11 +15,10 @@ use crate::store::entry::Entry;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::listpack::{Encoded, Item, Items, Listpack, ListpackMut};
-use crate::store::value::rank_tree;
 use crate::store::value::{Kind, Packing, Type, Value};
 use crate::text::bounds::{LexRange, ScoreRange};
 
-use big::Handle;
+use big::BigElements;
 pub(crate) use big::{BigSortedSet, ScoreTable};
 pub(crate) use packed::checked_score;
 use packed::{ScoreText, read_score};
@@ -75,7 +74,7 @@ pub(crate) struct Elements<'e> {
 #[derive(Clone)]
 enum Source<'e> {
     Packed(Items<'e>),
-    Big(&'e BigSortedSet, rank_tree::Iter<'e, Handle>),
+    Big(BigElements<'e>),
 }
 
 impl<'e> Iterator for Elements<'e> {
@@ -92,22 +91,20 @@ impl<'e> Iterator for Elements<'e> {
                 let score = items.next_back()?;
                 Some((items.next_back()?, Score::Packed(score)))
             }
-            (Source::Big(set, elements), is_reversed) => {
+            (Source::Big(elements), is_reversed) => {
                 // Members lie anywhere in memory.
-                elements.ahead(PREFETCHED).into_iter().for_each(Handle::prefetch);
+                elements.prefetch_ahead(PREFETCHED);
                 let next = if is_reversed { elements.next_back() } else { elements.next() };
-                next.map(|(score, handle)| (Item::Text(set.member(handle)), Score::Number(score)))
+                next.map(|(member, score)| (Item::Text(member), Score::Number(score)))
             }
         }
     }
 
     fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut visit: F) -> B {
         match (self.source, self.is_reversed) {
-            (Source::Big(set, elements), false) => {
-                elements.fold_prepared(init, PREFETCHED, Handle::prefetch, |result, (score, handle)| {
-                    visit(result, (Item::Text(set.member(handle)), Score::Number(score)))
-                })
-            }
+            (Source::Big(elements), false) => elements.fold_prefetched(init, PREFETCHED, |result, (member, score)| {
+                visit(result, (Item::Text(member), Score::Number(score)))
+            }),
             (source, is_reversed) => {
                 let mut result = init;
                 for element in (Elements { source, is_reversed }) {
@@ -164,7 +161,7 @@ impl<'e> SortedSetRef<'e> {
     pub(crate) fn elements(self, ranks: Range<usize>, is_reversed: bool) -> Elements<'e> {
         let source = match self {
             SortedSetRef::Packed(listpack) => Source::Packed(packed::items(listpack, ranks)),
-            SortedSetRef::Big(set) => Source::Big(set, set.range(ranks)),
+            SortedSetRef::Big(set) => Source::Big(set.range(ranks)),
         };
         Elements { source, is_reversed }
     }

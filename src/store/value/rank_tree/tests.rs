@@ -130,8 +130,8 @@ fn check<M: Member + fmt::Debug + PartialEq>(tree: &RankTree<M>) {
 fn same(tree: &RankTree<Name>, model: &[(f64, Name)]) {
     check(tree);
     let bits = |(score, name): (f64, Name)| (score.to_bits(), name);
-    assert!(tree.iter().map(bits).eq(model.iter().copied().map(bits)), "elements differ");
-    assert!(tree.iter().rev().eq(model.iter().rev().copied()), "elements differ backwards");
+    assert!(tree.range(..).map(bits).eq(model.iter().copied().map(bits)), "elements differ");
+    assert!(tree.range(..).rev().eq(model.iter().rev().copied()), "elements differ backwards");
 }
 
 /// A tree and a sorted vector that undergo the same operations.
@@ -214,8 +214,8 @@ impl Pair {
         let precedes = |other, bytes: &[u8]| order(&(other, name), (score, name.bytes())).then(bytes.cmp(name.bytes()));
         assert_eq!(self.tree.partition_point(|other, bytes| precedes(other, bytes).is_lt()), expected);
         let rank = self.random.below(self.model.len() + 2);
-        assert_eq!(self.tree.iter().next(), self.model.first().copied());
-        assert_eq!(self.tree.iter().next_back(), self.model.last().copied());
+        assert_eq!(self.tree.range(..).next(), self.model.first().copied());
+        assert_eq!(self.tree.range(..).next_back(), self.model.last().copied());
         assert_eq!(self.tree.len(), self.model.len());
         let taken: Vec<_> = self.tree.range(rank..).take(3).collect();
         assert_eq!(taken, self.model.iter().skip(rank).take(3).copied().collect::<Vec<_>>());
@@ -356,10 +356,10 @@ fn ranges_beyond_the_end_are_cut() {
     tree.remove_range(start..end, |_| panic!("nothing is removed"));
     tree.remove_range(usize::MAX.., |_| panic!("nothing is removed"));
     tree.remove_range(1..=usize::MAX, |_| {});
-    assert_eq!(tree.iter().collect::<Vec<_>>(), [element(0)]);
+    assert_eq!(tree.range(..).collect::<Vec<_>>(), [element(0)]);
     tree.clear();
     check(&tree);
-    assert_eq!((tree.len(), tree.memory(), tree.iter().next(), tree.remove(0.0, b"0")), (0, 0, None, None));
+    assert_eq!((tree.len(), tree.memory(), tree.range(..).next(), tree.remove(0.0, b"0")), (0, 0, None, None));
     assert_eq!((tree.rank_not_less(0.0), tree.partition_point(|_, _| true), tree.rank_of(0.0, b"")), (0, 0, None));
 }
 
@@ -372,7 +372,7 @@ fn zeros_of_both_signs_are_equal_scores() {
     assert_eq!((tree.rank_of(0.0, b"2"), tree.rank_of(-0.0, b"3")), (Some(1), Some(2)));
     assert_eq!((tree.rank_not_less(-0.0), tree.rank_greater(-0.0)), (0, 3));
     assert!(tree.update(-0.0, b"1", -0.0));
-    assert!(tree.iter().next().expect("there are three").0.is_sign_negative());
+    assert!(tree.range(..).next().expect("there are three").0.is_sign_negative());
 }
 
 fn id(number: u64) -> Id {
@@ -404,8 +404,8 @@ fn nodes_are_well_filled() {
         ascending.insert(number as f64, id(number));
         descending.insert(-(number as f64), id(number));
     }
-    let built = RankTree::from_ascending(ascending.iter());
-    assert!(built.iter().eq(ascending.iter()));
+    let built = RankTree::from_ascending(ascending.range(..));
+    assert!(built.range(..).eq(ascending.range(..)));
     for tree in [ascending, descending, built] {
         let size = bytes_per_element(&tree);
         assert!(size <= 17.5, "{size} bytes per element in order");

@@ -17,7 +17,9 @@
 //!
 //! Invariant, on which the `unsafe` blocks below rest: every handle in the tree is that of an entry in the table, which
 //! is not reallocated while it is there, because its value has a fixed length and is overwritten in place. An entry
-//! leaves the tree before it is freed.
+//! leaves the tree before it is freed; one that the tree does not find is never freed. Nobody outside this file gets a
+//! handle, only members borrowed from the set. Every score is made a number here, whatever it was, because the tree
+//! finds nothing by one that is none.
 
 #![allow(unsafe_code)] // members are read through their addresses; see SAFETY
 
@@ -26,6 +28,8 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 
+use tracing::error;
+
 use crate::store::entry::{Entry, EntryHandle};
 use crate::store::table::{Hasher, Table, prefetch};
 use crate::store::value::listpack::{Blob, Item};
@@ -33,14 +37,14 @@ use crate::store::value::rank_tree::{self, Member, RankTree};
 use crate::store::value::sorted_set::Score;
 use crate::text::bounds::{LexRange, ScoreRange};
 
-/// The address of a member's entry.
+/// The address of a member's entry. It does not leave this file.
 #[derive(Clone, Copy)]
-pub(crate) struct Handle(EntryHandle);
+struct Handle(EntryHandle);
 
 impl Handle {
     /// Asks the processor to bring the member into its cache.
     #[inline]
-    pub(super) fn prefetch(self) {
+    fn prefetch(self) {
         prefetch(self.0.address());
     }
 }
@@ -50,6 +54,49 @@ impl Member for Handle {
     fn bytes(&self) -> &[u8] {
         // SAFETY: handles are only in the tree, or borrowed from it together with the set; the entry is in the table.
         unsafe { self.0.key() }
+    }
+}
+
+/// Elements of a set at a range of ranks, borrowed from it.
+#[derive(Clone)]
+pub(super) struct BigElements<'e>(rank_tree::Iter<'e, Handle>);
+
+impl<'e> BigElements<'e> {
+    #[inline]
+    fn element((score, handle): (f64, Handle)) -> (&'e [u8], f64) {
+        // SAFETY: the handle is from the tree of a set that is borrowed for 'e with its entries, and thus not changed.
+        (unsafe { handle.0.key() }, score)
+    }
+
+    /// Prefetches the member that comes `count` after the next one, if it is near that.
+    #[inline]
+    pub(super) fn prefetch_ahead(&self, count: usize) {
+        self.0.ahead(count).into_iter().for_each(Handle::prefetch);
+    }
+
+    /// Folds all elements, with each member prefetched `ahead` elements earlier.
+    pub(super) fn fold_prefetched<B>(self, init: B, ahead: usize, mut visit: impl FnMut(B, (&'e [u8], f64)) -> B) -> B {
+        self.0.fold_prepared(init, ahead, Handle::prefetch, |result, element| visit(result, Self::element(element)))
+    }
+}
+
+impl<'e> Iterator for BigElements<'e> {
+    type Item = (&'e [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(&'e [u8], f64)> {
+        self.0.next().map(Self::element)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for BigElements<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(Self::element)
     }
 }
 
@@ -64,6 +111,12 @@ pub(crate) struct ScoreTable {
     table: Table,
     /// Bytes of the entries.
     memory: usize,
+}
+
+/// Returns a score as a number. No command gives anything else; a bug that did must cost a wrong score at most.
+#[inline]
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
 }
 
 /// Creates the entry of a member.
@@ -85,18 +138,35 @@ fn set_score_in(entry: &mut Entry, score: f64) {
     Blob::write(entry, 0, &score.to_ne_bytes());
 }
 
+/// Compares elements of the same set.
+fn order((score, member): (f64, Handle), (other, other_member): (f64, Handle)) -> Ordering {
+    let by_score = score.partial_cmp(&other).unwrap_or(Ordering::Equal); // scores are numbers
+    by_score.then_with(|| member.bytes().cmp(other_member.bytes()))
+}
+
+/// Begins what is logged when table and tree of a set disagree, which is a bug.
+const LOST: &str = "a member of a sorted set is not in its order";
+
 impl BigSortedSet {
-    /// Creates a set of elements that are in ascending order and have different members.
+    /// Creates a set of elements that should be in ascending order and have different members; others are sorted, and of
+    /// equal members the last counts.
     pub(crate) fn from_ascending<'e>(
         elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
         hasher: &Hasher,
     ) -> BigSortedSet {
-        let mut members = ScoreTable::new(hasher);
-        let tree = RankTree::from_ascending(elements.map(|(member, score)| {
-            let score = score.get();
-            (score, member.with_text(|text| members.insert(members.table.hash(text), text, score)))
+        let (mut members, mut last, mut is_ordered) = (ScoreTable::new(hasher), None::<(f64, Handle)>, true);
+        let tree = RankTree::from_ascending(elements.filter_map(|(member, score)| {
+            let score = number(score.get());
+            let handle = member.with_text(|text| members.put(text, score));
+            let element = handle.map(|handle| (score, handle));
+            is_ordered &= element.is_some_and(|element| last.is_none_or(|last| order(last, element).is_lt()));
+            last = element;
+            element.filter(|_| is_ordered)
         }));
-        BigSortedSet { members, tree }
+        match is_ordered {
+            true => BigSortedSet { members, tree },
+            false => members.finish(),
+        }
     }
 
     /// Returns the number of members.
@@ -117,16 +187,9 @@ impl BigSortedSet {
 
     /// Returns a copy that shares no memory with the original.
     pub(in crate::store::value) fn copy(&self) -> Self {
-        let elements = self.tree.iter();
-        let elements = elements.map(|(score, handle)| (Item::Text(self.member(handle)), Score::Number(score)));
+        let elements = self.range(0..self.len());
+        let elements = elements.map(|(member, score)| (Item::Text(member), Score::Number(score)));
         Self::from_ascending(elements, self.members.table.hasher())
-    }
-
-    /// Returns the member that a handle from this set refers to.
-    #[inline]
-    pub(super) fn member(&self, handle: Handle) -> &[u8] {
-        // SAFETY: the entry is in the table of this set, which is borrowed and thus not changed.
-        unsafe { handle.0.key() }
     }
 
     /// Returns the score of a member.
@@ -157,8 +220,8 @@ impl BigSortedSet {
     }
 
     /// Returns the elements at a range of ranks.
-    pub(super) fn range(&self, ranks: Range<usize>) -> rank_tree::Iter<'_, Handle> {
-        self.tree.range(ranks)
+    pub(super) fn range(&self, ranks: Range<usize>) -> BigElements<'_> {
+        BigElements(self.tree.range(ranks))
     }
 
     /// Returns the ranks of the elements whose scores are in a range, which is not empty.
@@ -187,11 +250,13 @@ impl BigSortedSet {
         let hash = self.members.table.hash(member);
         if let Some(entry) = self.members.table.find_mut(hash, member) {
             let old = score_in(entry);
-            if let Some(score) = choose(Some(old)).filter(|score| *score != old) {
-                self.tree.update(old, member, score);
-                set_score_in(entry, score);
+            if let Some(score) = choose(Some(old)).map(number).filter(|score| *score != old) {
+                match self.tree.update(old, member, score) {
+                    true => set_score_in(entry, score),
+                    false => error!("{LOST}: the score of a member stays"),
+                }
             }
-        } else if let Some(score) = choose(None) {
+        } else if let Some(score) = choose(None).map(number) {
             let handle = self.members.insert(hash, member, score);
             self.tree.insert(score, handle);
         }
@@ -200,10 +265,12 @@ impl BigSortedSet {
     /// Removes a member; returns whether it existed.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some(entry) = self.members.remove(member) else { return false };
-        // Should the tree panic, the entry that it may still refer to is leaked.
+        // Should the tree panic, or not find it, the entry that it may still refer to is leaked.
         let entry = ManuallyDrop::new(entry);
-        self.tree.remove(score_in(&entry), member);
-        drop(ManuallyDrop::into_inner(entry));
+        match self.tree.remove(score_in(&entry), member) {
+            Some(_) => drop(ManuallyDrop::into_inner(entry)),
+            None => error!("{LOST}: the memory of a member is not freed"),
+        }
         true
     }
 
@@ -221,13 +288,23 @@ impl ScoreTable {
         ScoreTable { table: Table::new(hasher.clone()), memory: 0 }
     }
 
+    /// Adds a member with a score and returns its handle; one that is there gets the score, and `None` is returned.
+    fn put(&mut self, member: &[u8], score: f64) -> Option<Handle> {
+        let hash = self.table.hash(member);
+        if let Some(entry) = self.table.find_mut(hash, member) {
+            set_score_in(entry, score);
+            return None;
+        }
+        Some(self.insert(hash, member, score))
+    }
+
     /// Adds a member with a score; one that is there gets the score that `merge` makes of its own and this one.
     pub(crate) fn add(&mut self, member: &[u8], score: f64, merge: impl FnOnce(f64, f64) -> f64) {
         let hash = self.table.hash(member);
         match self.table.find_mut(hash, member) {
-            Some(entry) => set_score_in(entry, merge(score_in(entry), score)),
+            Some(entry) => set_score_in(entry, number(merge(score_in(entry), score))),
             None => {
-                self.insert(hash, member, score);
+                self.insert(hash, member, number(score));
             }
         }
     }
@@ -253,10 +330,7 @@ impl ScoreTable {
     pub(crate) fn finish(self) -> BigSortedSet {
         let elements = self.table.iter().map(|entry| (score_in(entry), Handle(entry.handle())));
         let mut elements: Vec<(f64, Handle)> = elements.collect();
-        elements.sort_unstable_by(|(score, member), (other, other_member)| {
-            let by_score = score.partial_cmp(other).unwrap_or(Ordering::Equal); // scores are never NaN
-            by_score.then_with(|| member.bytes().cmp(other_member.bytes()))
-        });
+        elements.sort_unstable_by(|one, other| order(*one, *other));
         BigSortedSet { members: self, tree: RankTree::from_ascending(elements) }
     }
 }
@@ -264,5 +338,63 @@ impl ScoreTable {
 impl fmt::Debug for BigSortedSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BigSortedSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements_of(set: &BigSortedSet) -> Vec<(String, f64)> {
+        set.range(0..set.len()).map(|(member, score)| (String::from_utf8_lossy(member).into_owned(), score)).collect()
+    }
+
+    fn set_of(elements: &[(&'static str, f64)]) -> BigSortedSet {
+        let elements = elements.iter().map(|(member, score)| (Item::Text(member.as_bytes()), Score::Number(*score)));
+        BigSortedSet::from_ascending(elements, &Hasher::new())
+    }
+
+    #[test]
+    fn elements_in_any_order_and_equal_ones_and_such_that_are_no_number_make_a_set_all_the_same() {
+        for (elements, expected) in [
+            (&[("a", 1.0), ("b", 1.0), ("c", 2.0)][..], &[("a", 1.0), ("b", 1.0), ("c", 2.0)][..]),
+            (&[("b", 1.0), ("a", 1.0)], &[("a", 1.0), ("b", 1.0)]),
+            (&[("a", 1.0), ("b", 2.0), ("a", 3.0)], &[("b", 2.0), ("a", 3.0)]),
+            (&[("a", 1.0), ("a", 1.0)], &[("a", 1.0)]),
+            (&[("a", f64::NAN), ("b", -1.0), ("c", f64::NAN)], &[("b", -1.0), ("a", 0.0), ("c", 0.0)]),
+        ] {
+            let mut set = set_of(elements);
+            let expected: Vec<(String, f64)> =
+                expected.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect();
+            assert_eq!(elements_of(&set), expected);
+            expected.iter().for_each(|(member, _)| assert!(set.remove(member.as_bytes())));
+            assert_eq!((set.len(), set.members.table.count(), set.members.memory), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_no_number_is_found_again() {
+        let mut set = set_of(&[("a", 1.0), ("b", 2.0)]);
+        set.put(b"b", |_| Some(f64::NAN));
+        set.put(b"c", |_| Some(f64::NAN));
+        assert_eq!(elements_of(&set), [("b".to_owned(), 0.0), ("c".to_owned(), 0.0), ("a".to_owned(), 1.0)]);
+        assert!(set.remove(b"b") && set.remove(b"c") && set.remove(b"a"));
+        let mut table = ScoreTable::new(&Hasher::new());
+        table.add(b"a", f64::INFINITY, |_, _| 0.0);
+        table.add(b"a", f64::NEG_INFINITY, |one, other| one + other);
+        table.add(b"b", f64::NAN, |_, _| 0.0);
+        assert_eq!(elements_of(&table.finish()), [("a".to_owned(), 0.0), ("b".to_owned(), 0.0)]);
+    }
+
+    #[test]
+    fn a_member_that_the_order_does_not_find_is_not_freed_nor_given_another_score() {
+        let mut set = set_of(&[("a", 1.0), ("b", 2.0)]);
+        let hash = set.members.table.hash(b"a");
+        set_score_in(set.members.table.find_mut(hash, b"a").expect("it is there"), 5.0); // as a bug might
+        set.put(b"a", |_| Some(7.0));
+        assert_eq!(set.score(b"a"), Some(5.0));
+        assert!(set.remove(b"a"));
+        // The order has it still, and its memory can be read.
+        assert_eq!(elements_of(&set), [("a".to_owned(), 1.0), ("b".to_owned(), 2.0)]);
     }
 }
