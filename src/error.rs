@@ -100,6 +100,8 @@ pub enum Error {
     NotSubscribed(&'static str),
     /// CLIENT UNBLOCK ended the wait.
     Unblocked,
+    /// The call panicked, which is a bug.
+    Internal,
     /// A client name has bytes outside `!`..`~`.
     ClientName,
     /// CLIENT SETINFO with an unknown attribute; holds it.
@@ -325,6 +327,7 @@ impl fmt::Display for Error {
             }
             Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+            Error::Internal => "ERR internal error: the command has failed by a bug of the server, see its log",
             Error::ClientName => "ERR Client names cannot contain spaces, newlines or special characters.",
             Error::SetInfoValue(attribute) => {
                 return write!(f, "ERR {attribute} cannot contain spaces, newlines or special characters.");

@@ -421,6 +421,7 @@ impl<'n> BatchRun<'n> {
         let mut view = guard.view(caller.db, &[], self.cx());
         let mut reply = Reply::new(out, caller.protocol);
         let is_served = matches!(woken, Unblocked::Served(_));
+        caller.closing |= matches!(woken, Unblocked::Panicked);
         let result = rest.step(&mut view, &mut reply, woken);
         drop(view);
         if self.namespace.store.has_ready_keys() {

@@ -403,6 +403,7 @@ impl Continuation for Standstill {
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
+            Unblocked::Panicked => return Err(Error::Internal),
             Unblocked::Served(served) => reply.output().append(served),
         }
         Ok(true)

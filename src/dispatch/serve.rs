@@ -179,7 +179,7 @@ fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64
 /// Executes the call of a client in line; returns whether it was answered.
 fn serve_in_line(view: &mut View<'_>, client: u64, means: Means<'_>) -> bool {
     means.namespace.clients.answer(client, |blocking| match blocking {
-        Blocking::Keys(call) => execute(view, call, means),
+        Blocking::Keys(call) => execute_caught(view, call, means),
         _ => None,
     })
 }
@@ -219,7 +219,7 @@ fn serve_client(
             return None;
         }
         is_covered = view.covers(&call.hashes);
-        if is_covered { execute(view, call, means) } else { None }
+        if is_covered { execute_caught(view, call, means) } else { None }
     });
     if is_served {
         view.lend(db, cx).dequeue(db, key, client);
@@ -248,6 +248,16 @@ fn admit(blocked: &mut BlockedCall, now: Now, means: Means<'_>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that
+/// are blocked, go on.
+fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
+    let served = means.namespace.instance.panics.catch("blocked call", || execute(view, blocked, means));
+    served.unwrap_or_else(|| {
+        means.namespace.instance.panics.catch("recovery", || view.recover());
+        Some(Unblocked::Panicked)
+    })
 }
 
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.

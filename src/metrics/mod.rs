@@ -88,7 +88,7 @@ impl Metrics {
         let (metrics, turn) = (self.clone(), self.turn.clone().lock_owned().await);
         let read = move || {
             let _turn = turn; // even if nobody waits for the result any longer
-            read(&metrics)
+            metrics.namespace.instance.panics.catch("metrics", || read(&metrics)).flatten()
         };
         tokio::task::spawn_blocking(read).await.ok().flatten()
     }

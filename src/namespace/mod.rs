@@ -410,7 +410,13 @@ impl Namespace {
         let begun = self.clock.ticks();
         let _evicting = self.store.memory_account().evicting();
         let (memory_account, before) = (self.store.memory_account(), self.store.memory_account().held());
-        let mut relief = self.store.evict_to_fit(hold, cx, evicted_keys(tenacity));
+        let panics = &self.instance.panics;
+        let relief = panics.catch("eviction", || self.store.evict_to_fit(hold, cx, evicted_keys(tenacity)));
+        // A key that cannot be evicted is no reason to lose the client that needs room, but then there is none.
+        let mut relief = relief.unwrap_or_else(|| {
+            panics.catch("recovery", || hold.recover(&cx));
+            Eviction::None
+        });
         let evicted = usize::try_from(before - memory_account.held()).unwrap_or(0);
         self.resident.note_evicted(evicted, memory_account, self.instance.allocator);
         self.resident.compact(memory_account, || self.store.compact(hold));
@@ -475,7 +481,13 @@ impl Namespace {
     }
 
     fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
-        names.iter().for_each(|(db, key)| view.end_session_lock(*db, self.store.key(key), client));
+        for (db, key) in names {
+            // One that cannot be released ends by its TTL; the others are released all the same.
+            let release = || view.end_session_lock(*db, self.store.key(key), client);
+            if self.instance.panics.catch("release of a lock", release).is_none() {
+                self.instance.panics.catch("recovery", || view.recover());
+            }
+        }
     }
 
     /// Enables or disables the deletion of expired keys.
@@ -491,7 +503,8 @@ impl Namespace {
         }
         let begun = self.clock.ticks();
         let is_time_up = || self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)) >= SWEEP_SLICE_NS;
-        let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry), is_time_up);
+        let report = |panic: &(dyn Any + Send)| self.instance.panics.report("sweep", panic);
+        let due_ms = self.store.sweep(Cx::new(now, Origin::Expiry), is_time_up, &report);
         self.broadcast(now);
         self.observed.command_stats.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);

@@ -5,10 +5,12 @@
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
 mod leave;
+mod life;
 mod limits;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
@@ -33,6 +35,7 @@ use crate::dispatch::{Continuation, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
+use crate::runtime::panics::caught;
 use crate::store::NEVER;
 use crate::time::clock::Clock;
 use crate::upkeep::time_travel;
@@ -47,8 +50,6 @@ const IDLE_LEN: usize = 1200;
 const COUNTED_STEP: usize = 4 * 1024;
 /// The interval at which a client retries while a script keeps the server busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// How long a client that is being closed may take to read its last replies.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client until it disconnects, breaks the protocol or is told to close.
 pub struct Connection<S> {
@@ -102,18 +103,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             is_reply_due: false,
             buffers: None,
         }
-    }
-
-    /// Serves the client until it disconnects. Its registrations are removed when the connection is dropped, also after
-    /// a panic.
-    pub async fn run(&mut self) {
-        if let Err(error) = self.serve().await {
-            debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
-        }
-        self.leave().await;
-        // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
-        // otherwise every connection would have room for the timer all its life.
-        let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -415,8 +404,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Finishes a command step by step; other clients are served between the steps.
+    /// Finishes a command step by step; other clients are served between the steps. What it has left in the store is
+    /// undone also after a panic, which then goes on.
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
+        match caught(self.run_rest(&mut *rest)).await {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                self.abandon_soon(&mut *rest).await;
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Waits for what the rest of a command waits for, and executes its steps; returns whether the client is still
+    /// connected.
+    async fn run_rest(&mut self, rest: &mut dyn Continuation) -> io::Result<bool> {
         loop {
             // When the client disconnects, what the command has left in the store is undone.
             let woken = match rest.wait() {
@@ -440,12 +442,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 tokio::time::sleep(BUSY_PAUSE).await;
             }
             let Ok(Some(woken)) = woken else {
-                while !self.abandon(&mut *rest) {
-                    tokio::time::sleep(BUSY_PAUSE).await;
-                }
+                self.abandon_soon(rest).await;
                 return woken.map(|_| false);
             };
-            match self.step(&mut *rest, woken) {
+            match self.step(rest, woken) {
                 None => {}
                 Some(Next::Delay(delayed)) => return self.send_later(*delayed).await,
                 Some(_) => return Ok(true),
@@ -603,21 +603,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Drops pending replies that the client must not get.
     fn drop_output(&mut self) {
         self.buffers.iter_mut().for_each(|buffers| buffers.output = Output::new());
-    }
-
-    /// Writes the last replies and the messages pushed before the client was told to close, and closes.
-    async fn flush_and_close(&mut self) -> io::Result<()> {
-        let outbox = &self.client.caller.info.outbox;
-        if outbox.signals() & (PUSHED | OVERFLOW | EVICTED) == PUSHED {
-            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-            outbox.take_into(&mut buffers.output, usize::MAX);
-        }
-        poll_fn(|cx| {
-            self.poll_write(cx)?;
-            if self.waiting() == 0 { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }
-        })
-        .await?;
-        self.stream.shutdown().await
     }
 }
 

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::runtime::panics::Panics;
+use crate::runtime::panics::{Panics, caught};
 
 /// How many polls the pump does before it lets timers, the sweeper and new connections run.
 const POLLS_PER_ROUND: usize = 32;
@@ -275,12 +275,7 @@ where
     F: Future<Output = ()>,
 {
     loop {
-        let mut future = pin!(work());
-        let outcome = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        });
-        match outcome.await {
+        match caught(work()).await {
             Ok(()) => return,
             Err(panic) => panics.report(name, &*panic),
         }

@@ -4,8 +4,12 @@
 //! keeps running.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::task::Poll;
 
 use tracing::error;
 
@@ -21,6 +25,22 @@ pub enum Site {
     Accept = 1 << 2,
 }
 
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Runs a future to completion, or up to its first panic, which is returned.
+///
+/// # Errors
+/// The panic.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Payload> {
+    let mut work = pin!(work);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
 /// The caught and injected panics of one server.
 #[derive(Debug, Default)]
 pub struct Panics {
@@ -34,6 +54,11 @@ impl Panics {
         self.caught.fetch_add(1, Relaxed);
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         error!(place, cause = text.unwrap_or("unknown"), "caught a panic");
+    }
+
+    /// Does something whose panic must not reach the caller; reports that, and returns `None` then.
+    pub fn catch<T>(&self, place: &'static str, work: impl FnOnce() -> T) -> Option<T> {
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| self.report(place, &*panic)).ok()
     }
 
     /// Returns how many panics were caught.

@@ -3,6 +3,7 @@
 //!
 //! Those others are in lists that only grow, so that a call which shares the gate with others can add one.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -167,9 +168,11 @@ impl Databases {
     pub(super) fn swap(&mut self, one: usize, other: usize, mut swap: impl FnMut(&mut Shard, &mut Shard)) {
         // Two databases are lent at a time only through their shards, which are moved out meanwhile.
         let mut shards = std::mem::take(self.at_mut(one).shards_mut());
-        for (shard, other) in shards.iter_mut().zip(self.at_mut(other).shards_mut()) {
-            swap(shard.get_mut(), other.get_mut());
-        }
+        let others = self.at_mut(other).shards_mut().iter_mut();
+        let swapped = catch_unwind(AssertUnwindSafe(|| {
+            shards.iter_mut().zip(others).for_each(|(shard, other)| swap(shard.get_mut(), other.get_mut()));
+        }));
         *self.at_mut(one).shards_mut() = shards;
+        swapped.unwrap_or_else(|panic| resume_unwind(panic));
     }
 }

@@ -205,12 +205,26 @@ pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
     log: Arc<dyn ChangeLog>,
+    /// The hash of the key whose next changes panic half-way, for tests; 0 is none.
+    #[cfg(feature = "internals")]
+    armed: std::sync::atomic::AtomicU64,
+    /// The hash of the key whose next creation panics, once.
+    #[cfg(feature = "internals")]
+    armed_once: std::sync::atomic::AtomicU64,
 }
 
 impl EventSink {
     /// Creates a sink without subscribed classes and without a log.
     pub fn new(observer: impl KeyspaceObserver + 'static, log: Arc<dyn ChangeLog>) -> Self {
-        EventSink { subscribed: AtomicU32::new(0), observer: Box::new(observer), log }
+        EventSink {
+            subscribed: AtomicU32::new(0),
+            observer: Box::new(observer),
+            log,
+            #[cfg(feature = "internals")]
+            armed: Default::default(),
+            #[cfg(feature = "internals")]
+            armed_once: Default::default(),
+        }
     }
 
     /// Subscribes to the events of these classes and no others.
@@ -235,6 +249,37 @@ impl EventSink {
             true => self.subscribed.fetch_or(bit, Relaxed),
             false => self.subscribed.fetch_and(!bit, Relaxed),
         };
+    }
+
+    /// Lets changes of the key with this hash panic half-way from now on; with 0, of none.
+    #[cfg(feature = "internals")]
+    pub fn arm(&self, hash: u64) {
+        self.armed.store(hash, Relaxed);
+    }
+
+    /// Lets the next creation of the key with this hash panic.
+    #[cfg(feature = "internals")]
+    pub fn arm_once(&self, hash: u64) {
+        self.armed_once.store(hash, Relaxed);
+    }
+
+    /// Like [`EventSink::pass_half_way`], where a key is created.
+    #[inline(always)]
+    pub(super) fn pass_creation(&self, hash: u64) {
+        #[cfg(feature = "internals")]
+        if self.armed_once.compare_exchange(hash, 0, Relaxed, Relaxed).is_ok() {
+            panic!("injected by DEBUG INJECT-PANIC");
+        }
+        self.pass_half_way(hash);
+    }
+
+    /// A place where the change of a key is half done: tests let it panic here.
+    #[inline(always)]
+    pub(super) fn pass_half_way(&self, _hash: u64) {
+        #[cfg(feature = "internals")]
+        if self.armed.load(Relaxed) == _hash {
+            panic!("injected by DEBUG INJECT-PANIC");
+        }
     }
 
     /// Returns whether the observer has subscribed to anything.

@@ -72,7 +72,7 @@ impl<T> Gate<T> {
         loop {
             match self.lock.try_read() {
                 Ok(value) => return Some(Shared { value, has_waited }),
-                // A poisoned lock is safe to use: no panic leaves the value in an inconsistent state.
+                // A poisoned lock is safe to use: shards recover from a panic.
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return Some(Shared { value: poisoned.into_inner(), has_waited });
                 }

@@ -423,6 +423,27 @@ impl Interests {
         std::mem::take(&mut self.ready)
     }
 
+    /// Counts all interests again, after a change that may not have been completed.
+    pub(super) fn recount(&mut self) {
+        let before = self.counts.in_line;
+        (self.counts, self.bytes, self.listed) = (InterestCounts::default(), 0, None);
+        for Subject { hash, key, interest: Interest { flags, waiters, lock } } in &self.subjects {
+            let (record, line) = lock.as_ref().map_or((false, 0), |lock| (lock.record.is_some(), lock.line.len()));
+            self.counts.watched += u32::from(!flags.is_empty());
+            self.counts.blocking += u32::from(!waiters.is_empty());
+            self.counts.locks += u32::from(record);
+            self.counts.in_line += line as u32;
+            self.bytes += interest_len(key) + flags.len() * watch_len(key) + waiters.len() * WAITER_LEN;
+            self.bytes += lock.as_ref().map_or(0, |lock| lock.memory());
+            if record {
+                self.listed.get_or_insert_default().insert(lock_position(*hash), *hash);
+            }
+        }
+        let gone = (before as usize).wrapping_sub(self.counts.in_line as usize);
+        self.tail_work.0.fetch_sub(IN_LINE.wrapping_mul(gone), Ordering::Relaxed);
+        self.report();
+    }
+
     #[inline]
     fn find(&self, key: Key<'_>) -> Option<&Interest> {
         let subject = self.subjects.find(key.hash, |subject| *subject.key == *key.bytes);

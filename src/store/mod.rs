@@ -12,6 +12,7 @@
 //!
 //! Invariant: a key is read and changed only through a [`View`], and changes only in the funnel of its [`Shard`].
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -67,6 +68,7 @@ use evict::Evictor;
 use gate::Gate;
 use interest::TailWork;
 use reclaim::Reclaimer;
+use sweep::{Care, STEPPED_OVER_MS, Stumbles};
 
 /// How many shards a database has: enough that two threads rarely contend, few enough that an idle server stays small.
 pub(crate) const SHARDS: usize = 64;
@@ -101,6 +103,7 @@ pub struct Store {
     sweep_next: AtomicUsize,
     /// How many threads execute commands.
     threads: usize,
+    stumbles: Stumbles,
 }
 
 /// What all shards of a store share.
@@ -147,6 +150,7 @@ impl Store {
             compacting: Mutex::default(),
             sweep_next: AtomicUsize::new(0),
             threads,
+            stumbles: Stumbles::default(),
         }
     }
 
@@ -265,6 +269,14 @@ impl Store {
         self.services.sweep_timer.wake();
     }
 
+    /// Lets the shards count again in which a panic has interrupted a change; those of a busy script do so at the next
+    /// sweep.
+    pub fn recover(&self, cx: Cx) {
+        if let Some(databases) = self.gate.share() {
+            databases.value.each_shard(|shard| shard.recover(&cx));
+        }
+    }
+
     /// Sets how long the fences of removed keys are remembered, in milliseconds.
     pub fn remember_fences(&self, memory_ms: u64) {
         self.services.sweep_timer.remember_fences(memory_ms);
@@ -273,8 +285,9 @@ impl Store {
     /// Deletes expired keys, a few in every shard, until the time for it is up, and returns the monotonic time, in
     /// milliseconds, of the next sweep that is needed, or [`NEVER`]. A time that is not in the future means that there are
     /// more. The next call goes on with the next shard, so the order of the keys does not depend on the time.
-    pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool) -> u64 {
-        let now = cx.now;
+    /// `report` is told of panics; what causes them is left for later.
+    pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool, report: &dyn Fn(&(dyn Any + Send))) -> u64 {
+        let (now, care) = (cx.now, Care { report, stumbles: &self.stumbles });
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
@@ -291,7 +304,8 @@ impl Store {
                 let Some(databases) = self.gate.share() else { return later };
                 let mut shard = databases.value.at(used[position / SHARDS]).shards()[position % SHARDS].lock();
                 let before = shard.swept_count();
-                due_ms = due_ms.min(shard.sweep(&cx, most));
+                let next_ms = shard.catch(care, &cx, |shard| shard.sweep(&cx, most, care));
+                due_ms = due_ms.min(next_ms.unwrap_or(now.mono_ms() + STEPPED_OVER_MS));
                 if shard.swept_count() > before && is_time_up() {
                     self.sweep_next.store((position + 1) % shards, Relaxed);
                     return now.mono_ms();
@@ -365,6 +379,15 @@ impl GateGuard<'_> {
             }
         }
         ready
+    }
+
+    /// Lets the shards count again in which a panic has interrupted a change.
+    pub fn recover(&mut self, cx: &Cx) {
+        for db in self.used() {
+            for index in 0..SHARDS {
+                self.with_shard(db, index, |shard| shard.recover(cx));
+            }
+        }
     }
 
     /// Makes every shard report its memory.

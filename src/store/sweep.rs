@@ -1,5 +1,10 @@
 //! Removal of keys by the server: expired ones, found by their deadlines, and evicted ones.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parking_lot::Mutex;
+
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event;
@@ -10,18 +15,49 @@ use crate::time::clock::Now;
 /// How many bytes of bounds are kept for later deadlines when no key has a TTL any more.
 const DEADLINES_KEEP_MAX: usize = 4096;
 
+/// How long a key is left whose deletion has panicked, in milliseconds.
+pub(super) const STEPPED_OVER_MS: u64 = 60_000;
+
+/// The keys whose deletion has panicked: a sweep steps over them for a while.
+#[derive(Default)]
+pub(super) struct Stumbles(Mutex<Vec<(u64, u64)>>);
+
+impl Stumbles {
+    /// Returns whether the key with this hash is left for now.
+    fn has(&self, hash: u64, now: Now) -> bool {
+        let mut stumbles = self.0.lock();
+        if !stumbles.is_empty() {
+            stumbles.retain(|(_, until_ms)| now.mono_ms() < *until_ms);
+        }
+        stumbles.iter().any(|(other, _)| *other == hash)
+    }
+
+    fn add(&self, hash: u64, now: Now) {
+        self.0.lock().push((hash, now.mono_ms() + STEPPED_OVER_MS));
+    }
+}
+
+/// How a sweep goes on after a panic.
+#[derive(Clone, Copy)]
+pub(crate) struct Care<'a> {
+    /// Is told of panics.
+    pub(super) report: &'a dyn Fn(&(dyn Any + Send)),
+    pub(super) stumbles: &'a Stumbles,
+}
+
 impl Shard {
     /// Deletes an expired key; such a key is invisible, deleted or not.
     #[cold]
     pub(super) fn expire(&mut self, key: Key<'_>, cx: &Cx) {
-        self.expired += 1;
         self.delete(key, event::EXPIRED, cx);
+        self.expired += 1;
     }
 
     /// Deletes up to `most` expired keys. Returns when the next one may expire; a time in the past when more have
-    /// expired already.
-    pub(crate) fn sweep(&mut self, cx: &Cx, most: usize) -> u64 {
+    /// expired already. One whose deletion panics is left for [`STEPPED_OVER_MS`].
+    pub(crate) fn sweep(&mut self, cx: &Cx, most: usize, care: Care<'_>) -> u64 {
         let now = cx.now;
+        self.recover(cx);
         self.forget_retired_fences(now);
         self.follow_wall_clock(now);
         let mut removed = 0;
@@ -38,16 +74,56 @@ impl Shard {
             });
             self.deadlines.set(bucket, bound);
             removed += expired.len().max(1);
-            self.swept += expired.len() as u64;
             for bytes in &expired {
-                self.expire(self.key(bytes), cx);
+                let key = self.key(bytes);
+                match self.guard(care, cx, key, |shard| shard.expire(key, cx)) {
+                    Some(()) => self.swept += 1,
+                    None => self.step_over(key, now),
+                }
             }
         }
         if self.with_ttl == 0 && removed > 0 && self.deadlines.memory() > DEADLINES_KEEP_MAX {
             self.deadlines = DeadlineTree::default();
         }
-        let next_field_ms = self.sweep_fields(most.saturating_sub(removed), cx);
+        let next_field_ms = self.sweep_fields(most.saturating_sub(removed), cx, care);
         self.deadlines.earliest().min(next_field_ms)
+    }
+
+    /// Removes what has expired of a key; after a panic, the shard recovers, and the key is left for a while, as long as
+    /// `None` is returned.
+    pub(super) fn guard<T>(
+        &mut self,
+        care: Care<'_>,
+        cx: &Cx,
+        key: Key<'_>,
+        expire: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        if care.stumbles.has(key.hash, cx.now) {
+            return None;
+        }
+        let expired = self.catch(care, cx, expire);
+        if expired.is_none() {
+            care.stumbles.add(key.hash, cx.now);
+        }
+        expired
+    }
+
+    /// Does something to the shard; after a panic, which is reported, the shard recovers.
+    pub(super) fn catch<T>(&mut self, care: Care<'_>, cx: &Cx, act: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| act(self)));
+        outcome.inspect_err(|panic| (care.report)(&**panic)).inspect_err(|_| self.recover(cx)).ok()
+    }
+
+    /// Leaves the keys that are due and in the bucket of this one for later, so that they keep no others from expiring.
+    fn step_over(&mut self, key: Key<'_>, now: Now) {
+        let Some(bucket) = self.table().bucket_of(key.hash) else { return };
+        let mut bound = NEVER;
+        self.table().for_each_in(bucket, |entry| match entry.deadline() {
+            Some(deadline) if deadline.is_due(now) => bound = bound.min(now.mono_ms() + STEPPED_OVER_MS),
+            Some(deadline) => bound = bound.min(deadline.mono_ms(now)),
+            None => {}
+        });
+        self.deadlines.set(bucket, bound);
     }
 
     /// Calls `visit` for the keys, those with a time to live if `volatile`, of whole buckets from a random one on,

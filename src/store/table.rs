@@ -124,6 +124,14 @@ impl<T: Item> Table<T> {
         Table { chunks: Vec::new(), buckets: 0, mask: 0, len: 0, overflow: 0, hasher }
     }
 
+    /// Counts the items and their memory again, after a change that may not have been completed.
+    pub(crate) fn recount(&mut self) {
+        let buckets = (0..self.buckets).map(|index| self.bucket(index));
+        let counts = buckets.map(|bucket| (bucket.items().count(), bucket.outside()));
+        (self.len, self.overflow) =
+            counts.fold((0, 0), |(len, overflow), (items, outside)| (len + items, overflow + outside));
+    }
+
     /// Returns what hashes the keys.
     pub(crate) fn hasher(&self) -> &Hasher {
         &self.hasher

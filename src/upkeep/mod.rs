@@ -79,7 +79,10 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
                 if is_full {
                     rounds = 0;
                 }
-                namespace.each(|namespace| keep_house(namespace, is_full));
+                let panics = &namespace.instance.panics;
+                namespace.each(|namespace| {
+                    panics.catch("housekeeping", || keep_house(namespace, is_full));
+                });
             }
         }
     }

@@ -106,6 +106,8 @@ pub enum Unblocked {
     WithError,
     /// The call was executed; this is its reply.
     Served(Output),
+    /// The call was executed and panicked: the client gets an error and is closed.
+    Panicked,
 }
 
 /// The ticket of a blocked client.

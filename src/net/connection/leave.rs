@@ -81,18 +81,19 @@ impl<S> Connection<S> {
         // First it is gone: no lock is bound to it from then on.
         self.client.caller.info.outbox.close();
         self.namespace.clients.remove(self.client.caller.info.id);
-        self.end_session();
         self.namespace.observed.monitors.remove(self.client.caller.info.id);
         self.namespace.store.memory_account().report_outside(IDLE_LEN + self.counted, 0);
         self.namespace.clients.set_throttled(&self.client.caller.info, false);
         self.namespace.clients.report_backlog(self.reported, 0);
+        self.end_session();
     }
 }
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        self.unsubscribe();
-        self.unwatch();
-        self.deregister();
+        let panics = self.namespace.instance.panics.clone();
+        for end in [Self::unsubscribe, Self::unwatch, Self::deregister] {
+            panics.catch("end of a connection", || end(self));
+        }
     }
 }

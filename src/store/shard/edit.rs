@@ -150,7 +150,8 @@ impl<K: Kind> Edit<'_, K> {
     /// Does the same as [`Edit::change`] for a part of a change that is counted elsewhere.
     #[inline]
     pub fn change_uncounted(&mut self) -> K::Mut<'_> {
-        (self.is_changed, self.is_lent) = (true, true);
+        self.is_changed = true;
+        self.lend();
         if self.place.is_none() {
             self.create();
         }
@@ -161,14 +162,22 @@ impl<K: Kind> Edit<'_, K> {
     /// readable until then, and is freed as a whole, in the background if it is large.
     pub fn empty(&mut self, changes: usize) {
         self.is_emptied = true;
+        self.lend();
         self.count_more(changes);
     }
 
     /// Borrows the value of an existing key for something that does not count as a change, such as another encoding, or
     /// that is counted later.
     pub fn annotate(&mut self) -> Option<K::Mut<'_>> {
-        self.is_lent = true;
+        self.lend();
         self.entry_mut().map(K::write)
+    }
+
+    /// Begins a change, which is over when the guard is dropped without a panic.
+    #[inline]
+    fn lend(&mut self) {
+        self.shard.unfinished += u16::from(!self.is_lent);
+        self.is_lent = true;
     }
 
     #[cold]
@@ -190,6 +199,7 @@ impl<K: Kind> Edit<'_, K> {
             entry.fit(); // most collections are not changed again
         }
         let Some(entry) = self.entry() else { return false };
+        self.shard.events.pass_half_way(self.key.hash);
         let (memory, nearest, is_empty) = (K::memory(entry), K::nearest_deadline(entry), K::is_empty(entry));
         if memory != self.memory {
             self.shard.resized(memory as isize - self.memory as isize);
@@ -211,6 +221,19 @@ impl<K: Kind> Edit<'_, K> {
 
 impl<K: Kind> Drop for Edit<'_, K> {
     fn drop(&mut self) {
+        // A value whose change was interrupted is not looked at: what is wrong with it could panic again. The change stays
+        // unfinished, so that the shard recovers.
+        if !std::thread::panicking() {
+            self.account();
+            self.shard.unfinished -= u16::from(self.is_lent);
+        }
+    }
+}
+
+impl<K: Kind> Edit<'_, K> {
+    /// Accounts for the change, if there was one.
+    #[inline]
+    fn account(&mut self) {
         // A value that was not lent is as before, and so not empty.
         let is_empty = self.is_lent && self.settle() || self.is_emptied;
         if !self.is_changed && !self.is_touched {

@@ -15,6 +15,7 @@ use crate::store::event;
 use crate::store::event::Event;
 use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::shard::{Key, Shard, is_expired};
+use crate::store::sweep::{Care, STEPPED_OVER_MS};
 use crate::store::value::{Hash, Kind, Type};
 use crate::time::clock::{Deadline, Now};
 
@@ -119,14 +120,17 @@ impl Shard {
         if is_frozen || !cx.expires_keys() || is_expired(entry, cx) || nearest_deadline(entry).is_none() {
             return 0;
         }
+        self.unfinished += 1;
         let before = entry.memory();
         let expired = Hash::write(entry).remove_expired(cx.now.wall_ms(), most);
         let growth = entry.memory() as isize - before as isize;
         let (nearest, is_empty) = (nearest_deadline(entry), Hash::is_empty(entry));
         self.note_fields(key, true, nearest, cx);
         if expired.is_empty() {
+            self.unfinished -= 1;
             return 0;
         }
+        self.events.pass_half_way(key.hash);
         self.resized(growth);
         self.fields.iter_mut().for_each(|fields| fields.expired += expired.len() as u64);
         expired.iter().for_each(|field| self.events.log_field_removal(self.db(), key.bytes, field));
@@ -137,12 +141,13 @@ impl Shard {
         if is_empty {
             self.emit(key, Event::DEL);
         }
+        self.unfinished -= 1;
         expired.len()
     }
 
     /// Removes up to `most` expired fields. Returns when the next one may expire, in monotonic milliseconds; a time in
     /// the past when more have expired already.
-    pub(in crate::store) fn sweep_fields(&mut self, most: usize, cx: &Cx) -> u64 {
+    pub(in crate::store) fn sweep_fields(&mut self, most: usize, cx: &Cx, care: Care<'_>) -> u64 {
         let (now_ms, mut left) = (wall_ms(cx.now), most);
         while left > 0
             && let Some(fields) = &mut self.fields
@@ -156,7 +161,10 @@ impl Shard {
             });
             fields.bounds.set(bucket, bound);
             for bytes in &due {
-                let removed = self.expire_fields_of(self.key(bytes), left.max(FIELDS_AT_ONCE), cx);
+                let most = left.max(FIELDS_AT_ONCE);
+                let key = self.key(bytes);
+                let removed = self.guard(care, cx, key, |shard| shard.expire_fields_of(key, most, cx));
+                let removed = removed.unwrap_or_else(|| self.step_over_fields(bytes, now_ms));
                 left = left.saturating_sub(removed.max(1));
                 self.fields.iter_mut().for_each(|fields| fields.swept += removed as u64);
             }
@@ -165,5 +173,17 @@ impl Shard {
             None | Some(NEVER) => NEVER,
             Some(at_ms) => Deadline::at_wall_ms(i64::try_from(at_ms).unwrap_or(i64::MAX)).mono_ms(cx.now),
         }
+    }
+
+    /// Leaves the fields that are due in the bucket of a key for later, like [`Shard::step_over`]; returns 0.
+    fn step_over_fields(&mut self, bytes: &[u8], now_ms: u64) -> usize {
+        let Some(bucket) = self.table.bucket_of(self.key(bytes).hash) else { return 0 };
+        let mut bound = NEVER;
+        self.table.for_each_in(bucket, |entry| {
+            let due_ms = nearest_deadline(entry).map_or(NEVER, i64::unsigned_abs);
+            bound = bound.min(if due_ms <= now_ms { now_ms + STEPPED_OVER_MS } else { due_ms });
+        });
+        self.fields.iter_mut().for_each(|fields| fields.bounds.set(bucket, bound));
+        0
     }
 }

@@ -1,11 +1,12 @@
-//! Clients blocked on the keys of a shard, and locks among these: what becomes of a lock when its key changes, and the line
-//! for it.
+//! Clients that watch keys of a shard or are blocked on them, and locks among these: what becomes of a lock when its key
+//! changes, and the line for it.
 
 use std::collections::VecDeque;
 
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::interest::WatchFlag;
 use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
 use crate::store::shard::{Key, Shard, is_expired};
 use crate::store::value::Str;
@@ -19,8 +20,10 @@ impl Shard {
 
     /// Changes what is known of the lock that a key is, or begins to know it.
     pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+        self.unfinished += 1;
         let result = self.interests.change_record(key, change);
         self.note_lock(key);
+        self.unfinished -= 1;
         result
     }
 
@@ -69,6 +72,17 @@ impl Shard {
         if is_free && self.interests.line(key).is_some() {
             self.interests.mark_ready(key);
         }
+    }
+
+    /// Raises `flag` when the key changes from now on.
+    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
+        self.peek(key, cx);
+        self.interests.watch(key, flag);
+    }
+
+    /// Reverts [`Shard::watch`].
+    pub(crate) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
+        self.interests.unwatch(key, flag);
     }
 
     /// Appends a client to the queue of a key, to be served from it.

@@ -15,7 +15,9 @@ mod fences;
 mod fields;
 mod image;
 mod locks;
+mod recover;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::store::Services;
@@ -24,7 +26,7 @@ use crate::store::cx::{Cx, Lookup};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
-use crate::store::interest::{Interests, WatchFlag};
+use crate::store::interest::Interests;
 use crate::store::lock::Loss;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::{Contents, Reclaimer};
@@ -61,6 +63,13 @@ pub(crate) struct Shard {
     /// The value of `memory` at the last report.
     reported_memory: usize,
     events: Arc<EventSink>,
+    /// How many changes have begun and not ended: more than are under way when a panic has interrupted some, see
+    /// [`Shard::recover`].
+    unfinished: u16,
+    /// The number of the shard in its database.
+    index: u16,
+    /// The number of the database, for events.
+    db: u32,
     interests: Interests,
     /// Keys with a deadline.
     pub(super) with_ttl: usize,
@@ -70,10 +79,6 @@ pub(crate) struct Shard {
     sweep_timer: Arc<SweepTimer>,
     reclaimer: Arc<Reclaimer>,
     pub(super) dice: Dice,
-    /// The number of the database, for events.
-    db: u32,
-    /// The number of the shard in its database.
-    index: u32,
     /// All memory at the last report.
     reported: usize,
     pub(super) expired: u64,
@@ -149,7 +154,8 @@ impl Shard {
             events,
             reclaimer,
             db: db as u32,
-            index: index as u32,
+            index: index as u16,
+            unfinished: 0,
             dice: Dice::new(hasher.hash_one("dice")),
             table: Table::new(hasher),
             deadlines: DeadlineTree::default(),
@@ -318,9 +324,10 @@ impl Shard {
         if self.fields.is_some() {
             self.forget_overwritten(key);
         }
-        let Shard { memory_account, dice, reclaimer, .. } = self;
+        let Shard { memory_account, dice, reclaimer, unfinished, .. } = self;
         match self.table.find_mut(key.hash, key.bytes) {
             Some(entry) => {
+                *unfinished += 1;
                 let (old_deadline, was_string) = (entry.deadline(), entry.is_of(Type::String));
                 let growth = entry.set_text(value, deadline, |old| reclaimer.free(old));
                 note_use(entry, memory_account, dice, cx.now);
@@ -329,6 +336,7 @@ impl Shard {
                 if !self.interests.is_empty() || self.events.is_observed() {
                     self.publish_text(key, event, (was_string, old_deadline), cx);
                 }
+                self.unfinished -= 1;
             }
             None => self.insert(key, Entry::text(key.bytes, value, deadline), event, cx),
         }
@@ -342,16 +350,19 @@ impl Shard {
     /// The funnel: changes the entry of an existing key.
     fn edit(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.table.find_mut(key.hash, key.bytes) else { return };
+        self.unfinished += 1;
         let (old_deadline, old_memory) = (entry.deadline(), entry.memory());
         change(entry);
         let (deadline, growth) = (entry.deadline(), entry.memory() as isize - old_memory as isize);
         self.settle(key, (old_deadline, deadline), growth, cx);
         self.changed(key, event, cx);
+        self.unfinished -= 1;
     }
 
     /// Updates memory and deadlines after an entry has changed.
     #[inline(always)] // see Shard::set_text
     fn settle(&mut self, key: Key<'_>, (old, new): (Option<Deadline>, Option<Deadline>), growth: isize, cx: &Cx) {
+        self.events.pass_half_way(key.hash);
         if growth != 0 {
             self.resized(growth);
         }
@@ -368,13 +379,16 @@ impl Shard {
 
     /// The funnel: adds the entry of a missing key.
     pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &Cx) {
+        self.unfinished += 1;
         self.attach(key, entry, cx);
         self.emit(key, event::NEW);
         self.changed(key, event, cx);
+        self.unfinished -= 1;
     }
 
     /// The funnel: sets the entry of a key, replacing an existing one; `is_new` tells whether that counts as a new key.
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry, is_new: bool, event: &'static Event, cx: &Cx) {
+        self.unfinished += 1;
         self.displace(key, cx);
         let nearest = fields::nearest_deadline(&entry);
         self.attach(key, entry, cx);
@@ -383,13 +397,18 @@ impl Shard {
             self.emit(key, event::NEW);
         }
         self.changed(key, event, cx);
+        self.unfinished -= 1;
     }
 
     /// The funnel: removes a key and returns its entry.
     pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) -> Option<Entry> {
-        let entry = self.detach(key)?;
-        self.changed(key, event, cx);
-        Some(entry)
+        self.unfinished += 1;
+        let entry = self.detach(key);
+        if entry.is_some() {
+            self.changed(key, event, cx);
+        }
+        self.unfinished -= 1;
+        entry
     }
 
     /// Deletes a key and frees its entry; returns whether it existed.
@@ -400,6 +419,7 @@ impl Shard {
 
     /// The bulk version of the funnel: removes every key and returns what there was.
     pub(crate) fn clear(&mut self, cx: &Cx) -> Contents {
+        self.unfinished += 1;
         let empty = Table::new(self.table.hasher().clone());
         let old = Contents {
             table: std::mem::replace(&mut self.table, empty),
@@ -412,11 +432,14 @@ impl Shard {
         self.with_ttl = 0;
         self.report();
         self.all_changed(&old.table, Loss::Flushed, cx);
+        self.unfinished -= 1;
         old
     }
 
     /// The bulk version of the funnel: swaps all keys with those of another shard. Watchers stay with their databases.
     pub(crate) fn swap(&mut self, other: &mut Shard, cx: &Cx) {
+        self.unfinished += 1;
+        other.unfinished += 1;
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         std::mem::swap(&mut self.fields, &mut other.fields);
@@ -430,6 +453,8 @@ impl Shard {
         other.all_changed(&self.table, Loss::Swapped, cx);
         self.delete_expired_watched(cx);
         other.delete_expired_watched(cx);
+        self.unfinished -= 1;
+        other.unfinished -= 1;
     }
 
     /// Counts more changes than those that passed the funnel, as where one call adds several elements.
@@ -513,11 +538,20 @@ impl Shard {
 
     /// Deletes watched keys that have expired elsewhere, without raising the flags of their watchers.
     fn delete_expired_watched(&mut self, cx: &Cx) {
-        let interests = self.interests.take_all();
-        for key in interests.keys() {
-            self.peek(key, cx);
+        let expired = |key: &Key<'_>| self.leftover(*key).is_some_and(|entry| is_expired(entry, cx));
+        let keys: Vec<(u64, Box<[u8]>)> =
+            self.interests.keys().filter(expired).map(|key| (key.hash, key.bytes.into())).collect();
+        if keys.is_empty() {
+            return;
         }
+        let interests = self.interests.take_all();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for (hash, bytes) in &keys {
+                self.peek(Key { bytes, hash: *hash }, cx);
+            }
+        }));
         self.interests.put_back(interests);
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     /// Removes the leftover of a key that is created again. A key that has expired and cannot be deleted yet is missing
@@ -553,17 +587,6 @@ impl Shard {
         self.events.emit(self.db(), key.bytes, event);
     }
 
-    /// Raises `flag` when the key changes from now on.
-    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
-        self.peek(key, cx);
-        self.interests.watch(key, flag);
-    }
-
-    /// Reverts [`Shard::watch`].
-    pub(crate) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
-        self.interests.unwatch(key, flag);
-    }
-
     /// Moves entries from a bucket on until enough were moved; see [`Store::compact`](crate::store::Store::compact).
     /// Returns the bucket to continue with, unless that was the last. Only the addresses of entries change.
     pub(crate) fn compact(&mut self, first: usize, moved: &mut Moved) -> Option<usize> {
@@ -571,8 +594,10 @@ impl Shard {
             if moved.is_enough() {
                 return Some(bucket);
             }
+            self.unfinished += 1;
             let growth = self.table.move_entries(bucket, moved);
             self.resized(growth);
+            self.unfinished -= 1;
         }
         None
     }
@@ -596,6 +621,7 @@ impl Shard {
 
     /// Removes an entry from the table; every caller ends in `changed`.
     fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
+        self.events.pass_half_way(key.hash);
         let (entry, merged) = self.table.remove(key.hash, key.bytes)?;
         self.with_ttl -= usize::from(entry.deadline().is_some());
         self.resized(-(entry.memory() as isize));
@@ -615,7 +641,9 @@ impl Shard {
         if entry.usage() == 0 {
             entry.set_usage(self.memory_account.rule().fresh(cx.now));
         }
-        if let Some((from, to)) = self.table.insert(key.hash, entry) {
+        let split = self.table.insert(key.hash, entry);
+        self.events.pass_creation(key.hash);
+        if let Some((from, to)) = split {
             self.inherit_bound(from, to);
             self.fields.iter_mut().for_each(|fields| fields.inherit_bound(from, to));
         }

@@ -50,6 +50,20 @@ impl View<'_> {
         ready
     }
 
+    /// Lets the locked shards count again in which a panic has interrupted a change.
+    pub(crate) fn recover(&mut self) {
+        let View { access, cx, .. } = self;
+        let recover = |shard: &mut Shard| shard.recover(cx);
+        match access {
+            Access::One(shard) => recover(shard),
+            Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| recover(shard)),
+            Access::Borrowed(shards) => shards.iter_mut().for_each(|(_, shard)| recover(shard)),
+            Access::Whole(databases, _) => databases.each_shard_mut(recover),
+            Access::Gate(databases, _) => databases.each_shard(recover),
+            Access::Closed => {}
+        }
+    }
+
     /// Returns what is known of the lock that a key is.
     pub(crate) fn lock(&mut self, key: Key<'_>) -> Option<&LockRecord> {
         self.access.shard(key).lock(key)
@@ -122,6 +136,11 @@ impl View<'_> {
         self.access.shard(key).fence(key)
     }
 
+    /// Returns the fence of a key, or that of a removed one while it is remembered; 0 without one.
+    pub(crate) fn fence_or_memory(&mut self, key: Key<'_>) -> i64 {
+        self.shard_mut(key, |shard, cx| shard.fence_or_memory(key, cx))
+    }
+
     /// Sets the fence of an existing key; 0 is none.
     pub(crate) fn set_fence(&mut self, key: Key<'_>, fence: i64) {
         self.shard_mut(key, |shard, _| shard.set_fence(key, fence));
@@ -136,11 +155,6 @@ impl View<'_> {
     /// Does the same for the locks of the shard with this number.
     pub(crate) fn for_each_lock_of(&mut self, shard: usize, visit: impl LockVisitor) {
         self.shard_at(shard, |shard, _| shard.for_each_lock(visit));
-    /// Returns the fence of a key, or that of a removed one while it is remembered; 0 without one.
-    pub(crate) fn fence_or_memory(&mut self, key: Key<'_>) -> i64 {
-        self.shard_mut(key, |shard, cx| shard.fence_or_memory(key, cx))
-    }
-
     }
 
     /// Visits the locks of this database that have a record, from a position on, each with its position and in their

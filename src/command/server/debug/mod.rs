@@ -55,7 +55,7 @@ const SUBCOMMANDS: &[(&str, usize, usize, Subcommand)] = &[
     ("HELP", 0, 0, help),
     ("HTSTATS", 1, 1, table_statistics),
     ("HTSTATS-KEY", 1, 1, |call| refuse_key(call, "The value stored at the specified key is not represented using an hash table")),
-    ("INJECT-PANIC", 1, 1, inject_panic),
+    ("INJECT-PANIC", 1, 2, inject_panic),
     ("LEAK", 1, 1, accept),
     ("LISTPACK", 1, 1, |call| show_structure(call, &["listpack", "listpackex"], ["Listpack", "listpack"])),
     ("LOADAOF", 0, usize::MAX, |_| Err(Error::other("There is no append-only file to load."))),
@@ -119,9 +119,25 @@ fn leading_number(word: &[u8]) -> f64 {
     text.parse().unwrap_or(0.0)
 }
 
-/// Causes a panic: in this call, or in a task of the server at its next round.
+/// Causes a panic: in this call, in a task of the server at its next round, or, in builds for tests, half-way in the next
+/// creation of a key, or in every change of a key from now on (without a key, in none).
 fn inject_panic(call: &mut Call<'_>) -> Result<()> {
     let place = call.args.bytes()?;
+    #[cfg(feature = "internals")]
+    if is_word(place, "CHANGE") {
+        let hash = if call.args.left() == 0 { 0 } else { call.namespace.store.hash(call.args.bytes()?) };
+        call.namespace.store.events().arm(hash);
+        return accept(call);
+    }
+    #[cfg(feature = "internals")]
+    if is_word(place, "CREATION") {
+        let hash = call.namespace.store.hash(call.args.bytes()?);
+        call.namespace.store.events().arm_once(hash);
+        return accept(call);
+    }
+    if call.args.left() != 0 {
+        return Err(Error::Syntax);
+    }
     let sites = [("SWEEP", Site::Sweep), ("HOUSEKEEPING", Site::Housekeeping), ("ACCEPT", Site::Accept)];
     if is_word(place, "HANDLER") {
         panic!("injected by DEBUG INJECT-PANIC");
@@ -192,6 +208,7 @@ fn change_replication_id(call: &mut Call<'_>) -> Result<()> {
 fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
     check_is_main(call)?;
     error!("DEBUG simulates a crash: {reason}");
+    call.namespace.instance.log_queue.iter().for_each(|queue| queue.flush());
     std::process::abort()
 }
 
@@ -208,7 +225,6 @@ fn reload(call: &mut Call<'_>) -> Result<()> {
     }
     if !saves {
         return Err(NOT_LOADED);
-    call.namespace.instance.log_queue.iter().for_each(|queue| queue.flush());
     }
     for db in call.view.used_databases() {
         let mut names: Vec<Vec<u8>> = Vec::new();

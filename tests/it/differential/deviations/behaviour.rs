@@ -158,7 +158,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Clients and process
     (General(Clients), "order of requests of several connections", "order of arrival", "the same with one worker thread; with several, among the connections of each; on Unix sockets, a client that read a reply while the thread was busy may precede earlier ones", "several threads"),
-    (General(Process), "a panic (a bug)", "crashes the server with a report", "closes the connection that caused it; a line in the log, a count in `caught_panics`", "a bug must not stop the service for all clients"),
     (General(Process), "the log", "written by the thread that executes commands, which waits for it", "written by a thread of its own; lines for which there is no room are dropped and counted in `dropped_log_lines`", "a pipe that nobody reads must not stop the service"),
     (General(Process), "certificates, ACL files and a configuration to rewrite that are no regular files", "read, or waited for", "refused, the last two with `Not a regular file`", "a pipe that nobody writes must not stop the service"),
+    (General(Process), "a panic (a bug)", "crashes the server with a report", "closes the connection that caused it; a line in the log, a count in `caught_panics`", "a bug must not stop the service for all clients"),
 ];

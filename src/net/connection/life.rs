@@ -1,0 +1,73 @@
+//! A connection from its first request to its end, which may be a panic.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tracing::debug;
+
+use crate::client::outbox::{EVICTED, OVERFLOW, PUSHED};
+use crate::dispatch::Continuation;
+use crate::dispatch::serve::serve_leftover_keys;
+use crate::net::connection::{BUSY_PAUSE, Connection};
+use crate::runtime::panics::caught;
+use crate::store::{Cx, Origin};
+
+/// How long a client that is being closed may take to read its last replies.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Serves the client until it disconnects, or until a panic in one of its calls. Its registrations are removed when
+    /// the connection is dropped.
+    pub async fn run(&mut self) {
+        if let Err(panic) = caught(self.serve_and_close()).await {
+            self.namespace.instance.panics.report("connection", &*panic);
+            self.recover();
+        }
+    }
+
+    async fn serve_and_close(&mut self) {
+        if let Err(error) = self.serve().await {
+            debug!(client = self.client.caller.info.id, cause = %error, "connection broke");
+        }
+        self.leave().await;
+        // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
+        // otherwise every connection would have room for the timer all its life.
+        let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
+    }
+
+    /// Writes the last replies and the messages pushed before the client was told to close, and closes.
+    async fn flush_and_close(&mut self) -> io::Result<()> {
+        let outbox = &self.client.caller.info.outbox;
+        if outbox.signals() & (PUSHED | OVERFLOW | EVICTED) == PUSHED {
+            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+            outbox.take_into(&mut buffers.output, usize::MAX);
+        }
+        poll_fn(|cx| {
+            self.poll_write(cx)?;
+            if self.waiting() == 0 { Poll::Ready(Ok::<_, io::Error>(())) } else { Poll::Pending }
+        })
+        .await?;
+        self.stream.shutdown().await
+    }
+
+    /// Undoes what a command has left in the store as soon as no busy script holds that.
+    pub(super) async fn abandon_soon(&mut self, rest: &mut dyn Continuation) {
+        while !self.abandon(rest) {
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    /// Puts in order what a panic in a call of this client has left half done, and serves those for whom it has made keys
+    /// ready.
+    fn recover(&mut self) {
+        let (namespace, handlers) = (&self.namespace, self.pool.handlers);
+        namespace.instance.panics.catch("recovery", || {
+            namespace.store.recover(Cx::new(namespace.clock.now(), Origin::HOST));
+            serve_leftover_keys(namespace, handlers);
+            namespace.sweep_notify.notify_one();
+        });
+    }
+}
