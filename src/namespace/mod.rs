@@ -380,7 +380,7 @@ impl Namespace {
     /// Serves no keys for a time, in milliseconds, because the server has crashed before and its locks may still be
     /// believed to be held.
     pub fn begin_grace(&self, ms: u64) {
-        self.grace_until_ms.store(self.clock.now().mono_ms().saturating_add(ms), Relaxed);
+        self.grace_until_ms.store(self.clock.now().ms_later(ms), Relaxed);
         self.restrict(RESTARTING, true);
     }
 

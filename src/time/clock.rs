@@ -62,6 +62,11 @@ impl Now {
         self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS
     }
 
+    /// Returns the monotonic time, in milliseconds and rounded up, at which `ms` milliseconds have passed.
+    pub(crate) fn ms_later(self, ms: u64) -> u64 {
+        self.next_mono_ms().saturating_add(ms)
+    }
+
     /// Returns the reading of both clocks `us` microseconds later.
     pub fn later_by_us(self, us: u64) -> Self {
         Now { mono_us: self.mono_us.saturating_add(us), ..self }
@@ -459,7 +464,7 @@ impl Deadline {
     /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: rounded up to a whole millisecond.
     /// Rounded down, a lock could be granted to another client before its TTL is over.
     pub fn after(now: Now, ttl_ms: u64) -> Self {
-        Deadline(now.next_mono_ms().saturating_add(ttl_ms).min(u64::MAX >> 1) << 1)
+        Deadline(now.ms_later(ttl_ms).min(u64::MAX >> 1) << 1)
     }
 
     /// Returns the deadline at a wall-clock time in milliseconds since 1970; before 1970 counts as 1970.

@@ -1,5 +1,7 @@
 //! Blocked clients, with a test-only command that deletes the first of its keys that exists, or waits for one.
 
+use std::time::Duration;
+
 use keylatch::{Clock, Server};
 
 use crate::harness::{Client, TestServer, wait_until};
@@ -218,6 +220,44 @@ fn a_key_that_comes_from_another_database_serves() {
     }
     assert_eq!(other.call("EXISTS k"), ":0");
     assert_eq!(blocked.reply(), "*2 $1 k $1 v");
+}
+
+#[test]
+fn no_wait_ends_before_it_is_over() {
+    let server = start();
+    let mut other = server.client();
+    other.expect(&[("SET held x", "+OK"), ("XGROUP CREATE s g $ MKSTREAM", "+OK")]);
+    let pause = |us| server.server().advance(Duration::from_micros(us));
+    let is_blocked = |other: &mut Client, id| other.call(&format!("CLIENT LIST ID {id}")).contains(" flags=b ");
+    for request in [
+        "LOCK.ACQUIRE held t PX 1000 BLOCK 20",
+        "BLPOP k 0.02",
+        "BRPOP k 0.02",
+        "BLMPOP 0.02 1 k LEFT",
+        "BLMOVE k l LEFT LEFT 0.02",
+        "BRPOPLPUSH k l 0.02",
+        "BZPOPMIN k 0.02",
+        "BZMPOP 0.02 1 k MIN",
+        "XREAD BLOCK 20 STREAMS k $",
+        "XREADGROUP GROUP g c BLOCK 20 STREAMS s >",
+        "WAIT 1 20",
+        "WAITAOF 0 1 20",
+        "paused",
+    ] {
+        for begun_us in [0, 1, 400, 999] {
+            pause(begun_us);
+            if request == "paused" {
+                other.expect(&[("CLIENT PAUSE 20 WRITE", "+OK")]);
+            }
+            let mut client = server.client();
+            let id = client.int("CLIENT ID");
+            let mut client = server.block_as(client, if request == "paused" { "DEL nothing" } else { request });
+            pause(19_999);
+            assert!(is_blocked(&mut other, id), "{request} has ended too early after {begun_us} us");
+            pause(2_001 - begun_us);
+            client.reply();
+        }
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn wait_for(call: &mut Call<'_>, is_wanted: bool, until_ms: u64, reply: fn(&mut 
 
 /// Parses a timeout in milliseconds, 0 for none; returns the deadline, or [`NEVER`].
 pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
-    let now = call.now();
+    let now = call.present();
     let timeout = call.args.bytes()?;
     let ms = parse_int(timeout).ok_or(Error::other("timeout is not an integer or out of range"))?;
     deadline(ms, now)
@@ -71,12 +71,12 @@ pub(crate) fn read_timeout(call: &mut Call<'_>) -> Result<u64> {
 
 /// Parses a timeout in seconds, which may have a fraction; 0 for none. Returns the deadline, or [`NEVER`].
 pub(crate) fn read_timeout_in_seconds(call: &Call<'_>, timeout: &[u8]) -> Result<u64> {
-    let now = call.now();
+    let now = call.present();
     let seconds = long_double::parse(timeout).ok_or(Error::other("timeout is not a float or out of range"))?;
     deadline(long_double::ceil_of_product(seconds, 1000), now)
 }
 
-/// Returns the deadline of a timeout in milliseconds.
+/// Returns the deadline of a timeout in milliseconds, rounded up: no wait ends before it is over.
 fn deadline(timeout_ms: i64, now: Now) -> Result<u64> {
     if timeout_ms < 0 {
         return Err(Error::other("timeout is negative"));
@@ -85,5 +85,5 @@ fn deadline(timeout_ms: i64, now: Now) -> Result<u64> {
     if timeout_ms > i64::MAX - now.wall_ms() {
         return Err(Error::other("timeout is out of range"));
     }
-    Ok(if timeout_ms > 0 { now.mono_ms() + timeout_ms as u64 } else { NEVER })
+    Ok(if timeout_ms > 0 { now.ms_later(timeout_ms as u64) } else { NEVER })
 }
