@@ -5,6 +5,7 @@
 
 mod private;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -509,6 +510,11 @@ impl Namespace {
         self.observed.command_stats.note_sweep(self.clock.tick_rate().ns(self.clock.ticks().saturating_sub(begun)));
         self.note_latency(EXPIRE_CYCLE, begun);
         due_ms
+    }
+
+    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
+        if self.is_sweeping.load(Relaxed) { self.store.next_sweep_ms(now) } else { NEVER }
     }
 
     /// Records the latency of an event that began at this reading of the clock's counter, if it is high.

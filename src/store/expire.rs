@@ -195,6 +195,11 @@ impl SweepTimer {
         }
     }
 
+    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    pub fn due_ms(&self) -> u64 {
+        self.due_ms.load(Ordering::Acquire)
+    }
+
     /// Wakes the sweeper immediately.
     pub fn wake(&self) {
         (self.wake)();

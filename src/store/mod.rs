@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::time::clock::Now;
+
 mod compact;
 pub(crate) mod cx;
 mod databases;
@@ -316,6 +318,12 @@ impl Store {
             }
             due_ms
         })
+    }
+
+    /// Returns when the next sweep is needed, in monotonic milliseconds, or [`NEVER`].
+    pub(crate) fn next_sweep_ms(&self, now: Now) -> u64 {
+        let timer = &self.services.sweep_timer;
+        timer.frozen_until_ms(now.mono_ms()).unwrap_or_else(|| timer.due_ms())
     }
 }
 

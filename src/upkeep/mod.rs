@@ -31,9 +31,11 @@ const BUSY_RETRY_MS: u64 = 20;
 /// when the next sweep is needed.
 fn sweep_once(namespace: &Namespace, handlers: &'static Handlers, now: Now) -> u64 {
     let is_done = namespace.end_departed_sessions(now);
-    let due_ms = namespace.sweep(now);
+    let swept_ms = namespace.sweep(now);
     cut_if_many_keys(namespace, now);
     serve_leftover_keys(namespace, handlers);
+    // Asked for last: a lock that was handed over may expire before everything else.
+    let due_ms = swept_ms.min(namespace.next_sweep_ms(now));
     if is_done { due_ms } else { due_ms.min(now.mono_ms() + BUSY_RETRY_MS) }
 }
 

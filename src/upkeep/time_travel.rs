@@ -103,8 +103,8 @@ impl Steps {
     /// Does what is due now, and moves the clock to the next instant at which something is due; returns false at the end.
     fn next(&mut self, namespace: &Namespace, handlers: &'static Handlers) -> bool {
         let now = namespace.clock.now();
-        let sweep_ms = sweep_once(namespace, handlers, now);
-        if sweep_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() {
+        let swept_ms = sweep_once(namespace, handlers, now);
+        if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() {
             return true; // there is more
         }
         let clients = &namespace.clients;
@@ -116,7 +116,12 @@ impl Steps {
         if now.mono_us() >= self.target_us {
             return false;
         }
+        // Asked for last: what has happened at this instant may have made something due earlier.
+        let sweep_ms = swept_ms.min(namespace.next_sweep_ms(now));
         let due_ms = sweep_ms.min(clients.next_due_ms(now)).min(paused_until_ms);
+        if due_ms <= now.mono_ms() {
+            return true;
+        }
         namespace.clock.advance_to(due_ms.saturating_mul(1000).min(self.target_us));
         true
     }

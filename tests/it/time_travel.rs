@@ -1,6 +1,6 @@
 //! TEST.TIME: a clock on the wire that tests stop, move and start, and with it everything that depends on time.
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const MS_MIN: i64 = 1_600_000_000_000;
 
@@ -64,6 +64,59 @@ fn what_is_due_happens_in_order_and_each_at_its_own_instant() {
     assert!(second.reply().starts_with(':'));
     assert_eq!(third.reply(), "$-1");
     assert!(fourth.reply().starts_with(':'));
+}
+
+#[test]
+fn a_lock_that_is_handed_over_on_the_way_expires_on_the_way() {
+    let (server, mut client) = frozen();
+    client.expect(&[("SET l first PX 10", "+OK")]);
+    let acquire = |number| server.block(&format!("LOCK.ACQUIRE l t{number} PX 10 BLOCK 0"));
+    let mut line: Vec<Client> = (0..50).map(acquire).collect();
+    advance(&mut client, 505);
+    client.expect(&[("GET l", "$3 t49"), ("PTTL l", ":5")]);
+    line.iter_mut().for_each(|waiter| assert!(waiter.reply().starts_with(':')));
+    advance(&mut client, 5);
+    client.expect(&[("EXISTS l", ":0")]);
+}
+
+/// How the first holder of a lock loses it, and after how many milliseconds.
+const LOSSES: [(&str, u64); 3] = [("TTL", 10), ("TTL before the end of a pause", 15), ("session", 0)];
+
+#[test]
+fn each_in_line_holds_the_lock_for_its_own_time_however_far_the_clock_is_moved() {
+    let mut dice = Dice::new(7);
+    for round in 0..10 {
+        for (loss, lost_after_ms) in LOSSES {
+            let (server, mut client) = frozen();
+            let mut first = server.client();
+            let acquire = if loss == "session" { "SESSION" } else { "PX 10" };
+            assert!(first.call(&format!("LOCK.ACQUIRE l first {acquire}")).starts_with(':'));
+            let times: Vec<u64> = (0..6).map(|_| 1 + dice.roll(30)).collect();
+            let join = |(number, px)| server.block(&format!("LOCK.ACQUIRE l t{number} PX {px} BLOCK 0"));
+            let _line: Vec<Client> = times.iter().enumerate().map(join).collect();
+            match loss {
+                "session" => {
+                    drop(first);
+                    wait_until(|| client.call("GET l") == "$2 t0");
+                }
+                "TTL" => {}
+                _ => client.expect(&[(&format!("CLIENT PAUSE {lost_after_ms} WRITE"), "+OK")]),
+            }
+            let advanced_ms = lost_after_ms + dice.roll(times.iter().sum::<u64>() + 5);
+            advance(&mut client, advanced_ms);
+            let mut end_ms = lost_after_ms;
+            let holder = times.iter().enumerate().find(|(_, px)| {
+                end_ms += *px;
+                advanced_ms < end_ms
+            });
+            let (get, pttl) = match holder {
+                Some((number, _)) => (format!("$2 t{number}"), format!(":{}", end_ms - advanced_ms)),
+                None => ("$-1".to_owned(), ":-2".to_owned()),
+            };
+            let seen = [client.call("GET l"), client.call("PTTL l")];
+            assert_eq!(seen, [get, pttl], "round {round}, {loss}, {times:?}, after {advanced_ms} ms");
+        }
+    }
 }
 
 #[test]
