@@ -219,21 +219,17 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let store = &self.namespace.store;
-        // Under the lock under which the keys were read: no change of them is missed.
-        let (client, since_us) = (self.caller.info.id, self.namespace.clock.now().mono_us());
-        let token = repetition.as_ref().and_then(|repetition| repetition.token);
-        keys.iter().for_each(|key| match token {
-            Some(token) => self.view.line_up(store.key(key), LockWaiter { client, token, since_us }),
-            None => self.view.enqueue(store.key(key), client),
+        let place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, token, .. }| match token {
+            Some(token) => Place::Line { token: *token },
+            None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let blocking = match repetition {
-            Some(Repetition { request: other, awaited, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
+            Some(Repetition { request: other, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
                 request: other.map_or_else(|| shown.clone(), Arc::new),
                 shown: shown.clone(),
                 caller: self.caller.clone(),
                 hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
-                awaited,
                 heeds_absence,
                 token,
                 retry_at_ms,
@@ -241,11 +237,21 @@ impl Call<'_> {
             })),
             None => Blocking::Time,
         };
+        // Under the lock under which the keys were read: no change of them is missed.
         let blocked = self.namespace.clients.block(&self.caller.info, blocking, until_ms);
+        let (client, since_us) = (self.caller.info.id, self.namespace.clock.now().mono_us());
+        let number = blocked.number();
+        keys.iter().map(|key| store.key(key)).for_each(|key| match place {
+            Some(Place::Line { token }) => self.view.line_up(key, LockWaiter { client, number, token, since_us }),
+            Some(Place::Queue { awaited, heeds_absence }) => {
+                self.view.enqueue(key, blocked.waiter(awaited, heeds_absence));
+            }
+            None => {}
+        });
         self.timer.report_next();
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
-        let db = self.caller.db;
-        let rest = Standstill { blocked, queues, db, client, on_timeout, shown, spent_ns };
+        let (db, is_in_line) = (self.caller.db, matches!(place, Some(Place::Line { .. })));
+        let rest = Standstill { blocked, queues, db, client, is_in_line, on_timeout, shown, spent_ns };
         **next = Next::Continue(Box::new(rest));
     }
 
@@ -378,6 +384,14 @@ impl Repetition {
     }
 }
 
+/// Where a blocked client waits for a key.
+enum Place {
+    /// In the line for a lock.
+    Line { token: u64 },
+    /// Among those that wait for a value of a type.
+    Queue { awaited: Type, heeds_absence: bool },
+}
+
 /// Replies on timeout.
 type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 
@@ -388,9 +402,19 @@ struct Standstill {
     queues: Vec<(u64, Box<[u8]>)>,
     db: usize,
     client: u64,
+    /// Whether it waits in line for a lock, its only key.
+    is_in_line: bool,
     on_timeout: OnTimeout,
     shown: Arc<OwnedRequest>,
     spent_ns: u64,
+}
+
+impl Standstill {
+    fn leave_queues(&self, view: &mut View<'_>) {
+        for (hash, bytes) in &self.queues {
+            view.dequeue(self.db, Key { bytes, hash: *hash }, self.blocked.number());
+        }
+    }
 }
 
 impl Continuation for Standstill {
@@ -399,7 +423,7 @@ impl Continuation for Standstill {
     }
 
     fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
-        self.abandon(view);
+        self.leave_queues(view);
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
             Unblocked::WithError => return Err(Error::Unblocked),
@@ -410,8 +434,13 @@ impl Continuation for Standstill {
     }
 
     fn abandon(&mut self, view: &mut View<'_>) {
-        for (hash, bytes) in &self.queues {
-            view.dequeue(self.db, Key { bytes, hash: *hash }, self.client);
+        self.leave_queues(view);
+        // The reply is lost, and so is an element that was popped. A lock would stay with nobody for its whole TTL.
+        if self.is_in_line && self.blocked.was_served_in_vain() {
+            let token = self.shown.as_request().arg(2);
+            for (hash, bytes) in &self.queues {
+                view.return_lock(self.db, Key { bytes, hash: *hash }, token, self.client);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::acl::Context;
 use crate::client::outbox::NUDGE;
-use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
+use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked, Wait};
 use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run_again};
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
@@ -19,10 +19,8 @@ use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::CommandSpec;
-use crate::spec::registry::Hashes;
 use crate::store::entry::Entry;
-use crate::store::value::Type;
-use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View};
+use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View, Waiter};
 use crate::time::clock::Now;
 
 /// What is needed to execute calls.
@@ -72,23 +70,19 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
             return;
         }
         serve_line(&mut view, db, key, means);
-        let waiters = view.lend(db, cx).waiters(key);
+        let mut next = view.next_waiter(key, 0);
         drop(view);
-        for client in waiters {
-            let mut hashes = Hashes::from_slice(&[key.hash]);
-            means.namespace.clients.answer(client, |blocking| {
-                if let Blocking::Keys(call) = blocking {
-                    hashes.extend_from_slice(&call.hashes);
-                }
-                None
-            });
-            let mut view = guard.view(db, &hashes, cx);
+        while let Some(waiter) = next {
+            let hashes = Wait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
+            let mut view = guard.view(db, hashes.as_deref().unwrap_or(&[key.hash]), cx);
             if view.is_closed() {
                 return;
             }
-            let of = type_of(&mut view, db, key);
-            serve_client(&mut view, (db, key, of), client, means);
+            if waiter.awaits(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
+                serve_client(&mut view, (db, key), &waiter, means);
+            }
             left.extend(serve(&mut view, means));
+            next = view.next_waiter(key, waiter.number);
         }
     }
 }
@@ -157,7 +151,7 @@ fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, means: Means<'_>) {
             return;
         }
         let is_served = serve_in_line(&mut view, first.client, means);
-        view.dequeue(db, key, first.client);
+        view.dequeue(db, key, first.number);
         if is_served {
             serve_same_token(&mut view, (db, key), first.token, means);
         }
@@ -166,12 +160,11 @@ fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, means: Means<'_>) {
 
 /// Serves those in line whose token is that of the lock's new holder.
 fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, means: Means<'_>) {
-    let same = |line: &VecDeque<LockWaiter>| {
-        line.iter().filter(|waiter| waiter.token == token).map(|waiter| waiter.client).collect::<Vec<_>>()
-    };
-    for client in view.line(key).map(same).unwrap_or_default() {
-        if serve_in_line(view, client, means) {
-            view.dequeue(db, key, client);
+    let same =
+        |line: &VecDeque<LockWaiter>| line.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
+    for waiter in view.line(key).map(same).unwrap_or_default() {
+        if serve_in_line(view, waiter.client, means) {
+            view.dequeue(db, key, waiter.number);
         }
     }
 }
@@ -184,45 +177,33 @@ fn serve_in_line(view: &mut View<'_>, client: u64, means: Means<'_>) -> bool {
     })
 }
 
-/// Serves the clients that are blocked on a key, in order of arrival. Returns false at the first one whose call needs
-/// keys that are not locked: later ones must not be served before it.
+/// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
+/// at the first one whose call needs keys that are not locked: later ones must not be served before it.
 fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
     let (key, cx) = (means.namespace.store.key(bytes), view.cx());
     serve_line(view, db, key, means);
-    let waiters = view.lend(db, cx).waiters(key);
-    for client in waiters {
-        let of = type_of(view, db, key);
-        if !serve_client(view, (db, key, of), client, means) {
+    let mut after = 0;
+    loop {
+        let next = view.lend(db, cx).next_waiter(key, after);
+        let Some(waiter) = next else { return true };
+        if !serve_client(view, (db, key), &waiter, means) {
             return false;
         }
+        after = waiter.number;
     }
-    true
 }
 
-fn type_of(view: &mut View<'_>, db: usize, key: Key<'_>) -> Option<Type> {
-    let cx = view.cx();
-    view.lend(db, cx).lookup(key, Lookup::PEEK).map(Entry::kind)
-}
-
-/// Executes the call of a client that is blocked on a key, which has a type or is missing now, if all its keys are
-/// locked; returns whether they are. A client that waits for another type sleeps on, unless it heeds the absence.
-fn serve_client(
-    view: &mut View<'_>,
-    (db, key, of): (usize, Key<'_>, Option<Type>),
-    client: u64,
-    means: Means<'_>,
-) -> bool {
+/// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are.
+fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waiter, means: Means<'_>) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
-    let is_served = means.namespace.clients.answer(client, |blocking| {
+    let Some(wait) = Wait::of(waiter) else { return true };
+    let is_served = wait.answer(|blocking| {
         let Blocking::Keys(call) = blocking else { return None };
-        if !call.heeds_absence && of != Some(call.awaited) {
-            return None;
-        }
         is_covered = view.covers(&call.hashes);
         if is_covered { execute_caught(view, call, means) } else { None }
     });
     if is_served {
-        view.lend(db, cx).dequeue(db, key, client);
+        view.lend(db, cx).dequeue(db, key, waiter.number);
     }
     is_covered
 }

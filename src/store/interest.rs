@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -14,7 +14,9 @@ use crate::memory::ordered_map::OrderedMap;
 use crate::store::fences::Fences;
 use crate::store::lock::{Lock, LockRecord, LockWaiter, lock_position};
 use crate::store::memory_account::{MemoryAccount, Share};
+use crate::store::queues::{Queues, Waiter};
 use crate::store::shard::Key;
+use crate::store::value::Type;
 
 /// A flag that is raised when a watched key changes. Shared by a session and the shards it watches keys in.
 #[derive(Clone, Default)]
@@ -31,10 +33,14 @@ impl WatchFlag {
     }
 }
 
-/// The work for the tail of a call, in one word so that a call pays one load for the check: blocked clients to serve,
-/// or the log to write. Almost always zero.
+/// The work for the tail of a call: blocked clients to serve, or the log to write.
 #[derive(Default)]
-pub(crate) struct TailWork(AtomicUsize);
+pub(crate) struct TailWork {
+    /// In one word, so that a call pays one load for the check. Almost always zero.
+    pending: AtomicUsize,
+    /// How often keys with blocked clients have changed: numbers the changes of all shards in their order.
+    ready_keys: AtomicU64,
+}
 
 /// Set while changes are logged. The bits below count two things.
 const LOGGED: usize = 1 << (usize::BITS - 1);
@@ -47,33 +53,52 @@ impl TailWork {
     /// Returns whether there is any work.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.pending.load(Ordering::Relaxed) != 0
     }
 
     /// Returns whether keys with blocked clients have changed.
     #[inline]
     pub(crate) fn has_ready_keys(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & READY != 0
+        self.pending.load(Ordering::Relaxed) & READY != 0
     }
 
     /// Returns whether clients are in line for locks.
     #[inline]
     pub(crate) fn has_lines(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !(LOGGED | READY) != 0
+        self.pending.load(Ordering::Relaxed) & !(LOGGED | READY) != 0
     }
 
     /// Returns whether changes are logged.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & LOGGED != 0
+        self.pending.load(Ordering::Relaxed) & LOGGED != 0
     }
 
     /// Sets whether changes are logged.
     pub(crate) fn set_logged(&self, is_logged: bool) {
         match is_logged {
-            true => self.0.fetch_or(LOGGED, Ordering::Relaxed),
-            false => self.0.fetch_and(!LOGGED, Ordering::Relaxed),
+            true => self.pending.fetch_or(LOGGED, Ordering::Relaxed),
+            false => self.pending.fetch_and(!LOGGED, Ordering::Relaxed),
         };
+    }
+}
+
+/// A changed key with blocked clients.
+struct ReadyKey {
+    number: u64,
+    hash: u64,
+    bytes: Box<[u8]>,
+}
+
+/// Changed keys with blocked clients, of several shards.
+#[derive(Default)]
+pub(crate) struct ReadyKeys(Vec<(usize, ReadyKey)>);
+
+impl ReadyKeys {
+    /// Returns the keys, each with the number of its database, in the order in which they became ready.
+    pub(super) fn in_order(mut self) -> Vec<(usize, Box<[u8]>)> {
+        self.0.sort_unstable_by_key(|(_, key)| key.number);
+        self.0.into_iter().map(|(db, key)| (db, key.bytes)).collect()
     }
 }
 
@@ -82,8 +107,10 @@ impl TailWork {
 struct Interest {
     /// Raised when the key changes.
     flags: Vec<WatchFlag>,
-    /// The ids of the clients that are blocked on the key until it changes, in order of arrival.
-    waiters: VecDeque<u64>,
+    /// The clients that are blocked on the key until it changes.
+    waiters: Queues,
+    /// Whether the key is one of [`Interests::ready`].
+    is_ready: bool,
     /// The lock that the key is, or was when others began to wait for it.
     lock: Option<Box<Lock>>,
 }
@@ -126,7 +153,7 @@ pub(super) struct Interests {
     /// Whether there are neither interests nor fences.
     is_empty: bool,
     /// Keys with blocked clients that have changed since [`Interests::take_ready`].
-    ready: Vec<Box<[u8]>>,
+    ready: Vec<ReadyKey>,
     tail_work: Arc<TailWork>,
     /// Memory of the keys: here, and in the sessions that watch them.
     bytes: usize,
@@ -275,45 +302,48 @@ impl Interests {
     }
 
     /// Appends a client to the queue of a key.
-    pub(super) fn enqueue(&mut self, key: Key<'_>, client: u64) {
+    pub(super) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
         let interest = self.interest_mut(key);
-        if interest.waiters.back() == Some(&client) {
+        let is_first = interest.waiters.is_empty();
+        if !interest.waiters.push(waiter) {
             return; // a call may name a key twice
         }
-        interest.waiters.push_back(client);
-        let is_first = interest.waiters.len() == 1;
         self.counts.blocking += u32::from(is_first);
         self.bytes += WAITER_LEN;
         self.report();
     }
 
-    /// Removes a client from the queue of a key, and from the line for it.
-    pub(super) fn dequeue(&mut self, key: Key<'_>, client: u64) {
+    /// Removes a client, by the number of its wait, from the queue of a key, and from the line for it.
+    pub(super) fn dequeue(&mut self, key: Key<'_>, number: u64) {
         let Some(interest) = self.find_mut(key) else { return };
-        if let Some(at) = interest.waiters.iter().position(|waiter| *waiter == client) {
-            interest.waiters.remove(at);
+        if interest.waiters.remove(number) {
             let is_last = interest.waiters.is_empty();
             self.counts.blocking -= u32::from(is_last);
             self.bytes -= WAITER_LEN;
         }
-        self.leave_line(key, client);
+        self.leave_line(key, number);
         self.forget_unless_wanted(key);
     }
 
-    fn leave_line(&mut self, key: Key<'_>, client: u64) {
+    fn leave_line(&mut self, key: Key<'_>, number: u64) {
         let place = |lock: &mut Lock| {
-            let at = lock.line.iter().position(|waiter| waiter.client == client)?;
+            let at = lock.line.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
             lock.line.remove(at)
         };
         if self.change_lock(key, place).is_some() {
             self.counts.in_line -= 1;
-            self.tail_work.0.fetch_sub(IN_LINE, Ordering::Relaxed);
+            self.tail_work.pending.fetch_sub(IN_LINE, Ordering::Relaxed);
         }
     }
 
-    /// Returns the clients that are blocked on a key, in order of arrival.
-    pub(super) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
-        self.find(key).map_or_else(Vec::new, |interest| interest.waiters.iter().copied().collect())
+    /// Returns whether clients are blocked on a key.
+    pub(super) fn has_waiters(&self, key: Key<'_>) -> bool {
+        self.find(key).is_some_and(|interest| !interest.waiters.is_empty())
+    }
+
+    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    pub(super) fn next_waiter(&self, key: Key<'_>, of: Option<Type>, after: u64) -> Option<&Waiter> {
+        self.find(key)?.waiters.next(of, after)
     }
 
     /// Returns what is known of the lock that a key is.
@@ -374,7 +404,7 @@ impl Interests {
         self.interest_mut(key);
         self.change_lock(key, |lock| lock.line.push_back(waiter));
         self.counts.in_line += 1;
-        self.tail_work.0.fetch_add(IN_LINE, Ordering::Relaxed);
+        self.tail_work.pending.fetch_add(IN_LINE, Ordering::Relaxed);
         self.report();
     }
 
@@ -397,30 +427,40 @@ impl Interests {
         result
     }
 
-    /// Handles the change of a key: raises the flags of its watchers and marks it as ready for the clients that are
-    /// blocked until it changes.
-    pub(super) fn key_changed(&mut self, key: Key<'_>) {
-        let Some(interest) = self.find(key) else { return };
-        interest.flags.iter().for_each(WatchFlag::raise);
-        if !interest.waiters.is_empty() {
+    /// Raises the flags of the watchers of a key, which has changed.
+    pub(super) fn raise_flags(&self, key: Key<'_>) {
+        self.find(key).iter().flat_map(|interest| &interest.flags).for_each(WatchFlag::raise);
+    }
+
+    /// Marks a key as ready if any of its blocked clients waits for what it holds now.
+    pub(super) fn mark_awaited(&mut self, key: Key<'_>, of: Option<Type>) {
+        if self.find(key).is_some_and(|interest| interest.waiters.wait_for(of)) {
             self.mark_ready(key);
         }
     }
 
     /// Marks a key as ready for its blocked clients, if it has any.
     pub(super) fn mark_ready(&mut self, key: Key<'_>) {
-        let has_clients =
-            self.find(key).is_some_and(|interest| !interest.waiters.is_empty()) || self.line(key).is_some();
-        if has_clients && !self.ready.iter().any(|ready| **ready == *key.bytes) {
-            self.ready.push(key.bytes.into());
-            self.tail_work.0.fetch_add(1, Ordering::Relaxed);
+        let has_line = self.line(key).is_some();
+        let Some(interest) = self.find_mut(key) else { return };
+        if interest.is_ready || interest.waiters.is_empty() && !has_line {
+            return;
         }
+        interest.is_ready = true;
+        let number = self.tail_work.ready_keys.fetch_add(1, Ordering::Relaxed);
+        self.ready.push(ReadyKey { number, hash: key.hash, bytes: key.bytes.into() });
+        self.tail_work.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the changed keys with blocked clients, in the order of their changes.
-    pub(super) fn take_ready(&mut self) -> Vec<Box<[u8]>> {
-        self.tail_work.0.fetch_sub(self.ready.len(), Ordering::Relaxed);
-        std::mem::take(&mut self.ready)
+    /// Takes the changed keys with blocked clients of this shard of a database.
+    pub(super) fn take_ready(&mut self, db: usize, taken: &mut ReadyKeys) {
+        self.tail_work.pending.fetch_sub(self.ready.len(), Ordering::Relaxed);
+        for ready in std::mem::take(&mut self.ready) {
+            if let Some(interest) = self.find_mut(Key { bytes: &ready.bytes, hash: ready.hash }) {
+                interest.is_ready = false;
+            }
+            taken.0.push((db, ready));
+        }
     }
 
     /// Counts all interests again, after a change that may not have been completed.
@@ -501,7 +541,7 @@ fn records_of(
 }
 
 /// Memory of one place in a queue, in bytes; the capacity doubles.
-const WAITER_LEN: usize = 2 * size_of::<u64>();
+const WAITER_LEN: usize = 2 * size_of::<Waiter>();
 
 /// Returns the memory of a key here, without its flags and queue.
 fn interest_len(key: &[u8]) -> usize {
@@ -511,4 +551,27 @@ fn interest_len(key: &[u8]) -> usize {
 /// Returns the memory a session needs to record a watched key.
 fn watch_len(key: &[u8]) -> usize {
     allocation_len(key.len()) + OrderedMap::<(usize, Box<[u8]>), ()>::entry_len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_changes_often_is_ready_once_until_it_is_taken() {
+        let mut interests = Interests::new(Arc::default(), Arc::default());
+        let key = Key { bytes: b"k", hash: 1 };
+        let waiter = Waiter { number: 1, awaited: Type::List, heeds_absence: false, ticket: Arc::new(()) };
+        interests.enqueue(key, waiter);
+        for _ in 0..2 {
+            interests.mark_awaited(key, Some(Type::String));
+            interests.mark_awaited(key, None);
+            assert!(!interests.tail_work.has_ready_keys());
+            (0..3).for_each(|_| interests.mark_awaited(key, Some(Type::List)));
+            let mut ready = ReadyKeys::default();
+            interests.take_ready(0, &mut ready);
+            assert_eq!(ready.in_order(), [(0, Box::from(&b"k"[..]))]);
+            assert!(!interests.tail_work.has_ready_keys());
+        }
+    }
 }

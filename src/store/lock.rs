@@ -144,6 +144,8 @@ pub struct LostLock<'a> {
 pub(crate) struct LockWaiter {
     /// Its id.
     pub(crate) client: u64,
+    /// The number of its wait, larger than those of all that began before.
+    pub(crate) number: u64,
     /// The hash of its token.
     pub(crate) token: u64,
     /// Since when it has waited, in monotonic microseconds.

@@ -35,6 +35,7 @@ pub(crate) mod limits;
 mod lock;
 pub(crate) mod memory_account;
 mod prefetch;
+mod queues;
 pub(crate) mod reclaim;
 pub(crate) mod resident;
 pub(crate) mod shard;
@@ -56,6 +57,7 @@ pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use lock::{Hold, LockHolder, LockRecord, LockWaiter, Loss, LostLock};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use prefetch::Element;
+pub(crate) use queues::Waiter;
 pub(crate) use shard::{Key, Shard, Totals};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::stream::{
@@ -68,7 +70,7 @@ pub(crate) use view::{Lookups, Ttl, View, shard_of};
 use databases::{Databases, FAR_MAX};
 use evict::Evictor;
 use gate::Gate;
-use interest::TailWork;
+use interest::{ReadyKeys, TailWork};
 use reclaim::Reclaimer;
 use sweep::{Care, STEPPED_OVER_MS, Stumbles};
 
@@ -377,16 +379,17 @@ impl GateGuard<'_> {
         }
     }
 
-    /// Takes the changed keys with blocked clients of all shards, each with the number of its database: those that no
-    /// view has taken, because they changed without a call or in a call that had declared no keys.
+    /// Takes the changed keys with blocked clients of all shards, each with the number of its database and in the order of
+    /// their changes: those that no view has taken, because they changed without a call or in a call that had declared
+    /// no keys.
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        let mut ready = Vec::new();
+        let mut ready = ReadyKeys::default();
         for db in self.used() {
             for index in 0..SHARDS {
                 self.with_shard(db, index, |shard| shard.take_ready(&mut ready));
             }
         }
-        ready
+        ready.in_order()
     }
 
     /// Lets the shards count again in which a panic has interrupted a change.

@@ -66,6 +66,55 @@ fn clients_are_served_in_the_order_in_which_they_came() {
     assert_eq!(other.call("GET k"), "$4 left");
 }
 
+/// Returns forty pairs of keys: their hashes order them in all ways.
+fn pairs() -> impl Iterator<Item = (String, String)> {
+    (0..40).map(|number| (format!("p{number}"), format!("q{number}")))
+}
+
+#[test]
+fn clients_are_served_in_the_order_in_which_their_keys_became_ready() {
+    let server = start();
+    let mut client = server.client();
+    for (p, q) in pairs() {
+        let _blocked = [&p, &q].map(|key| server.block(&format!("BLMOVE {key} d LEFT RIGHT 0")));
+        client.expect(&[("MULTI", "+OK")]);
+        // Neither a value that nobody waits for nor one that is gone again makes a key ready.
+        for change in [format!("SET {q} x"), format!("RPUSH {p} 1"), format!("DEL {q}"), format!("RPUSH {q} 2")] {
+            client.expect(&[(&change, "+QUEUED")]);
+        }
+        client.expect(&[("EXEC", "*4 +OK :1 :1 :1"), ("LRANGE d 0 -1", "*2 $1 1 $1 2"), ("DEL d", ":1")]);
+    }
+}
+
+#[test]
+fn locks_that_one_call_deletes_are_handed_over_in_their_order() {
+    let server = start();
+    let mut client = server.client();
+    for (p, q) in pairs() {
+        let (delete, exists) = (format!("DEL {q} {p}"), format!("EXISTS {p} {q}"));
+        let mut release = |change: &[(&str, &str)]| {
+            [&p, &q].iter().for_each(|key| client.expect(&[(&format!("SET {key} x"), "+OK")]));
+            let acquire = |key: &String| server.block(&format!("LOCK.ACQUIRE {key} t PX 1000 BLOCK 0"));
+            let mut blocked = [acquire(&p), acquire(&q)];
+            client.expect(change);
+            client.expect(&[(&exists, ":2")]);
+            let [of_p, of_q] = [0, 1].map(|at| fence(&mut blocked[at]));
+            assert!(of_q < of_p, "{delete}: {of_q} and {of_p}");
+            client.expect(&[(&delete, ":2")]);
+        };
+        release(&[(&delete, ":2")]);
+        release(&[("MULTI", "+OK"), (&delete, "+QUEUED"), ("EXEC", "*1 :2")]);
+        #[cfg(feature = "lua")]
+        release(&[(&format!("EVAL return(redis.call('DEL',unpack(KEYS))) 2 {q} {p}"), ":2")]);
+    }
+}
+
+/// Reads the reply that a lock was acquired; returns its fence.
+fn fence(client: &mut Client) -> u64 {
+    let reply = client.reply();
+    reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
+}
+
 #[test]
 fn of_keys_in_other_shards_the_one_that_becomes_ready_serves() {
     let server = start();

@@ -13,8 +13,8 @@ use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
 use crate::resp::{Output, OwnedRequest};
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
-use crate::store::NEVER;
 use crate::store::value::Type;
+use crate::store::{NEVER, Waiter};
 use crate::time::clock::Now;
 
 /// What a blocked client waits for.
@@ -27,8 +27,8 @@ pub enum Blocking {
     Keys(Box<BlockedCall>),
 }
 
-/// The size of a blocked client's ticket and of its place among the others, whose nodes are half full, in bytes.
-const TICKET_LEN: usize = allocation_len(COUNTED_LEN + size_of::<BlockedTicket>()) + 2 * size_of::<(u64, Wait)>();
+/// The size of a blocked client's wait and of its place among the others, whose nodes are half full, in bytes.
+const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<Wait>()) + 2 * size_of::<(u64, Arc<Wait>)>();
 /// The measured memory of the task of a blocked client beyond that of an idle one, in bytes.
 const TASK_LEN: usize = 672;
 
@@ -39,7 +39,7 @@ impl Blocking {
             Blocking::Keys(call) => call.memory(),
             Blocking::Pause | Blocking::Time => 0,
         };
-        TASK_LEN + TICKET_LEN + of_call
+        TASK_LEN + WAIT_LEN + of_call
     }
 }
 
@@ -55,8 +55,6 @@ pub struct BlockedCall {
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
-    /// The type of value that the call waits for.
-    pub awaited: Type,
     /// Whether the call is made again also when a key was deleted.
     pub heeds_absence: bool,
     /// The hash of the token of a client in line for a lock.
@@ -68,7 +66,7 @@ pub struct BlockedCall {
 }
 
 /// Blocked clients that were answered.
-pub(crate) struct Answered(Vec<(u64, Wait)>);
+pub(crate) struct Answered(Vec<(u64, Arc<Wait>)>);
 
 impl BlockedCall {
     /// Returns the keys, each with its database.
@@ -110,24 +108,49 @@ pub enum Unblocked {
     Panicked,
 }
 
-/// The ticket of a blocked client.
-pub(crate) type BlockedTicket = Ticket<Blocking, Unblocked>;
-
 /// The wait of a blocked client, as other tasks see it.
-#[derive(Clone)]
-pub(super) struct Wait {
-    ticket: Arc<BlockedTicket>,
+pub(crate) struct Wait {
+    /// Larger than the numbers of all waits that began before.
+    number: u64,
+    ticket: Ticket<Blocking, Unblocked>,
+    info: Arc<ClientInfo>,
     /// The timeout in monotonic milliseconds, or [`NEVER`].
     until_ms: u64,
+}
+
+impl Wait {
+    /// Returns the wait of a client in the queue of a key.
+    pub(crate) fn of(waiter: &Waiter) -> Option<&Self> {
+        waiter.ticket.downcast_ref()
+    }
+
+    /// Lets `answer` try to end the wait; returns whether it did. A client that is about to be closed is given nothing any
+    /// more.
+    pub(crate) fn answer(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
+        let is_over = !self.info.outbox.is_ending() && self.ticket.serve(answer);
+        if is_over {
+            self.info.outbox.signal(NUDGE);
+        }
+        is_over
+    }
+
+    /// Reads the call, if the client is still blocked on keys.
+    pub(crate) fn call<R>(&self, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
+        let mut found = None;
+        self.ticket.serve(|blocking| {
+            if let Blocking::Keys(call) = blocking {
+                found = Some(read(call));
+            }
+            None
+        });
+        found
+    }
 }
 
 /// A client that is blocked until this is dropped.
 pub struct Blocked {
     clients: Arc<Clients>,
-    info: Arc<ClientInfo>,
-    ticket: Arc<BlockedTicket>,
-    /// The timeout in monotonic milliseconds, or [`NEVER`].
-    pub until_ms: u64,
+    wait: Arc<Wait>,
     is_timed: bool,
     /// The bytes that were reported for it.
     counted: usize,
@@ -136,16 +159,45 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Returns the number of the wait.
+    pub(crate) fn number(&self) -> u64 {
+        self.wait.number
+    }
+
+    /// Returns the client as it stands in the queues of its keys.
+    pub(crate) fn waiter(&self, awaited: Type, heeds_absence: bool) -> Waiter {
+        Waiter { number: self.wait.number, awaited, heeds_absence, ticket: self.wait.clone() }
+    }
+
     /// Returns whether another party has answered the call. Waits for one that is executing it.
     pub fn is_answered(&self) -> bool {
-        self.ticket.is_answered()
+        self.wait.ticket.is_answered()
     }
 
     /// Returns the outcome of the wait if the call was answered, or if `heeds_timeout` and its timeout has passed.
     pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
+        let Wait { ticket, until_ms, .. } = &*self.wait;
         // A concurrent UNBLOCK comes first or has no effect.
-        let is_over = || heeds_timeout && now.mono_ms() >= self.until_ms && self.ticket.take().is_some();
-        self.ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
+        let is_over = || heeds_timeout && now.mono_ms() >= *until_ms && ticket.take().is_some();
+        ticket.fetch().or_else(|| is_over().then_some(Unblocked::InTime))
+    }
+
+    /// Ends the wait of a client that is gone: nobody answers its call any more.
+    pub fn end(&self) {
+        let Wait { ticket, info, .. } = &*self.wait;
+        ticket.take();
+        if self.clients.waits.lock().remove(&info.id).is_some() {
+            info.is_blocked.store(false, Relaxed);
+            self.token.iter().for_each(|token| self.clients.leave_line(info, *token));
+            self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
+            self.clients.memory_account.report_outside(self.counted, 0);
+            info.add_kept_len(-(self.counted as isize));
+        }
+    }
+
+    /// Returns whether the call was executed for a client that was gone before it was told.
+    pub(crate) fn was_served_in_vain(&self) -> bool {
+        matches!(self.wait.ticket.fetch(), Some(Unblocked::Served(_)))
     }
 
     /// Returns when the client has something to do, in monotonic milliseconds: its wait is over, or its call is made
@@ -153,41 +205,24 @@ impl Blocked {
     pub fn due_ms(&self, pause: &Pause, now: Now) -> u64 {
         let retry_at_ms = self.call(|call| call.retry_at_ms).unwrap_or(NEVER);
         let paused_until_ms = if retry_at_ms == NEVER { None } else { pause.in_force(now) };
-        self.until_ms.min(paused_until_ms.map_or(retry_at_ms, |(_, end_ms)| retry_at_ms.max(end_ms)))
+        self.wait.until_ms.min(paused_until_ms.map_or(retry_at_ms, |(_, end_ms)| retry_at_ms.max(end_ms)))
     }
 
     /// Reads the call, if the client is still blocked on keys.
     pub(crate) fn call<R>(&self, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
-        read_call(&self.ticket, read)
+        self.wait.call(read)
     }
-}
-
-/// Reads the call of a ticket, if it is blocked on keys.
-fn read_call<R>(ticket: &BlockedTicket, read: impl FnOnce(&BlockedCall) -> R) -> Option<R> {
-    let mut found = None;
-    ticket.serve(|blocking| {
-        if let Blocking::Keys(call) = blocking {
-            found = Some(read(call));
-        }
-        None
-    });
-    found
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        self.ticket.take();
-        self.clients.waits.lock().remove(&self.info.id);
-        self.info.is_blocked.store(false, Relaxed);
-        self.token.iter().for_each(|token| self.clients.leave_line(&self.info, *token));
-        self.clients.timed.fetch_sub(usize::from(self.is_timed), Relaxed);
-        self.clients.memory_account.report_outside(self.counted, 0);
-        self.info.add_kept_len(-(self.counted as isize));
+        self.end();
     }
 }
 
 impl Clients {
-    /// Blocks a client until a time, in monotonic milliseconds, or until it is unblocked.
+    /// Blocks a client until a time, in monotonic milliseconds, or until it is unblocked. If it is blocked on keys, these are
+    /// locked: in the queue of each, the numbers of the waits ascend.
     pub fn block(self: &Arc<Self>, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Blocked {
         let is_timed = !matches!(blocking, Blocking::Pause) && until_ms != NEVER;
         self.timed.fetch_add(usize::from(is_timed), Relaxed);
@@ -196,10 +231,11 @@ impl Clients {
         let counted = blocking.memory();
         self.memory_account.report_outside(0, counted);
         info.add_kept_len(counted as isize);
-        let ticket = Arc::new(Ticket::new(blocking));
-        self.waits.lock().insert(info.id, Wait { ticket: ticket.clone(), until_ms });
+        let number = self.last_wait.fetch_add(1, Relaxed) + 1;
+        let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
+        self.waits.lock().insert(info.id, wait.clone());
         info.is_blocked.store(true, Relaxed);
-        Blocked { clients: self.clone(), info: info.clone(), ticket, until_ms, is_timed, counted, token }
+        Blocked { clients: self.clone(), wait, is_timed, counted, token }
     }
 
     /// Ends a client's wait as if it had timed out, or with an error; returns whether it was blocked.
@@ -209,17 +245,16 @@ impl Clients {
 
     /// Ends the waits of all clients that are blocked on keys, with an error.
     pub(crate) fn unblock_keys(&self) {
-        for id in self.all_waits().into_keys() {
-            self.answer(id, |blocking| matches!(blocking, Blocking::Keys(_)).then_some(Unblocked::WithError));
+        for wait in self.all_waits().values() {
+            wait.answer(|blocking| matches!(blocking, Blocking::Keys(_)).then_some(Unblocked::WithError));
         }
     }
 
     /// Unblocks all clients that wait for the end of a pause; the others check what the pause has delayed.
     pub fn end_pause(&self) {
-        let blocked: Vec<u64> = self.waits.lock().keys().copied().collect();
-        for id in blocked {
-            if !self.answer(id, |blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime)) {
-                self.find(id).iter().for_each(|client| client.outbox.signal(NUDGE));
+        for wait in self.all_waits().values() {
+            if !wait.answer(|blocking| matches!(blocking, Blocking::Pause).then_some(Unblocked::InTime)) {
+                wait.info.outbox.signal(NUDGE);
             }
         }
     }
@@ -227,18 +262,13 @@ impl Clients {
     /// Lets `answer` try to end a client's wait; returns whether it did.
     pub(crate) fn answer(&self, id: u64, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         let wait = self.waits.lock().get(&id).cloned();
-        let (Some(client), Some(wait)) = (self.find(id), wait) else { return false };
-        let is_over = wait.ticket.serve(answer);
-        if is_over {
-            client.outbox.signal(NUDGE);
-        }
-        is_over
+        wait.is_some_and(|wait| wait.answer(answer))
     }
 
     /// Returns the lock that a client is in line for.
     pub(crate) fn awaited_lock(&self, id: u64) -> Option<LockName> {
         let wait = self.waits.lock().get(&id).cloned()?;
-        read_call(&wait.ticket, BlockedCall::awaited_lock).flatten()
+        wait.call(BlockedCall::awaited_lock).flatten()
     }
 
     /// Makes every blocked client check its timeout: a steered clock was moved, stopped or started.
@@ -249,28 +279,26 @@ impl Clients {
     /// Calls `look` with each call that is blocked on keys.
     pub(crate) fn each_blocked_call(&self, mut look: impl FnMut(&BlockedCall)) {
         for wait in self.all_waits().values() {
-            read_call(&wait.ticket, &mut look);
+            wait.call(&mut look);
         }
     }
 
-    fn all_waits(&self) -> BTreeMap<u64, Wait> {
+    fn all_waits(&self) -> BTreeMap<u64, Arc<Wait>> {
         self.waits.lock().clone()
     }
 
     /// Ends the waits whose timeout has passed, as the clients do themselves while the clock runs.
     pub(crate) fn end_overdue(&self, now: Now) {
-        for (id, wait) in self.all_waits() {
-            if wait.until_ms <= now.mono_ms() {
-                self.answer(id, |_| Some(Unblocked::InTime));
-            }
+        for wait in self.all_waits().into_values().filter(|wait| wait.until_ms <= now.mono_ms()) {
+            wait.answer(|_| Some(Unblocked::InTime));
         }
     }
 
     /// Returns when the next wait ends or the next blocked call is to be made again after `now`, in monotonic
     /// milliseconds, or [`NEVER`].
     pub(crate) fn next_due_ms(&self, now: Now) -> u64 {
-        let due_ms = |wait: &Wait| {
-            let retry_at_ms = read_call(&wait.ticket, |call| call.retry_at_ms).unwrap_or(NEVER);
+        let due_ms = |wait: &Arc<Wait>| {
+            let retry_at_ms = wait.call(|call| call.retry_at_ms).unwrap_or(NEVER);
             [wait.until_ms, retry_at_ms].into_iter().filter(|at_ms| *at_ms > now.mono_ms()).min()
         };
         self.all_waits().values().filter_map(due_ms).min().unwrap_or(NEVER)
@@ -278,9 +306,8 @@ impl Clients {
 
     /// Returns the keys, with their databases, of the blocked calls that are to be made again by now.
     pub(crate) fn due_keys(&self, now: Now) -> Vec<(usize, Box<[u8]>)> {
-        let due = |wait: &Wait| {
-            read_call(&wait.ticket, |call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten()
-        };
+        let due =
+            |wait: &Arc<Wait>| wait.call(|call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten();
         self.all_waits().values().filter_map(due).flatten().collect()
     }
 
@@ -292,7 +319,7 @@ impl Clients {
     /// Returns whether the tasks of all these clients have fetched their answers.
     pub(crate) fn have_noticed(&self, answered: &Answered) -> bool {
         let waits = self.waits.lock();
-        let is_same = |id: &u64, wait: &Wait| waits.get(id).is_some_and(|now| Arc::ptr_eq(&now.ticket, &wait.ticket));
+        let is_same = |id: &u64, wait: &Arc<Wait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));
         !answered.0.iter().any(|(id, wait)| is_same(id, wait))
     }
 

@@ -17,8 +17,7 @@ mod line;
 mod locks;
 mod names;
 
-use blocked::Wait;
-pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked};
+pub(crate) use blocked::{Blocked, BlockedCall, Blocking, Unblocked, Wait};
 pub(crate) use locks::LockName;
 use locks::{ClientLocks, InLine};
 use names::CountedNames;
@@ -434,8 +433,10 @@ pub struct Clients {
     refused: AtomicU64,
     /// Notified when the last client is removed.
     pub(crate) deserted: Notify,
+    /// The number of the last wait that has begun.
+    last_wait: AtomicU64,
     /// The blocked clients, and how many of them have a timeout.
-    waits: Mutex<BTreeMap<u64, Wait>>,
+    waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
     timed: AtomicUsize,
     in_line: InLine,
     /// The counted memory of all clients; maintained only while there is a limit.

@@ -85,7 +85,7 @@ impl Shard {
         let existing = self.interests.keys().filter(|key| self.unexpired(*key, cx).is_some());
         let existing: Vec<(u64, Box<[u8]>)> = existing.map(|key| (key.hash, key.bytes.into())).collect();
         for (hash, bytes) in &existing {
-            self.interests.key_changed(Key { bytes, hash: *hash });
+            self.notify_interested(Key { bytes, hash: *hash });
         }
     }
 }

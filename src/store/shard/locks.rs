@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::interest::WatchFlag;
+use crate::store::interest::{ReadyKeys, WatchFlag};
 use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::queues::Waiter;
 use crate::store::shard::{Key, Shard, is_expired};
 use crate::store::value::Str;
 use crate::time::clock::Deadline;
@@ -85,25 +86,51 @@ impl Shard {
         self.interests.unwatch(key, flag);
     }
 
+    /// Handles the change of a key: raises the flags of its watchers, and marks it as ready if a client is blocked that
+    /// waits for what it holds now.
+    pub(super) fn notify_interested(&mut self, key: Key<'_>) {
+        self.interests.raise_flags(key);
+        if self.interests.has_waiters(key) {
+            let of = self.leftover(key).map(Entry::kind);
+            self.interests.mark_awaited(key, of);
+        }
+    }
+
     /// Appends a client to the queue of a key, to be served from it.
-    pub(crate) fn enqueue(&mut self, key: Key<'_>, client: u64) {
-        self.interests.enqueue(key, client);
+    pub(crate) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
+        self.interests.enqueue(key, waiter);
     }
 
     /// Reverts [`Shard::enqueue`] and [`Shard::line_up`].
-    pub(crate) fn dequeue(&mut self, key: Key<'_>, client: u64) {
-        self.interests.dequeue(key, client);
+    pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
+        self.interests.dequeue(key, number);
     }
 
-    /// Returns the clients that are blocked on a key, in order of arrival.
-    pub(crate) fn waiters(&self, key: Key<'_>) -> Vec<u64> {
-        self.interests.waiters(key)
+    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64, cx: &Cx) -> Option<Waiter> {
+        if !self.interests.has_waiters(key) {
+            return None;
+        }
+        let of = self.peek(key, cx).map(Entry::kind);
+        self.interests.next_waiter(key, of, after).cloned()
     }
 
-    /// Takes the changed keys with blocked clients, each with the number of its database.
-    pub(crate) fn take_ready(&mut self, ready: &mut Vec<(usize, Box<[u8]>)>) {
-        let db = self.db();
-        ready.extend(self.interests.take_ready().into_iter().map(|key| (db, key)));
+    /// Takes the changed keys with blocked clients.
+    pub(crate) fn take_ready(&mut self, ready: &mut ReadyKeys) {
+        self.interests.take_ready(self.db(), ready);
+    }
+
+    /// Releases a lock that was handed to a client which was gone before it was told; logs the deletion.
+    pub(crate) fn return_lock(&mut self, key: Key<'_>, token: &[u8], client: u64, cx: &Cx) {
+        self.peek(key, cx);
+        let is_held = |record: &LockRecord| {
+            *record.token == *token && record.hold.as_ref().is_some_and(|hold| hold.holder().id() == client)
+        };
+        if self.lock(key).is_some_and(is_held) {
+            self.end_lock(key);
+            self.delete(key, Event::DEL, cx);
+            self.log_removal(key);
+        }
     }
 
     /// Appends a client to the line for a lock.

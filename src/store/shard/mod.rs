@@ -474,7 +474,7 @@ impl Shard {
     #[cold]
     #[inline(never)] // keeps the path of every change short
     fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
-        self.interests.key_changed(key);
+        self.notify_interested(key);
         self.events.emit_change(self.db(), key.bytes, event, cx);
         if self.interests.has_locks() {
             self.follow_lock(key, event.loss(), cx);
@@ -530,7 +530,7 @@ impl Shard {
         let changed: Vec<(u64, Box<[u8]>)> = changed.collect();
         for (hash, bytes) in &changed {
             let key = Key { bytes, hash: *hash };
-            self.interests.key_changed(key);
+            self.notify_interested(key);
             self.lose_lock(key, loss, cx);
             self.follow_lock(key, loss, cx);
         }

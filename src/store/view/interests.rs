@@ -4,41 +4,38 @@
 use std::collections::VecDeque;
 
 use crate::store::SHARDS;
+use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::Event;
+use crate::store::interest::ReadyKeys;
 use crate::store::lock::{LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::queues::Waiter;
 use crate::store::shard::{Key, LockVisitor, Shard};
 use crate::store::view::{Access, NO_KEYS, NOT_EXCLUSIVE, View, shard_of};
 use crate::time::clock::Deadline;
 
 impl View<'_> {
     /// Appends a client to the queue of a key, to be served when it has changed.
-    pub fn enqueue(&mut self, key: Key<'_>, client: u64) {
-        self.shard_mut(key, |shard, _| shard.enqueue(key, client));
+    pub(crate) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
+        self.shard_mut(key, |shard, _| shard.enqueue(key, waiter));
     }
 
-    /// Reverts [`View::enqueue`] and [`View::line_up`] of a key of any database; for calls that declare no keys.
-    pub fn dequeue(&mut self, db: usize, key: Key<'_>, client: u64) {
-        let index = shard_of(key.hash);
-        match &mut self.access {
-            Access::Gate(databases, _) => databases.at(db).shards()[index].lock().dequeue(key, client),
-            Access::Whole(databases, _) => databases.at_mut(db).shard_mut(index).dequeue(key, client),
-            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => {
-                self.shard_mut(key, |shard, _| shard.dequeue(key, client));
-            }
-            Access::Closed => {}
-        }
+    /// Reverts [`View::enqueue`] and [`View::line_up`] of a key of any database, for the wait with a number; for calls that
+    /// declare no keys, or have locked this one.
+    pub(crate) fn dequeue(&mut self, db: usize, key: Key<'_>, number: u64) {
+        self.in_any_db(db, key, |shard, _| shard.dequeue(key, number));
     }
 
-    /// Returns the clients that are blocked on a key, in order of arrival.
-    pub fn waiters(&mut self, key: Key<'_>) -> Vec<u64> {
-        self.shard_mut(key, |shard, _| shard.waiters(key))
+    /// Returns the first client blocked on a key, after the one with a number, that waits for what the key holds now.
+    pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64) -> Option<Waiter> {
+        self.shard_mut(key, |shard, cx| shard.next_waiter(key, after, cx))
     }
 
     /// Takes the changed keys with blocked clients of the locked shards, or of all if no keys were declared, each with the
-    /// number of its database; see also [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
+    /// number of its database and in the order of their changes; see also
+    /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        let mut ready = Vec::new();
+        let mut ready = ReadyKeys::default();
         match &mut self.access {
             Access::One(shard) => shard.take_ready(&mut ready),
             Access::Few(shards) => shards.iter_mut().for_each(|(_, shard)| shard.take_ready(&mut ready)),
@@ -47,7 +44,18 @@ impl View<'_> {
             Access::Gate(databases, _) => databases.each_shard(|shard| shard.take_ready(&mut ready)),
             Access::Closed => {}
         }
-        ready
+        ready.in_order()
+    }
+
+    /// Calls `act` with the shard of a key of any database, unless this is a view of nothing.
+    fn in_any_db(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard, &Cx)) {
+        let index = shard_of(key.hash);
+        match &mut self.access {
+            Access::Gate(databases, _) => act(&mut databases.at(db).shards()[index].lock(), &self.cx),
+            Access::Whole(databases, _) => act(databases.at_mut(db).shard_mut(index), &self.cx),
+            Access::One(_) | Access::Few(_) | Access::Borrowed(_) => self.shard_mut(key, act),
+            Access::Closed => {}
+        }
     }
 
     /// Lets the locked shards count again in which a panic has interrupted a change.
@@ -106,12 +114,13 @@ impl View<'_> {
 
     /// Releases a lock of any database whose holder's connection has closed; for calls that declare no keys.
     pub(crate) fn end_session_lock(&mut self, db: usize, key: Key<'_>, client: u64) {
-        let (index, cx) = (shard_of(key.hash), &self.cx);
-        match &mut self.access {
-            Access::Gate(databases, _) => databases.at(db).shards()[index].lock().end_session_lock(key, client, cx),
-            Access::Whole(databases, _) => databases.at_mut(db).shard_mut(index).end_session_lock(key, client, cx),
-            Access::One(_) | Access::Few(_) | Access::Borrowed(_) | Access::Closed => unreachable!("{NO_KEYS}"),
-        }
+        self.in_any_db(db, key, |shard, cx| shard.end_session_lock(key, client, cx));
+    }
+
+    /// Releases a lock of any database that was handed to a client which was gone before it was told; for calls that
+    /// declare no keys.
+    pub(crate) fn return_lock(&mut self, db: usize, key: Key<'_>, token: &[u8], client: u64) {
+        self.in_any_db(db, key, |shard, cx| shard.return_lock(key, token, client, cx));
     }
 
     /// Appends a client to the line for a lock, to be served when the key is missing.

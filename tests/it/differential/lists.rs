@@ -1,6 +1,6 @@
 //! Stories about lists: each command, option and error at least once, events, and clients that block.
 
-use super::companions::play;
+use super::companions::{play, play_in};
 use super::notifications::tell_beside_listener;
 use super::script::tell;
 
@@ -83,6 +83,36 @@ fn changes_of_lists_have_the_events_of_redis() {
 fn clients_that_block_on_lists_are_served_as_by_redis() {
     play(BLOCKED);
 }
+
+/// Whatever the hashes of the keys are.
+#[test]
+fn clients_that_block_on_several_keys_are_served_in_the_order_of_redis() {
+    let stories = (0..40).map(|number| {
+        let changes = match number % 4 {
+            0 => "RPUSH p 1; RPUSH q 2",
+            1 => "RPUSH q 1; RPUSH p 2 3; RPUSH q 4",
+            2 => "SET q x; RPUSH p 1; DEL q; RPUSH q 2",
+            _ => "RPUSH p 1; DEL p; RPUSH q 2; RPUSH p 3",
+        };
+        let changes: Vec<String> = changes.split("; ").map(|change| format!("c: {change}")).collect();
+        let story = ORDER.replace("CHANGES", &changes.join("\n"));
+        story.replace('p', &format!("p{number}")).replace('q', &format!("q{number}"))
+    });
+    play_in(&[2], &stories.collect::<Vec<_>>().join("\n"));
+}
+
+const ORDER: &str = r#"
+    a> BLMOVE p d LEFT RIGHT 0
+    ? blocked_clients:1
+    b> BLMOVE q d LEFT RIGHT 0
+    ? blocked_clients:2
+    c: MULTI
+    CHANGES
+    c: EXEC
+    a<
+    b<
+    c: LRANGE d 0 -1
+"#;
 
 const ENDS: &str = r#"
     LPUSH k a

@@ -1,0 +1,154 @@
+//! The clients that are blocked on one key, in queues by the type of value that they wait for: a change to another type
+//! concerns none of them and costs the same however many there are.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::store::value::Type;
+
+/// A client that is blocked on a key.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    /// The number of its wait, larger than those of all that began before.
+    pub(crate) number: u64,
+    /// The type of value that it waits for.
+    pub(crate) awaited: Type,
+    /// Whether it is to be served also when the key is deleted or holds another type.
+    pub(crate) heeds_absence: bool,
+    /// By which it is served.
+    pub(crate) ticket: Arc<dyn Any + Send + Sync>,
+}
+
+impl Waiter {
+    /// Returns whether it waits for what a key holds now.
+    pub(crate) fn awaits(&self, of: Option<Type>) -> bool {
+        of == Some(self.awaited) || self.heeds_absence
+    }
+}
+
+/// The clients that are blocked on one key.
+#[derive(Default)]
+pub(super) struct Queues(Vec<Queue>);
+
+/// Those that wait for a value of the same type, in order of arrival, which is that of their numbers.
+struct Queue {
+    awaited: Type,
+    waiters: VecDeque<Waiter>,
+    /// How many of them heed the absence of such a value.
+    heeding: usize,
+}
+
+impl Queue {
+    fn next(&self, of: Option<Type>, after: u64) -> Option<&Waiter> {
+        let start = self.waiters.partition_point(|waiter| waiter.number <= after);
+        self.waiters.range(start..).find(|waiter| waiter.awaits(of))
+    }
+}
+
+impl Queues {
+    /// Returns whether no client is blocked on the key.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends a client, unless it was the last to come; returns whether it did.
+    pub(super) fn push(&mut self, waiter: Waiter) -> bool {
+        let at = self.0.iter().position(|queue| queue.awaited == waiter.awaited).unwrap_or_else(|| {
+            self.0.push(Queue { awaited: waiter.awaited, waiters: VecDeque::new(), heeding: 0 });
+            self.0.len() - 1
+        });
+        let queue = &mut self.0[at];
+        let last = queue.waiters.back().map_or(0, |last| last.number);
+        debug_assert!(last <= waiter.number, "a wait that began before stands before it");
+        if last == waiter.number {
+            return false;
+        }
+        queue.heeding += usize::from(waiter.heeds_absence);
+        queue.waiters.push_back(waiter);
+        true
+    }
+
+    /// Removes a client; returns whether it was there.
+    pub(super) fn remove(&mut self, number: u64) -> bool {
+        let place = |(at, queue): (usize, &Queue)| {
+            queue.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok().map(|place| (at, place))
+        };
+        let Some((at, place)) = self.0.iter().enumerate().find_map(place) else { return false };
+        let queue = &mut self.0[at];
+        let removed = queue.waiters.remove(place);
+        queue.heeding -= usize::from(removed.is_some_and(|waiter| waiter.heeds_absence));
+        if queue.waiters.is_empty() {
+            self.0.swap_remove(at);
+        }
+        true
+    }
+
+    /// Returns whether any client waits for what the key holds now.
+    pub(super) fn wait_for(&self, of: Option<Type>) -> bool {
+        self.concerned(of).next().is_some()
+    }
+
+    /// Returns the first client after the one with a number that waits for what the key holds now.
+    pub(super) fn next(&self, of: Option<Type>, after: u64) -> Option<&Waiter> {
+        self.concerned(of).filter_map(|queue| queue.next(of, after)).min_by_key(|waiter| waiter.number)
+    }
+
+    /// Iterates over the queues with clients that wait for what the key holds now.
+    fn concerned(&self, of: Option<Type>) -> impl Iterator<Item = &Queue> {
+        self.0.iter().filter(move |queue| of == Some(queue.awaited) || queue.heeding > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(number: u64, awaited: Type, heeds_absence: bool) -> Waiter {
+        Waiter { number, awaited, heeds_absence, ticket: Arc::new(()) }
+    }
+
+    /// Returns the numbers of all clients that wait for what the key holds now, in order.
+    fn served(queues: &Queues, of: Option<Type>) -> Vec<u64> {
+        let first = queues.next(of, 0);
+        std::iter::successors(first, |last| queues.next(of, last.number)).map(|waiter| waiter.number).collect()
+    }
+
+    fn queues() -> Queues {
+        let mut queues = Queues::default();
+        for (number, awaited, heeds_absence) in
+            [(1, Type::List, false), (2, Type::Stream, true), (4, Type::List, false), (7, Type::Stream, false)]
+        {
+            assert!(queues.push(waiter(number, awaited, heeds_absence)));
+        }
+        queues
+    }
+
+    #[test]
+    fn those_that_wait_for_the_type_come_in_order() {
+        let queues = queues();
+        assert_eq!(served(&queues, Some(Type::List)), [1, 2, 4]);
+        assert_eq!(served(&queues, Some(Type::Stream)), [2, 7]);
+        assert_eq!(served(&queues, Some(Type::Hash)), [2]);
+        assert_eq!(served(&queues, None), [2]);
+    }
+
+    #[test]
+    fn a_type_that_nobody_waits_for_concerns_nobody() {
+        let mut queues = queues();
+        assert!(queues.wait_for(None) && queues.wait_for(Some(Type::Hash)));
+        assert!(queues.remove(2) && !queues.remove(2) && !queues.remove(3));
+        assert!(!queues.wait_for(None) && !queues.wait_for(Some(Type::Hash)));
+        assert!(queues.wait_for(Some(Type::List)) && queues.wait_for(Some(Type::Stream)));
+        assert!(queues.remove(7));
+        assert!(!queues.wait_for(Some(Type::Stream)) && !queues.is_empty());
+        assert!(queues.remove(1) && queues.remove(4) && queues.is_empty());
+    }
+
+    #[test]
+    fn a_client_that_names_a_key_twice_is_there_once() {
+        let mut queues = queues();
+        assert!(!queues.push(waiter(7, Type::Stream, false)));
+        assert!(queues.remove(7) && served(&queues, Some(Type::Stream)) == [2]);
+    }
+}
