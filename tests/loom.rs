@@ -276,9 +276,13 @@ mod hand_over {
             is_free
         }
 
-        /// The same as LOCK.RELEASE, with `serve_line` at the end of the call.
+        /// The same as LOCK.RELEASE.
         fn release(&self) {
-            let mut lock = self.lock.lock().expect("no poison");
+            self.hand_over(&mut self.lock.lock().expect("no poison"));
+        }
+
+        /// The same as the removal of the key, with `serve_line` at the end of the call.
+        fn hand_over(&self, lock: &mut Lock) {
             lock.holder = None;
             while lock.holder.is_none()
                 && let Some(first) = lock.line.front().copied()
@@ -291,12 +295,22 @@ mod hand_over {
             }
         }
 
-        /// A timeout, or a disconnect: the client's task ends the wait first and then leaves the line. Returns whether it
-        /// has ended the wait.
+        /// A timeout: the client's task ends the wait first and then leaves the line. Returns whether it has ended the wait.
         fn give_up(&self, client: usize) -> bool {
             let has_ended = self.tickets[client].take().is_some();
             self.lock.lock().expect("no poison").line.retain(|waiter| *waiter != client);
             has_ended
+        }
+
+        /// A disconnect: the client's task ends the wait as soon as it knows, then leaves the line, and gives back what it was
+        /// handed before.
+        fn leave(&self, client: usize) {
+            self.tickets[client].take();
+            let mut lock = self.lock.lock().expect("no poison");
+            lock.line.retain(|waiter| *waiter != client);
+            if self.tickets[client].fetch() == Some(Answer::Acquired) && lock.holder == Some(client) {
+                self.hand_over(&mut lock);
+            }
         }
 
         /// Returns whether the lock was handed to a client in line, and asserts that it then holds the lock.
@@ -359,6 +373,18 @@ mod hand_over {
             let has_given_up = gives_up.join().expect("no test panics");
             model.assert_nobody_waits_for_a_free_lock();
             assert_eq!(model.holder(), (!has_given_up).then_some(1));
+        });
+    }
+
+    #[test]
+    fn a_lock_is_never_kept_by_a_client_that_has_left() {
+        explore(|| {
+            let model = Model::new(&[1, 2]);
+            let leaves = spawn(&model, |model| model.leave(1));
+            model.release();
+            leaves.join().expect("no test panics");
+            model.assert_nobody_waits_for_a_free_lock();
+            assert!(model.has_acquired(2));
         });
     }
 

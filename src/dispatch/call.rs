@@ -224,7 +224,7 @@ impl Call<'_> {
             None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence, .. }) => Blocking::Keys(Box::new(BlockedCall {
+            Some(Repetition { request: other, heeds_absence, token, .. }) => Blocking::Keys(Box::new(BlockedCall {
                 command,
                 request: other.map_or_else(|| shown.clone(), Arc::new),
                 shown: shown.clone(),

@@ -503,6 +503,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Blocks the client until a time or until it is unblocked. Meanwhile output is written, and input is read but not
     /// parsed. Returns `None` on disconnect.
     async fn block(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
+        let unblocked = self.await_answer(blocked, is_paused).await;
+        if !matches!(unblocked, Ok(Some(_))) {
+            blocked.end(); // before anything is awaited: nobody serves a client that is known to be gone
+        }
+        unblocked
+    }
+
+    async fn await_answer(&mut self, blocked: &Blocked, is_paused: bool) -> io::Result<Option<Unblocked>> {
         let namespace = self.namespace.clone();
         let mut next_ms = NEVER;
         let mut time_is_over = pin!(until(&namespace.clock, next_ms));

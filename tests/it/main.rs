@@ -40,6 +40,7 @@ mod hyperloglog;
 mod increx;
 mod keys;
 mod large;
+mod leaving;
 mod limits;
 mod linearizable;
 mod list;
