@@ -86,8 +86,13 @@ mod tests {
             Ok(())
         });
         let changing = settings.clone();
-        let change =
-            std::thread::spawn(move || changing.update(|config| Ok(Config { timeout_s: 7, ..config.clone() })));
+        let change = std::thread::spawn(move || {
+            changing.update(|config| {
+                let mut changed = config.clone();
+                changed.timeout_s = 7;
+                Ok(changed)
+            })
+        });
         has_begun.recv().expect("it is applied");
         assert_eq!((settings.current().timeout_s, settings.version()), (0, 0));
         go_on.send(()).expect("it waits for that");

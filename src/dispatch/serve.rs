@@ -78,7 +78,7 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
             if view.is_closed() {
                 return;
             }
-            if waiter.awaits(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
+            if waiter.wants(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
                 serve_client(&mut view, (db, key), &waiter, means);
             }
             left.extend(serve(&mut view, means));

@@ -467,7 +467,7 @@ impl Interests {
     pub(super) fn recount(&mut self) {
         let before = self.counts.in_line;
         (self.counts, self.bytes, self.listed) = (InterestCounts::default(), 0, None);
-        for Subject { hash, key, interest: Interest { flags, waiters, lock } } in &self.subjects {
+        for Subject { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
             let (record, line) = lock.as_ref().map_or((false, 0), |lock| (lock.record.is_some(), lock.line.len()));
             self.counts.watched += u32::from(!flags.is_empty());
             self.counts.blocking += u32::from(!waiters.is_empty());
@@ -480,7 +480,7 @@ impl Interests {
             }
         }
         let gone = (before as usize).wrapping_sub(self.counts.in_line as usize);
-        self.tail_work.0.fetch_sub(IN_LINE.wrapping_mul(gone), Ordering::Relaxed);
+        self.tail_work.pending.fetch_sub(IN_LINE.wrapping_mul(gone), Ordering::Relaxed);
         self.report();
     }
 
@@ -561,7 +561,7 @@ mod tests {
     fn a_key_that_changes_often_is_ready_once_until_it_is_taken() {
         let mut interests = Interests::new(Arc::default(), Arc::default());
         let key = Key { bytes: b"k", hash: 1 };
-        let waiter = Waiter { number: 1, awaited: Type::List, heeds_absence: false, ticket: Arc::new(()) };
+        let waiter = Waiter { number: 1, wanted: Type::List, heeds_absence: false, ticket: Arc::new(()) };
         interests.enqueue(key, waiter);
         for _ in 0..2 {
             interests.mark_awaited(key, Some(Type::String));

@@ -13,7 +13,7 @@ pub(crate) struct Waiter {
     /// The number of its wait, larger than those of all that began before.
     pub(crate) number: u64,
     /// The type of value that it waits for.
-    pub(crate) awaited: Type,
+    pub(crate) wanted: Type,
     /// Whether it is to be served also when the key is deleted or holds another type.
     pub(crate) heeds_absence: bool,
     /// By which it is served.
@@ -22,8 +22,8 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Returns whether it waits for what a key holds now.
-    pub(crate) fn awaits(&self, of: Option<Type>) -> bool {
-        of == Some(self.awaited) || self.heeds_absence
+    pub(crate) fn wants(&self, of: Option<Type>) -> bool {
+        of == Some(self.wanted) || self.heeds_absence
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Queues(Vec<Queue>);
 
 /// Those that wait for a value of the same type, in order of arrival, which is that of their numbers.
 struct Queue {
-    awaited: Type,
+    wanted: Type,
     waiters: VecDeque<Waiter>,
     /// How many of them heed the absence of such a value.
     heeding: usize,
@@ -42,7 +42,7 @@ struct Queue {
 impl Queue {
     fn next(&self, of: Option<Type>, after: u64) -> Option<&Waiter> {
         let start = self.waiters.partition_point(|waiter| waiter.number <= after);
-        self.waiters.range(start..).find(|waiter| waiter.awaits(of))
+        self.waiters.range(start..).find(|waiter| waiter.wants(of))
     }
 }
 
@@ -52,10 +52,15 @@ impl Queues {
         self.0.is_empty()
     }
 
+    /// Returns how many clients are blocked on the key.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|queue| queue.waiters.len()).sum()
+    }
+
     /// Appends a client, unless it was the last to come; returns whether it did.
     pub(super) fn push(&mut self, waiter: Waiter) -> bool {
-        let at = self.0.iter().position(|queue| queue.awaited == waiter.awaited).unwrap_or_else(|| {
-            self.0.push(Queue { awaited: waiter.awaited, waiters: VecDeque::new(), heeding: 0 });
+        let at = self.0.iter().position(|queue| queue.wanted == waiter.wanted).unwrap_or_else(|| {
+            self.0.push(Queue { wanted: waiter.wanted, waiters: VecDeque::new(), heeding: 0 });
             self.0.len() - 1
         });
         let queue = &mut self.0[at];
@@ -96,7 +101,7 @@ impl Queues {
 
     /// Iterates over the queues with clients that wait for what the key holds now.
     fn concerned(&self, of: Option<Type>) -> impl Iterator<Item = &Queue> {
-        self.0.iter().filter(move |queue| of == Some(queue.awaited) || queue.heeding > 0)
+        self.0.iter().filter(move |queue| of == Some(queue.wanted) || queue.heeding > 0)
     }
 }
 
@@ -104,8 +109,8 @@ impl Queues {
 mod tests {
     use super::*;
 
-    fn waiter(number: u64, awaited: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number, awaited, heeds_absence, ticket: Arc::new(()) }
+    fn waiter(number: u64, wanted: Type, heeds_absence: bool) -> Waiter {
+        Waiter { number, wanted, heeds_absence, ticket: Arc::new(()) }
     }
 
     /// Returns the numbers of all clients that wait for what the key holds now, in order.
@@ -116,10 +121,10 @@ mod tests {
 
     fn queues() -> Queues {
         let mut queues = Queues::default();
-        for (number, awaited, heeds_absence) in
+        for (number, wanted, heeds_absence) in
             [(1, Type::List, false), (2, Type::Stream, true), (4, Type::List, false), (7, Type::Stream, false)]
         {
-            assert!(queues.push(waiter(number, awaited, heeds_absence)));
+            assert!(queues.push(waiter(number, wanted, heeds_absence)));
         }
         queues
     }

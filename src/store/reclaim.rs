@@ -296,7 +296,7 @@ mod tests {
         (0..count).for_each(|_| reclaimer.free(long_text()));
         assert_eq!((account.used(), account.exempt()), (count * len, count * len));
         assert!(!reclaimer.is_behind());
-        let empty_table = Table::new(Hasher::new()).memory();
+        let empty_table = Table::<Entry>::new(Hasher::new()).memory();
         // All keys of a database were there before, and were not made in a loop.
         reclaimer.queue(Garbage::Shards(of_memory(QUEUED_MAX)));
         assert!(!reclaimer.is_behind() && account.used() == count * len + QUEUED_MAX + empty_table);

@@ -236,7 +236,7 @@ mod tests {
             store.hold(1).view(0, &[key.hash], before).set(key, b"value", deadline, Event::NONE);
         }
         let mut calls = 1;
-        while store.sweep(Cx::new(due, Origin::Expiry), || is_time_up) <= due.mono_ms() {
+        while store.sweep(Cx::new(due, Origin::Expiry), || is_time_up, &|_| {}) <= due.mono_ms() {
             calls += 1;
         }
         (calls, std::mem::take(&mut recorder.0.lock()))

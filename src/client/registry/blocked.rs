@@ -165,8 +165,8 @@ impl Blocked {
     }
 
     /// Returns the client as it stands in the queues of its keys.
-    pub(crate) fn waiter(&self, awaited: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number: self.wait.number, awaited, heeds_absence, ticket: self.wait.clone() }
+    pub(crate) fn waiter(&self, wanted: Type, heeds_absence: bool) -> Waiter {
+        Waiter { number: self.wait.number, wanted, heeds_absence, ticket: self.wait.clone() }
     }
 
     /// Returns whether another party has answered the call. Waits for one that is executing it.

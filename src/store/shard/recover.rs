@@ -65,7 +65,7 @@ impl Shard {
         let concerned: Vec<(u64, Box<[u8]>)> = self.interests.keys().map(|key| (key.hash, key.bytes.into())).collect();
         for (hash, bytes) in &concerned {
             let key = Key { bytes, hash: *hash };
-            self.interests.key_changed(key);
+            self.notify_interested(key);
             self.follow_lock(key, Loss::Deleted, cx);
         }
         self.events.emit_flush();
@@ -77,7 +77,7 @@ impl Shard {
         self.table.recount();
         self.interests.recount();
         self.deadlines = DeadlineTree::default();
-        self.fields.iter_mut().for_each(|fields| fields.clear());
+        self.fields.iter_mut().for_each(|fields| drop(fields.take_bounds()));
         self.follow_wall_clock(cx.now);
         (self.memory, self.with_ttl) = (0, 0);
         let (mut empty, mut with_fields) = (Vec::new(), Vec::new());
