@@ -1,5 +1,4 @@
-//! Model checks of the sweep timer, the tickets of blocked calls, and the line for a lock: every interleaving of threads,
-//! and every stale value that the memory model allows.
+//! Model checks of the sweep timer, the tickets of blocked calls, the line for a lock, and throttled clients: every interleaving of threads, and every stale value that the memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
@@ -24,9 +23,15 @@ mod expire;
 #[path = "../src/client/ticket.rs"]
 mod ticket;
 
+#[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
+#[path = "../src/client/backlog.rs"]
+mod backlog;
+
 mod client {
     /// Replaces `client/sync.rs`.
     pub(crate) mod sync {
+        pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
         pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
         impl<T> Mutex<T> {
@@ -420,6 +425,68 @@ mod hand_over {
             let is_passed_on = passes_on.join().expect("no test panics");
             model.assert_nobody_waits_for_a_free_lock();
             assert_eq!(model.holder(), Some(if is_passed_on { 2 } else { 1 }));
+        });
+    }
+}
+
+/// A client that becomes throttled while another one's replies are read.
+mod throttling {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use loom::thread;
+
+    use super::backlog::Backlog;
+
+    const MB: usize = 1 << 20;
+
+    struct Model {
+        backlog: Backlog,
+        is_throttled: AtomicBool,
+        is_nudged: AtomicBool,
+    }
+
+    impl Model {
+        /// The same as `Connection::check_backlog`; returns whether the client sleeps then.
+        fn check_backlog(&self, waiting: usize) -> bool {
+            self.set_throttled(true);
+            let may_continue = self.backlog.may_continue(waiting, waiting);
+            if may_continue {
+                self.set_throttled(false);
+            }
+            !may_continue
+        }
+
+        /// The same as `Clients::set_throttled`.
+        fn set_throttled(&self, is_throttled: bool) {
+            self.is_throttled.swap(is_throttled, Relaxed);
+            self.backlog.note_throttled(is_throttled);
+        }
+
+        /// The same as `Clients::report_backlog`.
+        fn report(&self, before: usize, bytes: usize) {
+            if self.backlog.report(before, bytes) && self.is_throttled.load(Relaxed) {
+                self.is_nudged.store(true, Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_becomes_throttled_sees_that_the_sum_has_fallen_or_is_woken() {
+        loom::model(|| {
+            let model = Arc::new(Model {
+                backlog: Backlog::default(),
+                is_throttled: AtomicBool::new(false),
+                is_nudged: AtomicBool::new(false),
+            });
+            model.report(0, 300 * MB);
+            model.report(0, 115 * MB);
+            let other = thread::spawn({
+                let model = model.clone();
+                move || model.report(300 * MB, 100 * MB)
+            });
+            let sleeps = model.check_backlog(115 * MB);
+            other.join().expect("no test panics");
+            assert!(!sleeps || model.is_nudged.load(Relaxed), "asleep for ever");
         });
     }
 }

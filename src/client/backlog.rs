@@ -6,7 +6,7 @@
 //! common limit. So one client gets half of [`LIMIT`], and each of `n` clients gets `LIMIT / (n + 1)`, without a
 //! central division.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::client::sync::{AtomicUsize, Ordering, Ordering::Relaxed, fence};
 
 /// The limit of pending replies of all clients together, in bytes.
 const LIMIT: usize = 512 * 1024 * 1024;
@@ -16,10 +16,19 @@ pub(crate) const SHARE_MIN: usize = 64 * 1024;
 const RETRY_STEP: usize = 1024 * 1024;
 
 /// The sum of the pending replies of all clients.
-#[derive(Default)]
+///
+/// A client is registered as throttled before it looks at the sum, and who lets the sum fall looks afterwards whether
+/// clients are throttled, with a fence in between: one of the two sees the other, and no client waits for ever.
+/// `tests/loom.rs` checks every interleaving.
 pub struct Backlog {
     waiting: AtomicUsize,
     throttled: AtomicUsize,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Backlog { waiting: AtomicUsize::new(0), throttled: AtomicUsize::new(0) }
+    }
 }
 
 impl Backlog {
@@ -28,7 +37,11 @@ impl Backlog {
     pub fn report(&self, before: usize, bytes: usize) -> bool {
         let old = self.waiting.fetch_add(bytes.wrapping_sub(before), Relaxed);
         let new = old.wrapping_add(bytes.wrapping_sub(before));
-        new / RETRY_STEP < old / RETRY_STEP && self.throttled.load(Relaxed) > 0
+        if new / RETRY_STEP >= old / RETRY_STEP {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.throttled.load(Relaxed) > 0
     }
 
     /// Returns whether a client with `waiting` pending bytes, of which `reported` are reported, may be read from.
@@ -43,16 +56,17 @@ impl Backlog {
         (LIMIT.saturating_sub(of_others) / 2).max(SHARE_MIN)
     }
 
-    /// Records that a client is throttled, or not any more.
+    /// Records that a client is throttled, or not any more. It must look at the sum afterwards.
     pub fn note_throttled(&self, is_throttled: bool) {
         match is_throttled {
             true => self.throttled.fetch_add(1, Relaxed),
             false => self.throttled.fetch_sub(1, Relaxed),
         };
+        fence(Ordering::SeqCst);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))] // not where the atomics are loom's
 mod tests {
     use super::*;
 

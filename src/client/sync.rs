@@ -1,3 +1,6 @@
-//! The locks used by our own lock protocols: parking_lot's here, loom's in `tests/loom.rs`.
+//! The locks and atomics used by our own protocols between threads: parking_lot's and the standard library's here, loom's
+//! in `tests/loom.rs`.
+
+pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 pub(super) use parking_lot::Mutex;

@@ -288,8 +288,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[cold]
     fn check_backlog(&mut self, waiting: usize) -> bool {
         let clients = &self.namespace.clients;
+        // Registered before it looks: it sees that the sum has fallen, or who lets it fall sees that it is throttled.
+        clients.set_throttled(&self.client.caller.info, true);
         self.is_throttled = !clients.backlog.may_continue(waiting, self.reported);
-        clients.set_throttled(&self.client.caller.info, self.is_throttled);
+        if !self.is_throttled {
+            clients.set_throttled(&self.client.caller.info, false);
+        }
         !self.is_throttled
     }
 
