@@ -1,4 +1,5 @@
-//! Model checks of the sweep timer, the tickets of blocked calls, the line for a lock, and throttled clients: every interleaving of threads, and every stale value that the memory model allows.
+//! Model checks of the sweep timer, the tickets of blocked calls, the line for a lock, the barrier at the gate, and
+//! throttled clients: every interleaving of threads, and every stale value that the memory model allows.
 //!
 //! ```text
 //! cargo test --features loom --test loom
@@ -22,6 +23,9 @@ mod expire;
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
 #[path = "../src/client/ticket.rs"]
 mod ticket;
+
+#[path = "../src/store/generation.rs"]
+mod generation;
 
 #[allow(dead_code, missing_docs, reason = "only part of it is modelled")]
 #[path = "../src/client/backlog.rs"]
@@ -426,6 +430,109 @@ mod hand_over {
             model.assert_nobody_waits_for_a_free_lock();
             assert_eq!(model.holder(), Some(if is_passed_on { 2 } else { 1 }));
         });
+    }
+}
+
+/// The barrier at the gate: who publishes something by which calls are admitted, and batches of calls on other threads. The
+/// gate is modelled as a reader-writer lock.
+mod barrier {
+    use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use loom::sync::{Arc, Mutex, RwLock};
+    use loom::thread;
+
+    use super::explore;
+    use super::generation::Generation;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Event {
+        Called,
+        Answered,
+    }
+
+    struct Model {
+        gate: RwLock<()>,
+        generation: Generation,
+        /// What is published: whether calls are forbidden.
+        is_closed: AtomicBool,
+        events: Mutex<Vec<Event>>,
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            Arc::new(Model {
+                gate: RwLock::new(()),
+                generation: Generation::first(),
+                is_closed: AtomicBool::new(false),
+                events: Mutex::new(Vec::new()),
+            })
+        }
+
+        /// The same as CLIENT PAUSE with `BatchRun::pass_barrier`.
+        fn close(&self) {
+            self.is_closed.store(true, Relaxed);
+            self.generation.renew();
+            drop(self.gate.write().expect("no poison"));
+            self.record(Event::Answered);
+        }
+
+        /// The same as `Connection::catch_up` and the mask of `BatchRun::new`.
+        fn look(&self) -> (u64, bool) {
+            (self.generation.present(), self.is_closed.load(Relaxed))
+        }
+
+        /// The same as `BatchRun::execute` for the calls of a client, with the gate released after each.
+        fn make_calls(&self, calls: usize) {
+            let (mut generation, mut is_closed) = self.look();
+            for _ in 0..calls {
+                let gate = loop {
+                    let gate = self.gate.read().expect("no poison");
+                    if self.generation.present() == generation {
+                        break gate;
+                    }
+                    drop(gate);
+                    (generation, is_closed) = self.look();
+                };
+                if is_closed {
+                    return;
+                }
+                self.record(Event::Called);
+                drop(gate);
+            }
+        }
+
+        fn record(&self, event: Event) {
+            self.events.lock().expect("no poison").push(event);
+        }
+
+        #[track_caller]
+        fn assert_nothing_was_called_after_the_answer(&self) {
+            let events = self.events.lock().expect("no poison");
+            assert_eq!(events.last(), Some(&Event::Answered), "{events:?}");
+        }
+    }
+
+    fn check(batches: &'static [usize]) {
+        explore(|| {
+            let model = Model::new();
+            let spawn = |calls: &usize| {
+                let (model, calls) = (model.clone(), *calls);
+                thread::spawn(move || model.make_calls(calls))
+            };
+            let batches: Vec<_> = batches.iter().map(spawn).collect();
+            model.close();
+            batches.into_iter().for_each(|batch| batch.join().expect("no test panics"));
+            model.assert_nothing_was_called_after_the_answer();
+        });
+    }
+
+    #[test]
+    fn no_call_of_a_batch_is_made_after_the_reply_of_what_forbids_it() {
+        check(&[2]);
+    }
+
+    #[test]
+    fn the_barrier_waits_for_the_batches_of_all_threads() {
+        check(&[1, 1]);
     }
 }
 

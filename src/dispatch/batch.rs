@@ -1,5 +1,7 @@
 //! Executes the requests of one batch of a client.
 
+mod entry;
+
 use tracing::warn;
 
 use crate::acl::Context;
@@ -9,7 +11,7 @@ use crate::client::session::Client;
 use crate::client::tracking::CACHING;
 use crate::config::Config;
 use crate::dispatch::call::{Call, refuse, run};
-use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
+use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
 use crate::dispatch::serve::{Means, Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
 use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, history, post_call, unknown};
@@ -28,18 +30,25 @@ const TIME_KEPT_NS: u32 = 100_000;
 /// The number of keys in a batch from which prefetching pays.
 const PREFETCH_MIN: usize = 2;
 
-/// Executes the requests of one batch: the store's gate is acquired once and kept, and the time is read once for as
-/// long as it is accurate.
+/// Executes the requests of one batch: the store's gate is acquired once and kept, until others have waited for it long
+/// enough, and the time is read once for as long as it is accurate.
+///
+/// Invariant: no call is made by what was published before the gate was acquired, see
+/// [`Store::generation`](crate::store::Store::generation).
 pub(crate) struct BatchRun<'n> {
     namespace: &'n Namespace,
     handlers: &'static Handlers,
     config: &'n Config,
     guard: Option<GateGuard<'n>>,
+    /// The generation of what the client's requests are admitted by.
+    generation: u64,
     now: Now,
     /// The value of the counter when the time was read.
     read_at: u64,
     /// The value of the counter from which the time must be read again.
     stale_at: u64,
+    /// The value of the counter since which this batch has not let others pass at the gate.
+    held_from: u64,
     /// The flags of commands that the gate must check; [`EVERY`] stands for all.
     closed: Flags,
     /// Whether there is a memory limit, which is then checked before each command.
@@ -54,12 +63,13 @@ pub(crate) struct BatchRun<'n> {
 }
 
 impl<'n> BatchRun<'n> {
-    /// Starts a batch of a client at the present time.
+    /// Starts a batch of a client at the present time. The generation was read before the settings, the client's user and
+    /// whether it was told to close.
     #[inline]
     pub(crate) fn new(
         namespace: &'n Namespace,
         handlers: &'static Handlers,
-        config: &'n Config,
+        (generation, config): (u64, &'n Config),
         client: &Client,
     ) -> Self {
         let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, client.caller.info.id);
@@ -79,9 +89,11 @@ impl<'n> BatchRun<'n> {
             handlers,
             config,
             guard: None,
+            generation,
             now,
             read_at,
             stale_at,
+            held_from: read_at,
             closed: closed(namespace, client, has_extra_work),
             has_limit,
             origin: Origin::Client(client.caller.info.id),
@@ -120,18 +132,6 @@ impl<'n> BatchRun<'n> {
         self.stale_at = self.timer.ticks_after(self.read_at, TIME_KEPT_NS);
         self.now = self.namespace.clock.now();
         self.namespace.store.memory_account().follow_clock(self.now);
-    }
-
-    /// Acquires the gate of the store, unless it is held.
-    #[inline]
-    fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) {
-        if self.guard.is_none() {
-            // Created in place: a guard is large, and moving it costs as much as acquiring it.
-            let has_waited = self.guard.get_or_insert_with(|| take(&self.namespace.store)).has_waited();
-            if has_waited {
-                self.read_time();
-            }
-        }
     }
 
     /// Returns the time of this batch.
@@ -177,6 +177,9 @@ impl<'n> BatchRun<'n> {
             && command.accepts(request.len())
             && !(self.has_limit && self.namespace.store.memory_account().is_over())
         {
+            if !self.enter(command, request) {
+                return Next::Again;
+            }
             client.caller.called = Some(command);
             return self.call(client, command, request, plan.hashes_of(index), out);
         }
@@ -201,16 +204,21 @@ impl<'n> BatchRun<'n> {
         let before = out.mark();
         let command = plan.command(index);
         let mut answered = None;
-        let admitted = self.admit(client, request, command);
+        let mut admitted = self.admit(client, request, command);
+        if let Ok(command) = admitted {
+            let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
+            if !is_queued && !self.enter(command, request) {
+                client.caller.is_short_of_memory = false;
+                return Next::Again;
+            }
+            admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
+        }
         self.note_received(client, request, command, admitted.as_ref().err());
         let next = match meet_fault(client, command, admitted) {
             Ok(command) => {
                 client.caller.called = Some(command);
                 client.session.replies.begin_request();
                 answered = Some(command);
-                if command.flags & closed_for_lines(self.namespace) != 0 {
-                    self.hand_over_expired(client.caller.db, command, request, plan.hashes_of(index));
-                }
                 match client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
                     true => queue(client, command, request, out),
                     false => self.call(client, command, request, plan.hashes_of(index), out),
@@ -283,25 +291,6 @@ impl<'n> BatchRun<'n> {
         test_mode.calls.lock().push(call, self.config.test_calls_max);
     }
 
-    /// Hands expired locks among the keys of a call over to the clients in line for them, before the call.
-    fn hand_over_expired(&mut self, db: usize, command: &CommandSpec, request: Request<'_>, hashes: &[u64]) {
-        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
-            self.guard = None; // the gate is not reentrant
-            self.take_gate(Store::lock_exclusive);
-        }
-        self.take_gate(|store| store.hold(1));
-        let cx = self.cx();
-        let BatchRun { namespace, handlers, config, guard, timer, .. } = self;
-        let Some(guard) = guard else { return };
-        let mut view = guard.view(db, hashes, cx);
-        if view.is_closed() {
-            return;
-        }
-        let postponed = hand_over_expired(&mut view, command, request, Means { namespace, handlers, config, timer });
-        drop(view);
-        self.serve_postponed(postponed);
-    }
-
     /// Writes frames that the client's own call has pushed to it, which belong directly after the reply: later, if that
     /// is held back.
     fn write_own_pushes(
@@ -332,9 +321,10 @@ impl<'n> BatchRun<'n> {
     }
 
     fn evict_to_fit(&mut self) -> Eviction {
+        self.take_gate(|store| store.hold(1));
         let cx = self.cx();
-        let guard = self.guard.get_or_insert_with(|| self.namespace.store.hold(1));
-        self.namespace.evict_to_fit(guard, cx)
+        // Without the gate, the request begins another batch.
+        self.guard.as_mut().map_or(Eviction::Enough, |guard| self.namespace.evict_to_fit(guard, cx))
     }
 
     /// Passes a request through the gate, or returns and records the obstacle.
@@ -344,21 +334,30 @@ impl<'n> BatchRun<'n> {
         request: Request<'_>,
         command: Option<&'static CommandSpec>,
     ) -> Result<&'static CommandSpec, Obstacle> {
-        let (namespace, config, Client { caller, session }) = (self.namespace, self.config, client);
-        let names = namespace.names(config);
+        let names = self.namespace.names(self.config);
         let Some(command) = command else {
-            unknown::note(namespace, names, request, &caller.info.addr);
+            unknown::note(self.namespace, names, request, &client.caller.info.addr);
             return Err(unknown::unknown_command(request, names).into());
         };
-        let (session, now) = (Some(session), self.now);
-        let admission = Admission { namespace, config, caller, session, command, request, now, script: None };
+        let admission = self.admission(client, request, command);
         let Some(obstacle) = admission.obstacle(&CHECKS) else { return Ok(command) };
         if let Obstacle::Refused(_, Some(denial)) = obstacle {
             let context = if client.session.transaction.is_some() { Context::Multi } else { Context::TopLevel };
-            caller.info.set_last_command(command);
+            client.caller.info.set_last_command(command);
             denials::record_denial(&admission, denial, context);
         }
         Err(obstacle)
+    }
+
+    fn admission<'a>(
+        &'a self,
+        client: &'a Client,
+        request: Request<'a>,
+        command: &'static CommandSpec,
+    ) -> Admission<'a> {
+        let (namespace, config, Client { caller, session }) = (self.namespace, self.config, client);
+        let (session, now) = (Some(session), self.now);
+        Admission { namespace, config, caller, session, command, request, now, script: None }
     }
 
     /// Replies why a request was not admitted. A transaction has then failed; a rejected EXEC also ends it.
@@ -389,7 +388,7 @@ impl<'n> BatchRun<'n> {
         session.transaction = None;
         caller.info.set_queued(None);
         let cx = self.cx();
-        let guard = self.guard.get_or_insert_with(|| namespace.store.hold(1));
+        let mut guard = self.guard.take().unwrap_or_else(|| namespace.store.hold(1));
         session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
         let mut reply = Reply::new(out, caller.protocol);
         if let Error::Injected(_) = error {
@@ -471,14 +470,6 @@ impl<'n> BatchRun<'n> {
         out: &mut Output,
     ) -> Next {
         let (namespace, config) = (self.namespace, self.config);
-        if self.timer.begin() >= self.stale_at {
-            self.read_time();
-        }
-        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
-            self.guard = None; // the gate is not reentrant
-            self.take_gate(Store::lock_exclusive);
-        }
-        self.take_gate(|store| store.hold(1));
         let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
@@ -513,10 +504,12 @@ impl<'n> BatchRun<'n> {
                 call.read_at = self.read_at;
                 call.view.set_now(self.now);
             }
+            if namespace.store.has_tail_work() {
+                begin_call(&mut call);
+            }
             run(&mut call);
             if namespace.store.has_tail_work() {
                 postponed = end_call(&mut call);
-                self.closed |= closed_for_lines(namespace);
             }
         }
         if let Some(postponed) = postponed {
@@ -542,9 +535,10 @@ impl<'n> BatchRun<'n> {
         out: &mut Output,
     ) -> Next {
         self.guard = None; // the gate is not reentrant
-        self.take_gate(Store::lock_exclusive);
+        if !self.take_gate(Store::lock_exclusive) {
+            return Next::Again;
+        }
         self.read_time();
-        self.hand_over_expired(client.caller.db, command, request, hashes);
         let next = self.call(client, command, request, hashes, out);
         self.guard = None; // others have waited long enough
         next
@@ -563,12 +557,16 @@ impl<'n> BatchRun<'n> {
     fn after_control_call(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
         self.closed = closed(self.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
+        if self.namespace.store.generation() != self.generation {
+            self.pass_barrier(command, next);
+        }
         if command.flags & EXCLUSIVE == 0 {
             return;
         }
         self.read_time();
         if !self.namespace.store.is_alone() {
             self.guard = None; // others have waited long enough
+            self.give_way();
         }
         if std::mem::take(&mut client.session.batch_is_over) {
             *next = Next::EndBatch;
@@ -605,13 +603,19 @@ fn meet_fault(
 #[inline]
 fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flags {
     let is_open = !namespace.pause.may_be_on() && !namespace.is_restricted();
-    if is_open { client.closed(needs_attention) | closed_for_lines(namespace) } else { EVERY }
+    if is_open { client.closed(needs_attention) } else { EVERY }
 }
 
-/// Returns the commands before which an expired lock is handed over to those in line for it: all that may take it.
-#[inline]
-fn closed_for_lines(namespace: &Namespace) -> Flags {
-    if namespace.store.has_lines() { WRITE | EXCLUSIVE } else { 0 }
+/// Hands expired locks among the keys of a call over to the clients in line for them, before the call, which may take
+/// them. The keys are locked: nobody gets in line in between.
+#[cold]
+#[inline(never)]
+fn begin_call(call: &mut Call<'_>) {
+    let Call { view, caller, namespace, handlers, config, command, timer, args, .. } = call;
+    if namespace.store.has_lines() && command.flags & (WRITE | EXCLUSIVE) != 0 && !view.is_closed() {
+        let means = Means { namespace, handlers, config, timer };
+        hand_over_expired(view, caller.db, (command, args.request()), means);
+    }
 }
 
 /// Does the work while the keys of a call are still locked: logs its changes, and serves clients blocked on these keys.

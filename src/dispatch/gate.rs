@@ -64,7 +64,7 @@ impl From<Error> for Obstacle {
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Check; 13] = [
+pub(crate) const CHECKS: [Check; 12] = [
     arity,
     login,
     no_multi,
@@ -77,8 +77,11 @@ pub(crate) const CHECKS: [Check; 13] = [
     script_runs,
     monitor,
     pause,
-    fault,
 ];
+
+/// The last check of a client's request, made when the store's gate is held: a fault counts the calls that it would let
+/// pass, and so each call is checked once.
+pub(crate) const FAULTS: [Check; 1] = [fault];
 
 /// The checks of a command in EXEC; it passed [`CHECKS`] when it was queued.
 pub(crate) const EXEC_CHECKS: [Check; 1] = [permission_at_exec];
@@ -206,7 +209,7 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
     is_held.then_some(Obstacle::Paused)
 }
 
-/// Last, because a fault counts the calls that would be executed. Those in a transaction are struck as part of EXEC.
+/// A fault counts the calls that would be executed. Those in a transaction are struck as part of EXEC.
 fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
     if call.is_in_transaction() && call.command.name != "exec" && !call.has(NO_QUEUE) {

@@ -18,6 +18,8 @@ pub(crate) enum Next {
     Done,
     /// Start another batch, because what is checked once per batch has changed.
     EndBatch,
+    /// Start another batch with the same request, which was not executed: something was published since this batch began.
+    Again,
     /// Retry the same request, which was not executed, when the server is no longer paused.
     Retry,
     /// Make the call again with the whole store locked: it has changed nothing, and has not replied.

@@ -123,21 +123,24 @@ pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now
 }
 
 /// Deletes the expired ones of the keys of a call that clients are in line for, and hands these locks over before the call
-/// begins: a client that did not wait must not come first. Returns what [`serve`] does.
-#[cold]
+/// begins: a client that did not wait must not come first. The time of the call stays the same, so that it finds no other
+/// locks expired.
 pub(super) fn hand_over_expired(
     view: &mut View<'_>,
-    command: &CommandSpec,
-    request: Request<'_>,
+    db: usize,
+    (command, request): (&CommandSpec, Request<'_>),
     means: Means<'_>,
-) -> Vec<Postponed> {
+) {
     if command.is_exclusive(request) {
+        let now = view.now();
         view.expire_locks_in_line();
+        serve(view, means); // the whole store is locked: nobody remains to be served
+        view.set_now(now);
+        return;
     }
     for (position, _) in command.keys_of(request) {
-        view.exists(means.namespace.store.key(request.arg(position))); // a look-up deletes an expired key
+        serve_line(view, db, means.namespace.store.key(request.arg(position)), means);
     }
-    serve(view, means)
 }
 
 /// Hands a lock over that is free: to the first client in line that still waits, and to others that wait with the same
@@ -244,8 +247,8 @@ fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
 fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
     blocked.caller.follow_users(&means.namespace.acl);
-    if blocked.caller.closing {
-        return None; // its user was deleted, and its connection is about to be closed
+    if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
+        return None; // its user was deleted, or it was told to close, and its connection is about to be closed
     }
     if let Err(error) = admit(blocked, view.now(), means) {
         let mut out = Output::new();

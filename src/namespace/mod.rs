@@ -282,6 +282,7 @@ impl Namespace {
         if let Some(most) = config.client_memory_max() {
             self.clients.evict(most);
         }
+        self.store.renew_generation();
     }
 
     /// Counts what the process has allocated before the namespace was created as used memory.

@@ -4,6 +4,7 @@
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
+mod follow;
 mod leave;
 mod life;
 mod limits;
@@ -58,6 +59,8 @@ pub struct Connection<S> {
     client: Client,
     config: Arc<Config>,
     config_version: u64,
+    /// The generation of what the client's requests are admitted by, see [`Connection::catch_up`].
+    generation: u64,
     pool: Arc<BufferPool>,
     /// The bytes besides [`IDLE_LEN`] that were last reported as used memory.
     counted: usize,
@@ -95,6 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             client,
             config,
             config_version,
+            generation: 0,
             pool,
             counted: 0,
             reported: 0,
@@ -313,6 +317,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     break;
                 }
                 left = self.execute_batch(&mut buffers);
+                if matches!(left, Next::EndBatch | Next::Again) && !self.catch_up() {
+                    break;
+                }
             } else if !self.decode_batch(&mut buffers) {
                 break;
             }
@@ -328,8 +335,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if buffers.input.is_empty() && requests.is_between_requests() {
             return false;
         }
-        self.follow_settings();
-        self.client.caller.follow_users(&self.namespace.acl);
+        if !self.catch_up() {
+            return false;
+        }
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.client.caller));
         match buffers.codec.decode(&mut buffers.input) {
@@ -352,7 +360,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline(always)] // for a single request the call would cost a tenth of all instructions
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
-        let mut run = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
+        let known = (self.generation, &*self.config);
+        let mut run = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
@@ -378,7 +387,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 break;
             }
         }
-        if let Next::Retry = left {
+        if let Next::Retry | Next::Again = left {
             executed -= 1;
         }
         *next += executed;
@@ -394,7 +403,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Does what remains of a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
-            Next::Done | Next::EndBatch | Next::Exclusively | Next::StayBlocked { .. } => Ok(true),
+            Next::Done | Next::EndBatch | Next::Again | Next::Exclusively | Next::StayBlocked { .. } => Ok(true),
             Next::Retry => match self.namespace.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;
@@ -461,7 +470,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn step(&mut self, rest: &mut dyn Continuation, woken: Unblocked) -> Option<Next> {
         let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
         let before = buffers.output.mark();
-        let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
+        let known = (self.generation, &*self.config);
+        let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
         batch.set_up_extra_work(&self.client);
         if !batch.resume(rest, &mut self.client.caller, woken, &mut buffers.output) {
             return None;
@@ -496,7 +506,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.
     fn abandon(&self, rest: &mut dyn Continuation) -> bool {
-        let batch = BatchRun::new(&self.namespace, self.pool.handlers, &self.config, &self.client);
+        let known = (self.generation, &*self.config);
+        let batch = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
         let is_done = batch.abandon(rest, &self.client.caller);
         if is_done && self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, batch.now()));
@@ -590,15 +601,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.client.caller.info.count_bytes_in(len);
                 !self.is_greedy() && !self.is_over_limits()
             }
-        }
-    }
-
-    /// Applies changed settings.
-    fn follow_settings(&mut self) {
-        let version = self.namespace.instance.settings.version();
-        if version != self.config_version {
-            self.config_version = version;
-            self.config = self.namespace.instance.settings.current();
         }
     }
 

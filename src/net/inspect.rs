@@ -134,17 +134,22 @@ impl Server {
     /// When the server is not in test mode ([`Builder::test_mode`](crate::Builder::test_mode)), there is no such command,
     /// or the fault has no effect or one that is out of range.
     pub fn inject(&self, fault: Fault) -> Result<i64, CommandError> {
-        Ok(inject(self.namespace(), fault)?)
+        let id = inject(self.namespace(), fault)?;
+        self.namespace().store.pass_barrier();
+        Ok(id)
     }
 
     /// Removes a fault by its id; returns whether there was one.
     pub fn remove_fault(&self, id: i64) -> bool {
-        self.test_mode().is_ok_and(|test_mode| test_mode.faults.lock().remove(id))
+        let is_removed = self.test_mode().is_ok_and(|test_mode| test_mode.faults.lock().remove(id));
+        self.namespace().store.pass_barrier();
+        is_removed
     }
 
     /// Removes all faults.
     pub fn clear_faults(&self) {
         self.test_mode().iter().for_each(|test_mode| test_mode.faults.lock().clear());
+        self.namespace().store.pass_barrier();
     }
 
     /// Returns the calls received from clients, oldest first: the last 10,000 (`test-calls-max`) since the start or

@@ -48,8 +48,12 @@ pub struct BusyFlag {
     state: AtomicU8,
     /// How many threads wait for a change of the state.
     waiting: AtomicUsize,
-    lock: Mutex<()>,
+    /// How many waits are over.
+    ended_waits: Mutex<usize>,
+    /// The state has changed.
     changed: Condvar,
+    /// A wait is over, or the holder stays for long.
+    passed: Condvar,
 }
 
 /// Releases the busy flag when it is dropped.
@@ -58,6 +62,18 @@ struct Taken<'a>(&'a BusyFlag);
 impl<T> Gate<T> {
     pub(super) fn new(value: T) -> Self {
         Gate { lock: ShardedLock::new(value), busy_flag: Arc::default() }
+    }
+
+    /// Returns whether a thread waits for exclusive access while the caller has shared access.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.busy_flag.state.load(SeqCst) != FREE
+    }
+
+    /// Lets a thread pass that waits for the lock, unless the present holder stays for long; the caller has just released
+    /// it. The lock alone would let the caller in again before a thread that has to wake up first.
+    pub(super) fn let_pass(&self) {
+        self.busy_flag.let_one_pass();
+        self.busy_flag.wait_while(|state| state == TAKEN);
     }
 
     /// Returns the busy flag.
@@ -136,14 +152,25 @@ impl BusyFlag {
     }
 
     fn wait_while(&self, condition: impl Fn(u8) -> bool) {
-        let mut lock = self.lock.lock();
+        let mut ended_waits = self.ended_waits.lock();
         // Incremented before the state is read, and `wake` reads it after the state was written: one of the two sees
         // the other.
         self.waiting.fetch_add(1, SeqCst);
         while condition(self.state.load(SeqCst)) {
-            self.changed.wait(&mut lock);
+            self.changed.wait(&mut ended_waits);
         }
         self.waiting.fetch_sub(1, SeqCst);
+        *ended_waits = ended_waits.wrapping_add(1);
+        self.passed.notify_all();
+    }
+
+    /// Waits until the wait of another thread is over, if any waits.
+    fn let_one_pass(&self) {
+        let mut ended_waits = self.ended_waits.lock();
+        let before = *ended_waits;
+        while *ended_waits == before && self.waiting.load(SeqCst) > 0 && !self.is_occupied() {
+            self.passed.wait(&mut ended_waits);
+        }
     }
 
     #[inline]
@@ -157,8 +184,9 @@ impl BusyFlag {
     #[cold]
     fn wake(&self) {
         // A waiter that has read the state and does not sleep yet holds the lock.
-        let _lock = self.lock.lock();
+        let _lock = self.ended_waits.lock();
         self.changed.notify_all();
+        self.passed.notify_all();
     }
 }
 
@@ -185,6 +213,24 @@ mod tests {
         });
         drop(holder);
         assert!(gate.share().is_some() && gate.exclude().is_some());
+    }
+
+    #[test]
+    fn who_has_waited_passes_before_the_holder_comes_back() {
+        let gate = Gate::new(0);
+        for _ in 0..100 {
+            let holder = gate.exclude().expect("no other holder");
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(gate.share()));
+                while gate.busy_flag().waiting.load(SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                drop(holder);
+                gate.let_pass();
+                assert_eq!(gate.busy_flag().waiting.load(SeqCst), 0);
+            });
+        }
+        gate.let_pass(); // nobody waits
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(crate) mod evict;
 pub(crate) mod expire;
 mod fences;
 mod gate;
+mod generation;
 mod image;
 mod interest;
 pub(crate) mod limits;
@@ -70,6 +71,7 @@ pub(crate) use view::{Lookups, Ttl, View, shard_of};
 use databases::{Databases, FAR_MAX};
 use evict::Evictor;
 use gate::Gate;
+use generation::Generation;
 use interest::{ReadyKeys, TailWork};
 use reclaim::Reclaimer;
 use sweep::{Care, STEPPED_OVER_MS, Stumbles};
@@ -93,6 +95,8 @@ const SWEEP_RETRY_MS: u64 = 20;
 /// All databases of one namespace.
 pub struct Store {
     gate: Gate<Databases>,
+    /// That of what calls are admitted by.
+    generation: Generation,
     services: Services,
     /// How many databases there are from the beginning.
     databases: usize,
@@ -146,6 +150,7 @@ impl Store {
         let gate = Gate::new(Databases::new(databases, far_count.clone(), &services));
         Store {
             gate,
+            generation: Generation::first(),
             services,
             databases,
             is_unlimited,
@@ -244,6 +249,35 @@ impl Store {
     /// Returns whether one thread executes everything, and no other waits at the gate.
     pub fn is_alone(&self) -> bool {
         self.threads == 1
+    }
+
+    /// Returns the generation of what calls are admitted by; after each acquisition of the gate, calls must be admitted
+    /// again if it has changed.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.present()
+    }
+
+    /// Begins a new generation: something was published by which calls are admitted. The reply must wait for
+    /// [`Store::pass_barrier`], which the end of a control call does.
+    pub(crate) fn renew_generation(&self) {
+        self.generation.renew();
+    }
+
+    /// Waits until the calls are over that were admitted by what was published before; the caller does not hold the gate.
+    /// While a busy script holds it, no other call is made.
+    pub(crate) fn pass_barrier(&self) {
+        drop(self.lock_exclusive());
+    }
+
+    /// Returns whether a thread waits for exclusive access while the caller has shared access.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.gate.is_awaited()
+    }
+
+    /// Lets a thread pass that waits for the gate; the caller has released it.
+    pub(crate) fn let_pass(&self) {
+        self.gate.let_pass();
     }
 
     /// Acquires the gate exclusively for calls that need the whole store.

@@ -8,6 +8,7 @@
 mod acl;
 #[cfg(feature = "lua")]
 mod advisories;
+mod barriers;
 mod bitmap;
 mod blocked;
 mod blocked_calls;

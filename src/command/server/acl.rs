@@ -92,6 +92,7 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     call.namespace.count_users();
     call.caller.follow_users(&call.namespace.acl);
     disconnect_subscribers(call, &before.into_iter().zip(call.namespace.acl.user(name)).collect::<Vec<_>>());
+    call.namespace.store.renew_generation();
     call.reply.ok();
     Ok(())
 }
@@ -119,6 +120,7 @@ fn delete_users(call: &mut Call<'_>) -> Result<()> {
     let removed = call.namespace.acl.remove(names());
     call.namespace.count_users();
     disconnect(call, &removed);
+    call.namespace.store.renew_generation();
     call.reply.int(removed.len() as i64);
     Ok(())
 }
@@ -197,6 +199,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     call.namespace.count_users();
     disconnect(call, &loaded.gone);
     disconnect_subscribers(call, &loaded.kept);
+    call.namespace.store.renew_generation();
     call.reply.ok();
     Ok(())
 }

@@ -250,8 +250,8 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
     let changed = call.namespace.instance.settings.update(|config| config.set(&pairs, is_local));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
-    call.namespace.each(Namespace::apply_settings);
     call.namespace.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
+    call.namespace.each(Namespace::apply_settings);
     call.caller.follow_users(&call.namespace.acl);
     call.update_recording();
     call.reply.ok();

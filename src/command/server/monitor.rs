@@ -25,6 +25,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
         return Ok(()); // Redis does not reply either
     }
     call.namespace.observed.monitors.add(client.clone());
+    call.namespace.store.renew_generation(); // batches look once whether there are monitors
     client.set_monitoring(true);
     call.session()?.barred |= BARRED;
     call.update_recording();

@@ -63,7 +63,9 @@ const ADD_ARGS: &[Arg] = &[
 /// When the server is not in test mode, there is no such command, or the fault has no effect or one that is out of range.
 pub(crate) fn inject(namespace: &Namespace, fault: Fault) -> Result<i64> {
     let seed = namespace.store.hash(&namespace.clock.wall_us().to_ne_bytes()) >> 1;
-    test_mode_of(namespace)?.faults.lock().add(fault, namespace.commands, seed)
+    let id = test_mode_of(namespace)?.faults.lock().add(fault, namespace.commands, seed)?;
+    namespace.store.renew_generation();
+    Ok(id)
 }
 
 fn add(call: &mut Call<'_>) -> Result<()> {
@@ -138,12 +140,14 @@ fn with_faults<R>(call: &Call<'_>, act: impl FnOnce(&mut Faults) -> R) -> Result
 fn del(call: &mut Call<'_>) -> Result<()> {
     let id = call.args.int()?;
     let is_removed = with_faults(call, |faults| faults.remove(id))?;
+    call.namespace.store.renew_generation();
     call.reply.int(i64::from(is_removed));
     Ok(())
 }
 
 fn clear(call: &mut Call<'_>) -> Result<()> {
     with_faults(call, Faults::clear)?;
+    call.namespace.store.renew_generation();
     call.reply.ok();
     Ok(())
 }

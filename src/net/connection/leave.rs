@@ -51,6 +51,7 @@ impl<S> Connection<S> {
         if !self.namespace.store.may_use(self.client.caller.db) {
             self.client.caller.select(0);
         }
+        self.catch_up();
     }
 
     fn unsubscribe(&mut self) {

@@ -143,6 +143,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
             false => call.namespace.clients.kill(&client),
         }
     }
+    call.namespace.store.renew_generation();
     killed
 }
 
@@ -161,6 +162,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
     let until_ms = call.namespace.pause.begin(held, until_ms, now);
     call.namespace.store.freeze(until_ms);
+    call.namespace.store.renew_generation();
     call.end_batch();
     call.reply.ok();
     Ok(())
@@ -169,6 +171,7 @@ pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn unpause(call: &mut Call<'_>) -> Result<()> {
     call.namespace.pause.end();
     call.namespace.store.freeze(0);
+    call.namespace.store.renew_generation();
     call.namespace.clients.end_pause();
     call.reply.ok();
     Ok(())

@@ -1,0 +1,79 @@
+//! How a batch acquires the store's gate, looks again at what its calls are admitted by, and lets others pass.
+
+use crate::dispatch::Next;
+use crate::dispatch::batch::BatchRun;
+use crate::resp::Request;
+use crate::spec::{CommandSpec, EXCLUSIVE, OF_PROCESS};
+use crate::store::{GateGuard, Store};
+
+/// How long a batch keeps the gate while others wait for it, in nanoseconds; a call is not interrupted.
+const GATE_KEPT_NS: u64 = 500_000;
+
+impl<'n> BatchRun<'n> {
+    /// Acquires the gate of the store, unless it is held. Returns false, without the gate, if something was published
+    /// since this batch looked at what its requests are admitted by.
+    #[inline]
+    pub(super) fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) -> bool {
+        if self.guard.is_some() {
+            return true;
+        }
+        // Created in place: a guard is large, and moving it costs as much as acquiring it.
+        let has_waited = self.guard.get_or_insert_with(|| take(&self.namespace.store)).has_waited();
+        if has_waited {
+            self.read_time();
+            self.held_from = self.read_at;
+        }
+        let is_current = self.namespace.store.generation() == self.generation;
+        if !is_current {
+            self.guard = None;
+        }
+        is_current
+    }
+
+    /// Acquires the gate as a call of a command needs it; returns what [`BatchRun::take_gate`] does.
+    #[inline]
+    pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>) -> bool {
+        if self.timer.begin() >= self.stale_at {
+            self.refresh();
+        }
+        if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+            self.guard = None; // the gate is not reentrant
+            return self.take_gate(Store::lock_exclusive);
+        }
+        self.take_gate(|store| store.hold(1))
+    }
+
+    /// Reads the time again after a call that took long, and releases the gate if others have waited long enough.
+    #[cold]
+    fn refresh(&mut self) {
+        self.read_time();
+        let is_shared = matches!(self.guard, Some(GateGuard::Shared(_)));
+        if is_shared && self.namespace.store.is_awaited() {
+            self.give_way();
+        }
+    }
+
+    /// Releases the gate and lets another thread pass, if this one has had it for long enough.
+    pub(super) fn give_way(&mut self) {
+        if self.timer.ns_since(self.held_from) >= GATE_KEPT_NS {
+            self.guard = None;
+            self.namespace.store.let_pass();
+            self.read_time();
+            self.held_from = self.read_at;
+        }
+    }
+
+    /// Waits until all calls elsewhere are over that were admitted before this call has published something: its reply
+    /// is not written before. A change of the settings concerns all namespaces.
+    #[cold]
+    pub(super) fn pass_barrier(&mut self, command: &CommandSpec, next: &mut Next) {
+        self.guard = None; // the gate is not reentrant
+        match command.flags & (OF_PROCESS | EXCLUSIVE) != 0 {
+            true => self.namespace.each(|namespace| namespace.store.pass_barrier()),
+            false => self.namespace.store.pass_barrier(),
+        }
+        if let Next::Done = next {
+            *next = Next::EndBatch;
+        }
+    }
+}
