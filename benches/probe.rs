@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Instant;
 
@@ -23,6 +23,12 @@ impl Waits {
     /// Names the columns.
     pub const HEAD: &str = "    took s   median ms  p99.9 ms  worst ms";
 
+    /// Returns the longest wait in milliseconds.
+    #[allow(dead_code, reason = "some benchmarks print them all")]
+    pub fn worst_ms(&self) -> f64 {
+        self.at_ms(1.0)
+    }
+
     fn at_ms(&self, share: f64) -> f64 {
         self.probe_s[((self.probe_s.len() - 1) as f64 * share) as usize] * 1e3
     }
@@ -37,11 +43,12 @@ impl fmt::Display for Waits {
 
 /// Does `work` while a probe measures how long a GET takes.
 pub fn beside(addr: SocketAddr, work: impl FnOnce()) -> Waits {
-    let done = Arc::new(AtomicBool::new(false));
+    let (done, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
     let probe = thread::spawn({
-        let done = done.clone();
-        move || probe(addr, &done)
+        let (done, begun) = (done.clone(), begun.clone());
+        move || probe(addr, &done, &begun)
     });
+    begun.wait();
     let started = Instant::now();
     work();
     let took_s = started.elapsed().as_secs_f64();
@@ -50,7 +57,7 @@ pub fn beside(addr: SocketAddr, work: impl FnOnce()) -> Waits {
 }
 
 /// Sends GET repeatedly, each time for another key and so in another shard, until stopped.
-fn probe(addr: SocketAddr, done: &AtomicBool) -> Vec<f64> {
+fn probe(addr: SocketAddr, done: &AtomicBool, begun: &Barrier) -> Vec<f64> {
     let mut stream = connect(addr);
     let mut waits = Vec::new();
     while !done.load(Ordering::Relaxed) {
@@ -59,6 +66,9 @@ fn probe(addr: SocketAddr, done: &AtomicBool) -> Vec<f64> {
         stream.write_all(request.as_bytes()).unwrap();
         stream.read_exact(&mut [0; 5]).unwrap();
         waits.push(started.elapsed().as_secs_f64());
+        if waits.len() == 1 {
+            begun.wait();
+        }
     }
     waits.sort_by(f64::total_cmp);
     waits
