@@ -110,7 +110,7 @@ pub enum Error {
     NameTooLong(&'static str, usize),
     /// CLIENT SETINFO's value has bytes outside `!`..`~`; holds the attribute.
     SetInfoValue(&'static str),
-    /// HSETEX with an unknown option; holds it.
+    /// HEXPIRE, HGETEX, HSETEX or a related command with an unknown option; holds it.
     UnknownArgument(Vec<u8>),
     /// EXPIRE or a related command with an unknown option; holds it.
     UnsupportedOption(Vec<u8>),

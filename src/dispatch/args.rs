@@ -45,11 +45,6 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Returns the next argument, if there is one, without taking it.
-    pub fn peek_arg(&self) -> Option<&'a [u8]> {
-        (self.at < self.request.len()).then(|| self.request.arg(self.at))
-    }
-
     /// Returns an argument of any bytes.
     ///
     /// # Errors

@@ -94,6 +94,8 @@ fn wrong_arguments_are_refused_in_the_order_of_redis() {
         "-ERR Mandatory argument FIELDS is missing or not at the right position",
         "-ERR The `numfields` parameter must match the number of arguments",
     );
+    let (conditions, twice) =
+        ("-ERR Multiple condition flags specified", "-ERR FIELDS keyword specified multiple times");
     let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value";
     server.client().expect(&[
         ("SET s v", "+OK"),
@@ -110,23 +112,36 @@ fn wrong_arguments_are_refused_in_the_order_of_redis() {
         ("HEXPIRE h 9223372036854775807 FIELDS 1 a", "-ERR invalid expire time in 'hexpire' command"),
         ("HPEXPIREAT h 70368744177664 FIELDS 1 a", "-ERR invalid expire time in 'hpexpireat' command"),
         ("HPEXPIREAT h 70368744177663 FIELDS 1 a", "*1 :1"),
-        ("HEXPIRE h 1 FOO 1 a", no_fields),
-        ("HEXPIRE h 1 NX XX FIELDS 1 a", no_fields),
+        ("HEXPIRE h 1 FOO 1 a", "-ERR unknown argument: FOO"),
+        ("HEXPIRE h 1 NX XX FIELDS 1 a", conditions),
+        ("HEXPIRE h 1 NX FIELDS 1 a XX", conditions),
+        ("HEXPIRE h 1 NX XX NX NX", "-ERR missing FIELDS argument"),
+        ("HEXPIRE h 1 NX XX FIELDS 1", "-ERR FIELDS requires at least numfields and one field argument"),
+        ("HEXPIRE h 1 FIELDS 1 a FIELDS 1 b", twice),
         ("HEXPIRE h 1 FIELDS 0 a", "-ERR Parameter `numFields` should be greater than 0"),
         ("HEXPIRE h 1 FIELDS x a", "-ERR Parameter `numFields` should be greater than 0"),
-        ("HEXPIRE h 1 FIELDS 2 a", number),
-        ("HEXPIRE h 1 FIELDS 9223372036854775807 a", number),
-        ("HEXPIRE h 1 FIELDS 1 a b", number),
+        ("HEXPIRE h 1 FIELDS 2 a", "-ERR wrong number of arguments"),
+        ("HEXPIRE h 1 FIELDS 9223372036854775807 a", "-ERR wrong number of arguments"),
+        ("HEXPIRE h 1 FIELDS 1 a b", "-ERR unknown argument: b"),
         ("HTTL h FOO 1 a", no_fields),
         ("HTTL h FIELDS 0 a", "-ERR Number of fields must be a positive integer"),
         ("HTTL h FIELDS 2 a", number),
         ("HGETEX h EX", "-ERR wrong number of arguments for 'hgetex' command"),
         ("HGETEX h EX x FIELDS 1 a", "-ERR value is not an integer or out of range"),
-        ("HGETEX h KEEPTTL FIELDS 1 a", no_fields),
+        ("HGETEX h KEEPTTL FIELDS 1 a", "-ERR unknown argument: KEEPTTL"),
+        ("HGETEX h FIELDS 1 a FNX", "-ERR unknown argument: FNX"),
+        ("HGETEX h FIELDS 0 a", "-ERR invalid number of fields"),
+        ("HGETEX h FIELDS 2 a", "-ERR wrong number of arguments for 'hgetex' command"),
+        ("HGETEX h FIELDS 1 a FIELDS 1 b", twice),
+        ("HGETEX h FIELDS 1 a EX", "-ERR missing expire time"),
+        ("HGETEX h EX 1 PERSIST", "-ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified"),
         (
             "HSETEX h EX 1 PX 1 FIELDS 1 a 1",
             "-ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
         ),
+        ("HSETEX h FIELDS 1 a 1 FIELDS 1 b 1", twice),
+        ("HSETEX h FNX EX 5 KEEPTTL", "-ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"),
+        ("HSETEX h FNX EX 5", "-ERR wrong number of arguments for 'hsetex' command"),
         ("HSETEX h FNX FXX FIELDS 1 a 1", "-ERR Only one of FXX or FNX arguments can be specified"),
         ("HSETEX h FIELDS 0 a 1", "-ERR invalid number of fields"),
         ("HSETEX h FIELDS 2 a 1", "-ERR wrong number of arguments for 'hsetex' command"),
@@ -134,6 +149,28 @@ fn wrong_arguments_are_refused_in_the_order_of_redis() {
         ("HSETEX h EX FIELDS 1 a 1", "-ERR value is not an integer or out of range"),
         ("HSETEX h PERSIST FIELDS 1 a 1", "-ERR unknown argument: PERSIST"),
         ("HGET h a", "$1 1"),
+    ]);
+}
+
+#[test]
+fn options_may_stand_on_either_side_of_the_fields() {
+    let server = start("512");
+    server.client().expect(&[
+        ("HSET h a 1 b 2 NX 3", ":3"),
+        ("HEXPIRE h 10 FIELDS 1 a NX", "*1 :1"),
+        ("HPEXPIRE h 20000 fields 2 a b nx", "*2 :0 :1"),
+        ("HEXPIRE h 10 NX FIELDS 1 NX NX", "*1 :1"),
+        ("HEXPIREAT h 1 FIELDS 1 NX GT", "*1 :0"),
+        ("HPEXPIREAT h 70368744177663 FIELDS 1 a GT", "*1 :1"),
+        ("HTTL h FIELDS 2 b NX", "*2 :20 :10"),
+        ("HGETEX h FIELDS 2 a x PERSIST", "*2 $1 1 $-1"),
+        ("HGETEX h FIELDS 1 b PX 5000", "*1 $1 2"),
+        ("HTTL h FIELDS 2 a b", "*2 :-1 :5"),
+        ("HSETEX h FIELDS 1 b 3 FXX KEEPTTL", ":1"),
+        ("HSETEX h FNX FIELDS 1 EX FNX PX 7000", ":1"),
+        ("HSETEX h EX 1 FIELDS 1 b 3 FNX", ":0"),
+        ("HTTL h FIELDS 2 b EX", "*2 :5 :7"),
+        ("HMGET h b EX", "*2 $1 3 $3 FNX"),
     ]);
 }
 

@@ -24,6 +24,11 @@ const NO_FIELDS: &str = "Mandatory argument FIELDS is missing or not at the righ
 const NO_SUCH_NUMBER: &str = "The `numfields` parameter must match the number of arguments";
 const NOT_GREATER: &str = "Parameter `numFields` should be greater than 0";
 pub(super) const NOT_POSITIVE: &str = "Number of fields must be a positive integer";
+const TWO_CONDITIONS: &str = "Multiple condition flags specified";
+const NO_COUNT: &str = "FIELDS requires at least numfields and one field argument";
+const TOO_FEW: &str = "wrong number of arguments";
+pub(super) const TWO_FIELDS: &str = "FIELDS keyword specified multiple times";
+pub(super) const MISSING_FIELDS: &str = "missing FIELDS argument";
 const NEGATIVE: &str = "invalid expire time, must be >= 0";
 
 // What is replied for a field.
@@ -68,17 +73,11 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    fn read(call: &mut Call<'_>) -> Self {
+    /// Returns the condition of an option.
+    fn of_option(word: &[u8]) -> Option<Self> {
         const WORDS: [(&str, Condition); 4] =
             [("NX", Condition::Nx), ("XX", Condition::Xx), ("GT", Condition::Gt), ("LT", Condition::Lt)];
-        let next = call.args.peek_arg().and_then(|word| WORDS.into_iter().find(|(name, _)| is_word(word, name)));
-        match next {
-            Some((_, condition)) => {
-                call.args.next_arg();
-                condition
-            }
-            None => Condition::Always,
-        }
+        WORDS.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, condition)| condition)
     }
 
     /// Returns whether a field with this deadline may get another; one without never expires.
@@ -113,13 +112,46 @@ fn expire_fields(call: &mut Call<'_>, unit: &Unit) -> Result<()> {
     call.view.get::<Hash>(key, Lookup::WRITE)?;
     let time = call.args.bytes()?;
     let end_ms = parse_deadline(call, time, unit)?;
-    let condition = Condition::read(call);
-    read_fields(call, NOT_GREATER)?;
-    let fields: Vec<&[u8]> = call.args.rest().collect();
+    let (condition, fields) = read_condition_and_fields(call)?;
     let outcomes = set_deadlines(call, key, end_ms, condition, &fields)?;
     call.reply.array(outcomes.len());
     outcomes.into_iter().for_each(|outcome| call.reply.int(outcome));
     Ok(())
+}
+
+/// Parses `FIELDS numfields field ..`, with the condition on either side of it.
+fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<&'a [u8]>)> {
+    let (mut chosen, mut fields): (Vec<Condition>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+    while let Some(word) = call.args.next_arg() {
+        if is_word(word, "FIELDS") {
+            if !fields.is_empty() {
+                return Err(Error::other(TWO_FIELDS));
+            }
+            if call.args.left() < 2 {
+                return Err(Error::other(NO_COUNT));
+            }
+            let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+            let count = count.ok_or(Error::other(NOT_GREATER))?;
+            fields = take_words(call, count).ok_or(Error::other(TOO_FEW))?;
+        } else {
+            let condition = Condition::of_option(word).ok_or_else(|| Error::UnknownArgument(word.to_vec()))?;
+            chosen.push(condition);
+        }
+    }
+    if fields.is_empty() {
+        return Err(Error::other(MISSING_FIELDS));
+    }
+    match chosen[..] {
+        [] => Ok((Condition::Always, fields)),
+        [first, ref more @ ..] if more.iter().all(|condition| *condition == first) => Ok((first, fields)),
+        _ => Err(Error::other(TWO_CONDITIONS)),
+    }
+}
+
+/// Takes this many arguments, if there are as many.
+pub(super) fn take_words<'a>(call: &mut Call<'a>, count: i64) -> Option<Vec<&'a [u8]>> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= call.args.left())?;
+    Some(std::iter::from_fn(|| call.args.next_arg()).take(count).collect())
 }
 
 /// Sets the deadline of the fields that exist and meet the condition, or deletes them if it has passed. Returns what is

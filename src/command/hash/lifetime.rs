@@ -1,7 +1,8 @@
 //! HGETDEL, HGETEX and HSETEX: values and deadlines of fields in one call.
 
 use crate::command::hash::expire::{
-    Condition, HPERSIST, NOT_POSITIVE, log_deadline, parse_deadline, read_fields, set_deadlines,
+    Condition, HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, parse_deadline, read_fields,
+    set_deadlines, take_words,
 };
 use crate::command::hash::{HDEL, HSET, growth, hash_key, reply_text};
 use crate::command::string::lifetime::Unit;
@@ -17,7 +18,6 @@ const HSET_HEXPIRE: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HA
 /// Fields were set with a deadline in the past.
 const HSET_HDEL: &Event = &Event::one(Classes::HASH, "hset").then(Classes::HASH, "hdel");
 
-const TWO_TIMES: &str = "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
 const TWO_CONDITIONS: &str = "Only one of FXX or FNX arguments can be specified";
 const NO_TIME: &str = "missing expire time";
 const INVALID_COUNT: &str = "invalid number of fields";
@@ -75,17 +75,7 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Result<()> {
 pub(super) fn hgetex(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
     call.view.get::<Hash>(key, Lookup::PEEK)?;
-    let option = call.args.peek_arg().unwrap_or_default();
-    let mut lifetime = Lifetime::Unsaid;
-    if is_word(option, "PERSIST") {
-        call.args.next_arg();
-        lifetime = Lifetime::Persist;
-    } else if let Some(unit) = Unit::of_option(option) {
-        call.args.next_arg();
-        lifetime = Lifetime::Until(read_deadline(call, unit)?);
-    }
-    read_fields(call, NOT_POSITIVE)?;
-    let fields: Vec<&[u8]> = call.args.rest().collect();
+    let Options { lifetime, words: fields, .. } = Options::read(call, &HGETEX)?;
     reply_values(call, key, &fields)?;
     match lifetime {
         Lifetime::Until(end_ms) => _ = set_deadlines(call, key, end_ms, Condition::Always, &fields)?,
@@ -113,62 +103,93 @@ fn persist(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
     Ok(())
 }
 
-/// The arguments of HSETEX after the key.
+/// Which options a command has.
+struct Syntax {
+    /// The one beside those of a time, and what it does.
+    other: (&'static str, Lifetime),
+    two_times: &'static str,
+    /// Whether there are values between the fields, and conditions.
+    sets: bool,
+}
+
+const HGETEX: Syntax = Syntax {
+    other: ("PERSIST", Lifetime::Persist),
+    two_times: "Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
+    sets: false,
+};
+const HSETEX: Syntax = Syntax {
+    other: ("KEEPTTL", Lifetime::Keep),
+    two_times: "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+    sets: true,
+};
+
+/// The arguments of HGETEX and HSETEX after the key. Options may stand on either side of the fields.
 struct Options<'a> {
     lifetime: Lifetime,
     /// Whether all fields must exist, or none.
     must_exist: Option<bool>,
-    pairs: Vec<(&'a [u8], &'a [u8])>,
+    /// The fields, or fields and values.
+    words: Vec<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
-    fn read(call: &mut Call<'a>) -> Result<Self> {
-        let mut options = Options { lifetime: Lifetime::Unsaid, must_exist: None, pairs: Vec::new() };
+    fn read(call: &mut Call<'a>, syntax: &Syntax) -> Result<Self> {
+        let mut options = Options { lifetime: Lifetime::Unsaid, must_exist: None, words: Vec::new() };
         while let Some(word) = call.args.next_arg() {
             if is_word(word, "FIELDS") {
-                let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
-                let count = count.ok_or(Error::other(INVALID_COUNT))?;
-                if usize::try_from(count).ok().and_then(|count| count.checked_mul(2)) != Some(call.args.left()) {
-                    return Err(Error::WrongArity(call.name().into()));
-                }
-                while let (Some(field), Some(value)) = (call.args.next_arg(), call.args.next_arg()) {
-                    options.pairs.push((field, value));
-                }
-            } else if is_word(word, "FNX") || is_word(word, "FXX") {
+                options.read_words(call, syntax)?;
+            } else if syntax.sets && (is_word(word, "FNX") || is_word(word, "FXX")) {
                 if options.must_exist.is_some() {
                     return Err(Error::other(TWO_CONDITIONS));
                 }
                 options.must_exist = Some(is_word(word, "FXX"));
             } else {
-                options.choose(word, call)?;
+                options.choose(word, call, syntax)?;
             }
         }
-        if options.pairs.is_empty() {
-            return Err(Error::WrongArity(call.name().into()));
+        if options.words.is_empty() {
+            return Err(Error::other(MISSING_FIELDS));
         }
         Ok(options)
     }
 
+    /// Reads the fields, whose number is given.
+    fn read_words(&mut self, call: &mut Call<'a>, syntax: &Syntax) -> Result<()> {
+        if !self.words.is_empty() {
+            return Err(Error::other(TWO_FIELDS));
+        }
+        let count = call.args.next_arg().and_then(parse_int).filter(|count| *count > 0);
+        let count = count.ok_or(Error::other(INVALID_COUNT))?;
+        let words = count.checked_mul(if syntax.sets { 2 } else { 1 }).and_then(|count| take_words(call, count));
+        self.words = words.ok_or_else(|| Error::WrongArity(call.name().into()))?;
+        Ok(())
+    }
+
     /// Reads an option about the deadline.
-    fn choose(&mut self, word: &[u8], call: &mut Call<'_>) -> Result<()> {
-        let unit = Unit::of_option(word);
-        if unit.is_none() && !is_word(word, "KEEPTTL") {
+    fn choose(&mut self, word: &[u8], call: &mut Call<'_>, syntax: &Syntax) -> Result<()> {
+        let (unit, (other, meaning)) = (Unit::of_option(word), syntax.other);
+        if unit.is_none() && !is_word(word, other) {
             return Err(Error::UnknownArgument(word.to_vec()));
         }
         if self.lifetime != Lifetime::Unsaid {
-            return Err(Error::other(TWO_TIMES));
+            return Err(Error::other(syntax.two_times));
         }
         self.lifetime = match unit {
             Some(unit) => Lifetime::Until(read_deadline(call, unit)?),
-            None => Lifetime::Keep,
+            None => meaning,
         };
         Ok(())
+    }
+
+    /// Returns the fields with their values.
+    fn pairs(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone + '_ {
+        self.words.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 }
 
 pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
-    let options = Options::read(call)?;
+    let options = Options::read(call, &HSETEX)?;
     let growth = growth(call);
     let end_ms = if let Lifetime::Until(end_ms) = options.lifetime { Some(end_ms) } else { None };
     let expires_keys = call.view.cx().expires_keys();
@@ -179,14 +200,14 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
         (Some(_), true) => HSET_HDEL,
     };
     let mut edit = call.view.edit::<Hash>(key, event)?;
-    let meets = |must_exist| options.pairs.iter().all(|(field, _)| edit.value().contains(field) == must_exist);
+    let meets = |must_exist| options.pairs().all(|(field, _)| edit.value().contains(field) == must_exist);
     if !options.must_exist.is_none_or(meets) {
         drop(edit);
         call.reply.int(0);
         return Ok(());
     }
     let mut hash = edit.change();
-    for (field, value) in &options.pairs {
+    for (field, value) in options.pairs() {
         match options.lifetime {
             Lifetime::Keep => hash.set_keeping_deadline(field, value, growth),
             Lifetime::Unsaid | Lifetime::Persist | Lifetime::Until(_) => hash.set(field, value, growth),
@@ -197,7 +218,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
             hash.set_deadline(field, end_ms);
         }
     }
-    edit.count_more(options.pairs.len() - 1);
+    edit.count_more(options.pairs().len() - 1);
     drop(edit);
     log_set(call, key, &options, is_past);
     call.reply.int(1);
@@ -207,7 +228,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
 /// Logs what HSETEX has set, with its time as a date, and without its condition.
 fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bool) {
     if is_past {
-        let fields: Vec<&[u8]> = options.pairs.iter().map(|(field, _)| *field).collect();
+        let fields: Vec<&[u8]> = options.pairs().map(|(field, _)| field).collect();
         return log_deadline(call, key, None, &fields);
     }
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -217,7 +238,7 @@ fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bo
         Lifetime::Keep => args.push(b"KEEPTTL"),
         Lifetime::Unsaid | Lifetime::Persist => {}
     }
-    args.extend([b"FIELDS", count.format(options.pairs.len()).as_bytes()]);
-    options.pairs.iter().for_each(|(field, value)| args.extend([*field, *value]));
+    args.extend([b"FIELDS", count.format(options.pairs().len()).as_bytes()]);
+    args.extend(&options.words);
     call.log(&args);
 }
