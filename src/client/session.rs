@@ -112,6 +112,13 @@ impl Replies {
         }
     }
 
+    /// Updates the state after an empty request, which has no reply but counts as the one whose reply is skipped.
+    pub fn pass_empty_request(&mut self) {
+        if *self == Replies::SkipNext {
+            *self = Replies::On;
+        }
+    }
+
     /// Removes what a request has written since `mark`, if replies are off. Confirmations of subscriptions are pushes
     /// and stay.
     pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&CommandSpec>) {

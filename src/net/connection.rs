@@ -340,7 +340,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.client.caller));
-        match buffers.codec.decode(&mut buffers.input) {
+        let decoded = buffers.codec.decode(&mut buffers.input);
+        if !matches!(decoded, Ok(Some(_))) && buffers.codec.requests.take_empties() {
+            self.client.session.replies.pass_empty_request();
+        }
+        match decoded {
             Ok(Some(batch)) => (buffers.batch, buffers.next) = (batch, 0),
             Ok(None) => return false,
             Err(error) => {
@@ -360,6 +364,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline(always)] // for a single request the call would cost a tenth of all instructions
     fn execute_batch(&mut self, buffers: &mut ConnBuffers) -> Next {
         let ConnBuffers { input, output, plan, batch, next, .. } = buffers;
+        // CLIENT REPLY ends a run, so no request inside of one follows it.
+        if self.client.session.replies != Replies::On && batch.follows_empty(*next) {
+            self.client.session.replies.pass_empty_request();
+        }
         let known = (self.generation, &*self.config);
         let mut run = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
         run.set_up_extra_work(&self.client);

@@ -170,6 +170,8 @@ pub struct RequestDecoder {
     spans: Vec<Span>,
     /// For each complete request, the end of its spans.
     ends: Vec<usize>,
+    /// Before which of them there were empty requests, by number.
+    empties: Vec<usize>,
     /// Whether the last call of `decode` stopped inside a request.
     mid_request: bool,
     /// A protocol error is final: it is reported after the requests before it, and on every later call.
@@ -211,6 +213,13 @@ impl RequestDecoder {
         self.mid_request
     }
 
+    /// Returns whether there were empty requests after the last batch, of which the next one then does not know.
+    pub fn take_empties(&mut self) -> bool {
+        let has_any = !self.empties.is_empty();
+        self.empties.clear();
+        has_any
+    }
+
     /// Returns whether an argument is being received for which room is already reserved in the buffer.
     pub fn has_room_for_bulk(&self, src: &BytesMut) -> bool {
         self.bulk_len.is_some_and(|len| len >= LARGE_BULK_LEN) && src.capacity() > src.len()
@@ -228,7 +237,7 @@ impl RequestDecoder {
 
     /// Returns whether the decoder has no state of a request, so that it may serve another client.
     pub fn is_between_requests(&self) -> bool {
-        self.pos == 0 && self.args_left == 0 && self.failure.is_none()
+        self.pos == 0 && self.args_left == 0 && self.failure.is_none() && self.empties.is_empty()
     }
 
     /// Reads a whole request whose headers are all short, as nearly all are. Anything else, invalid or incomplete input
@@ -399,11 +408,13 @@ impl RequestDecoder {
         self.scanned = pos;
     }
 
-    /// Completes the current request; one without arguments is dropped.
+    /// Completes the current request; one without arguments is only remembered.
     fn finish_request(&mut self) {
         self.start = self.pos;
         if self.spans.len() > self.ends.last().copied().unwrap_or(0) {
             self.ends.push(self.spans.len());
+        } else if self.empties.last() != Some(&self.ends.len()) {
+            self.empties.push(self.ends.len());
         }
     }
 
@@ -417,9 +428,21 @@ impl RequestDecoder {
         self.rebase(cut);
         Batch {
             bytes,
+            empties: self.cut_empties(),
             spans: std::mem::replace(&mut self.spans, current),
             ends: std::mem::replace(&mut self.ends, std::mem::take(&mut self.spare_ends)),
         }
+    }
+
+    /// Splits off where there were empty requests; those behind the last request are before the first one of the next
+    /// batch.
+    fn cut_empties(&mut self) -> Vec<usize> {
+        if self.empties.is_empty() {
+            return Vec::new();
+        }
+        let is_last = self.empties.pop_if(|before| *before == self.ends.len()).is_some();
+        let left = if is_last { vec![0] } else { Vec::new() };
+        std::mem::replace(&mut self.empties, left)
     }
 
     fn rebase(&mut self, cut: usize) {

@@ -29,6 +29,7 @@ pub struct Batch {
     pub(super) bytes: BytesMut,
     pub(super) spans: Vec<Span>,
     pub(super) ends: Vec<usize>,
+    pub(super) empties: Vec<usize>,
 }
 
 impl Batch {
@@ -40,6 +41,11 @@ impl Batch {
     /// Tells whether the batch holds no request; the decoder never returns such a batch.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// Returns whether an empty request, which is none of the batch, was sent before request `index`.
+    pub fn follows_empty(&self, index: usize) -> bool {
+        self.empties.binary_search(&index).is_ok()
     }
 
     /// Returns the bytes of all requests as they were sent.

@@ -221,6 +221,27 @@ fn batches_are_bounded_and_recycled_lists_are_used_again() {
 }
 
 #[test]
+fn it_is_known_where_empty_requests_were_however_the_stream_is_split() {
+    // `-` for an empty request, `+` for another one, a blank between reads.
+    for (stream, seen) in
+        [("++", "++"), ("-+-+-", "-+-+-"), ("+- +", "+-+"), ("+ -+", "+-+"), ("--+---", "-+-"), ("+-", "+-")]
+    {
+        let (mut decoder, mut src, mut found) = (RequestDecoder::default(), BytesMut::new(), String::new());
+        for piece in stream.split(' ') {
+            src.extend_from_slice(piece.replace('-', "*0\r\n").replace('+', "PING\r\n").as_bytes());
+            while let Some(batch) = decoder.decode(&mut src).expect("no protocol error") {
+                for index in 0..batch.len() {
+                    found.push_str(if batch.follows_empty(index) { "-+" } else { "+" });
+                }
+            }
+            found.push_str(if decoder.take_empties() { "-" } else { "" });
+            assert!(decoder.is_between_requests());
+        }
+        assert_eq!(found, seen, "{stream}");
+    }
+}
+
+#[test]
 fn a_request_cut_short_by_the_end_of_the_stream_is_dropped() {
     let (mut decoder, mut src) = (RequestDecoder::default(), BytesMut::new());
     src.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n$9\r\nabc");

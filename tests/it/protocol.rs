@@ -47,6 +47,20 @@ fn empty_lines_and_empty_arrays_are_passed_over() {
 }
 
 #[test]
+fn an_empty_request_counts_as_the_one_whose_reply_is_skipped() {
+    let server = TestServer::start();
+    for empty in ["\r\n", "*0\r\n", "*-1\r\n\r\n"] {
+        let mut client = server.client();
+        client.send(format!("CLIENT REPLY SKIP\r\n{empty}ECHO a\r\n").as_bytes());
+        assert_eq!(client.reply(), "$1 a", "{empty:?}");
+        client.send(format!("{empty}CLIENT REPLY SKIP\r\nECHO a\r\n{empty}ECHO b\r\n").as_bytes());
+        assert_eq!(client.reply(), "$1 b", "{empty:?}");
+        client.send(b"CLIENT REPLY SKIP\r\nRESET\r\nECHO c\r\n");
+        assert_eq!(client.reply(), "$1 c", "{empty:?}");
+    }
+}
+
+#[test]
 fn lines_and_arrays_may_be_mixed() {
     let server = TestServer::start();
     let mut client = server.client();

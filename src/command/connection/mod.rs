@@ -277,7 +277,9 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     let (caller, session) = call.connection()?;
     namespace.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
-    call.session()?.replies = Replies::On;
+    if call.session()?.replies == Replies::Off {
+        call.session()?.replies = Replies::On; // one that is skipped stays so
+    }
     call.caller.info.set_no_touch(false);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
     call.caller.log_out(&namespace.acl);
