@@ -17,9 +17,13 @@ pub(crate) struct ElementScan<'a> {
     /// The pattern of the fields or members; `None` matches all.
     pattern: Option<Pattern<&'a [u8]>>,
     count: usize,
-    /// Whether a hash shows its fields alone.
-    pub without_values: bool,
+    /// Whether a hash shows its fields alone, and a sorted set its members.
+    pub is_bare: bool,
 }
+
+/// The options that leave out values of a hash and, in Valkey, scores of a sorted set.
+pub(crate) const NO_VALUES: &str = "NOVALUES";
+pub(crate) const NO_SCORES: &str = "NOSCORES";
 
 /// Parses the cursor, which is checked before the key is looked up.
 ///
@@ -37,20 +41,21 @@ pub(crate) fn reply_nothing(reply: &mut Reply<'_>) {
 }
 
 impl<'a> ElementScan<'a> {
-    /// Parses the options to the end of the request; of repeated ones the last counts.
+    /// Parses the options to the end of the request; of repeated ones the last counts. `bare` is the option that leaves
+    /// values out, where there is one.
     ///
     /// # Errors
     /// When an option is unknown, or its value is invalid.
-    pub(crate) fn read(cursor: u64, args: &mut Args<'a>, is_hash: bool) -> Result<Self> {
-        let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, without_values: false };
+    pub(crate) fn read(cursor: u64, args: &mut Args<'a>, bare: Option<&str>) -> Result<Self> {
+        let mut scan = ElementScan { cursor, pattern: None, count: COUNT_DEFAULT, is_bare: false };
         while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "COUNT") => scan.count = read_count(args)?,
                 word if is_word(word, "MATCH") => {
                     scan.pattern = Some(args.bytes()?).filter(|all| *all != b"*").map(Pattern::new);
                 }
-                word if is_word(word, "NOVALUES") && is_hash => scan.without_values = true,
-                word if is_word(word, "NOVALUES") => {
+                word if bare.is_some_and(|bare| is_word(word, bare)) => scan.is_bare = true,
+                word if is_word(word, NO_VALUES) => {
                     return Err(Error::other("NOVALUES option can only be used in HSCAN"));
                 }
                 _ => return Err(Error::Syntax),

@@ -55,6 +55,20 @@ fn the_server_has_the_name_and_version_of_whom_it_answers_as() {
 }
 
 #[test]
+fn options_of_valkey_alone_are_taken_in_its_dialect() {
+    tell(&[
+        (&["SET", "k", "ab"], "+OK", "+OK"),
+        (&["BITCOUNT", "k", "1"], "-ERR syntax error", ":3"),
+        (&["ZADD", "z", "1", "a", "2", "b"], ":2", ":2"),
+        (&["ZSCAN", "z", "0", "NOSCORES"], "-ERR syntax error", "*2 $1 0 *2 $1 a $1 b"),
+        (&["ZSCAN", "z", "0", "MATCH", "b", "noscores"], "-ERR syntax error", "*2 $1 0 *1 $1 b"),
+        (&["ZSCAN", "z", "0"], "*2 $1 0 *4 $1 a $1 1 $1 b $1 2", "*2 $1 0 *4 $1 a $1 1 $1 b $1 2"),
+        (&["SADD", "s", "a"], ":1", ":1"),
+        (&["SSCAN", "s", "0", "NOSCORES"], "-ERR syntax error", "-ERR syntax error"),
+    ]);
+}
+
+#[test]
 fn the_dialect_changes_while_clients_are_connected() {
     let server = TestServer::start();
     let mut client = server.client();

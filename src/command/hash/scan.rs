@@ -1,7 +1,7 @@
 //! HSCAN: iterates over the fields of a hash.
 
 use crate::command::hash::{hash_key, reply_text};
-use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
+use crate::command::scan_elements::{ElementScan, NO_VALUES, read_cursor, reply_nothing};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
@@ -14,7 +14,7 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
         reply_nothing(&mut call.reply);
         return Ok(());
     };
-    let options = ElementScan::read(cursor, &mut call.args, true)?;
+    let options = ElementScan::read(cursor, &mut call.args, Some(NO_VALUES))?;
     let visit = |reply: &mut Reply<'_>, position: u64| {
         let (mut visited, mut written) = (0, 0);
         let next = hash.scan(position, |field, value| {
@@ -24,7 +24,7 @@ pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
             }
             reply_text(reply, field);
             written += 1;
-            if !options.without_values {
+            if !options.is_bare {
                 reply_text(reply, value);
                 written += 1;
             }

@@ -228,7 +228,7 @@ fn sscan(call: &mut Call<'_>) -> Result<()> {
         reply_nothing(&mut call.reply);
         return Ok(());
     };
-    let scan = ElementScan::read(cursor, &mut call.args, false)?;
+    let scan = ElementScan::read(cursor, &mut call.args, None)?;
     let write = |reply: &mut Reply<'_>, member: Item<'_>| {
         let is_admitted = member.with_text(|text| scan.admits(text));
         if is_admitted {

@@ -1,7 +1,7 @@
 //! Commands that read single members, or count them: ZSCORE, ZRANK, ZCOUNT, ZSCAN and their like.
 
 use crate::command::elements::reply_item;
-use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
+use crate::command::scan_elements::{ElementScan, NO_SCORES, read_cursor, reply_nothing};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -95,11 +95,12 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Result<()> {
         reply_nothing(&mut call.reply);
         return Ok(());
     };
-    let scan = ElementScan::read(cursor, &mut call.args, false)?;
+    let bare = call.config.dialect().choose(None, Some(NO_SCORES));
+    let scan = ElementScan::read(cursor, &mut call.args, bare)?;
     match set {
         SortedSetRef::Packed(_) => scan.reply_packed(&mut call.reply, |reply| {
             let admitted = set.iter().filter(|(member, _)| member.with_text(|member| scan.admits(member)));
-            admitted.map(|(member, score)| reply_stored(reply, member, score)).sum()
+            admitted.map(|(member, score)| reply_stored(reply, &scan, member, score)).sum()
         }),
         SortedSetRef::Big(set) => {
             scan.reply_table(&mut call.reply, |reply, position| scan_bucket(reply, &scan, set, position));
@@ -108,9 +109,13 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with a member and its score as they are stored, both as strings; returns how many values that are.
-fn reply_stored(reply: &mut Reply<'_>, member: Item<'_>, score: Score<'_>) -> usize {
+/// Replies with a member and, if asked for, its score as they are stored, both as strings; returns how many values that
+/// are.
+fn reply_stored(reply: &mut Reply<'_>, scan: &ElementScan<'_>, member: Item<'_>, score: Score<'_>) -> usize {
     reply_item(reply, member);
+    if scan.is_bare {
+        return 1;
+    }
     match score {
         Score::Packed(score) => reply_item(reply, score),
         Score::Number(score) => reply.bulk(format_general(score, SCAN_DIGITS).as_bytes()),
@@ -129,7 +134,7 @@ fn scan_bucket(
     let next = set.scan(position, |member, score| {
         visited += 1;
         if scan.admits(member) {
-            written += reply_stored(reply, Item::Text(member), Score::Number(score));
+            written += reply_stored(reply, scan, Item::Text(member), Score::Number(score));
         }
     });
     (visited, written, next)
