@@ -42,7 +42,7 @@ impl From<Error> for CommandError {
 }
 
 /// A call that the server has received, see [`Server::command_log`]. Its `Display` is the arguments, separated by blanks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoggedCall {
     /// When, in milliseconds since 1970 by the server's clock.
@@ -61,6 +61,21 @@ impl LoggedCall {
     /// Returns the command's name in upper case.
     pub fn name(&self) -> String {
         self.args.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).to_ascii_uppercase())
+    }
+}
+
+/// Shows the arguments as text.
+impl fmt::Debug for LoggedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LoggedCall { unix_ms, client_id, client_name, args, fault } = self;
+        let args: Vec<_> = args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        f.debug_struct("LoggedCall")
+            .field("unix_ms", unix_ms)
+            .field("client_id", client_id)
+            .field("client_name", client_name)
+            .field("args", &args)
+            .field("fault", fault)
+            .finish()
     }
 }
 
@@ -153,8 +168,8 @@ impl Server {
     }
 
     /// Returns the calls received from clients, oldest first: the last 10,000 (`test-calls-max`) since the start or
-    /// [`Server::clear_command_log`]. Calls that were refused or struck by a fault are among them, those of scripts and
-    /// `TEST.*` are not.
+    /// [`Server::clear_command_log`]. Calls that were refused or struck by a fault are among them, and those that a client
+    /// library makes when it connects, such as `HELLO` and `CLIENT SETINFO`; those of scripts and `TEST.*` are not.
     ///
     /// # Errors
     /// When the server is not in test mode ([`Builder::test_mode`](crate::Builder::test_mode)): others do not record calls.

@@ -172,6 +172,7 @@ fn the_log_of_commands_has_what_clients_have_sent() {
     assert_eq!((&*set.client_name, set.client_id, set.fault), ("web", 1, None));
     assert_eq!((&*get.name(), get.fault, get.unix_ms - set.unix_ms), ("GET", Some("ERROR"), 1000));
     assert_eq!(set.args, [b"SET".to_vec(), b"k".to_vec(), b"v".to_vec()]);
+    assert!(format!("{:?}", calls[0]).contains("args: [\""), "{:?}", calls[0]);
     server.clear_command_log();
     assert_eq!(server.command_log(), Ok(Vec::new()));
 }
