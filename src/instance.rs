@@ -16,8 +16,8 @@ use crate::spec::CommandTable;
 
 /// What one server process, or one embedded server, has only once.
 pub struct Instance {
-    /// The settings.
-    pub settings: Settings,
+    /// The settings of the process, which are those of the main namespace.
+    pub settings: Arc<Settings>,
     /// The users of the main namespace, and their permissions.
     pub acl: Arc<Acl>,
     /// The clients admitted, in all namespaces.
@@ -43,7 +43,7 @@ impl Instance {
     pub fn new(commands: &'static CommandTable, config: Config) -> Self {
         Instance {
             acl: Arc::new(Acl::new(commands, config.requirepass.as_deref())),
-            settings: Settings::new(config),
+            settings: Arc::new(Settings::new(config)),
             admissions: Arc::default(),
             panics: Arc::default(),
             run_id: random_hex(),

@@ -246,8 +246,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         let server = builder.start().await?;
         let oom = OomAdjustment::default();
         // A failure is logged and does not prevent the start.
-        let _ = oom.apply(&server.namespace().instance.settings.current());
-        follow_settings(&server.namespace().instance.settings, log.clone(), oom);
+        let _ = oom.apply(&server.namespace().settings.current());
+        follow_settings(&server.namespace().settings, log.clone(), oom);
         info!("Server initialized");
         let (addr, pid) = (server.addr(), process::id());
         let _port_file = port_file.map(|path| PortFile::write(path, addr.port())).transpose()?;
@@ -397,7 +397,7 @@ impl Signals {
                 _ = self.abort.recv() => crash(rustix::process::Signal::ABORT, log),
             };
             warn!("Received {name} scheduling shutdown...");
-            let config = server.namespace().instance.settings.current();
+            let config = server.namespace().settings.current();
             shut_down(server.namespace(), options(&config, name));
         }
     }

@@ -58,6 +58,15 @@ const INTSET_ENTRIES_MAX: usize = 1 << 30;
 /// A smaller limit of client memory, in bytes, would make the server inaccessible.
 const CLIENT_MEMORY_LEAST: u64 = 128 * 1024;
 
+/// The client that changes settings at run time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Requester {
+    /// Whether it is on this machine.
+    pub is_local: bool,
+    /// Whether it is in a private instance, which cannot change settings of the process.
+    pub is_private: bool,
+}
+
 /// Why `CONFIG SET` changed nothing; `Display` gives the text after `ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
@@ -123,18 +132,17 @@ impl Config {
         found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()
     }
 
-    /// Returns a copy with all the settings changed (`CONFIG SET`); `is_local` tells whether the client is on this
-    /// machine.
+    /// Returns a copy with all the settings changed (`CONFIG SET`) for this client.
     ///
     /// # Errors
     ///
     /// The first name that is unknown, repeated or cannot change at run time; otherwise the first value that its
     /// setting rejects.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<Config, SetError> {
-        let may_set_protected = self.enable_protected_configs.allows(is_local);
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], by: Requester) -> Result<Config, SetError> {
+        let may_set_protected = self.enable_protected_configs.allows(by.is_local);
         let mut changes: Vec<(&str, &Setting, &[u8])> = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
-            let (known_as, setting) = settable(name, &changes, may_set_protected)?;
+            let (known_as, setting) = settable(name, &changes, may_set_protected, by.is_private)?;
             changes.push((known_as, setting, value));
         }
         let mut config = self.clone();
@@ -142,8 +150,22 @@ impl Config {
             config
                 .change(setting, &value_words(setting, value), Origin::Runtime)
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
+            if by.is_private {
+                config.own.insert(setting.name);
+            }
         }
         Ok(config)
+    }
+
+    /// Returns the settings of a private instance: those of the process, and from this `Config` those that the instance
+    /// has changed for itself.
+    pub fn on_top_of(&self, process: &Config) -> Config {
+        let mut config = process.clone();
+        config.own = self.own.clone();
+        for setting in Setting::all().filter(|setting| self.own.contains(setting.name)) {
+            setting.store(&mut config, setting.get(self));
+        }
+        config
     }
 
     /// Returns the sizes up to which collections are stored packed. Inlined, so that only those a handler reads are
@@ -212,12 +234,14 @@ fn settable(
     name: &[u8],
     earlier: &[(&'static str, &'static Setting, &[u8])],
     may_set_protected: bool,
+    is_private: bool,
 ) -> Result<(&'static str, &'static Setting), SetError> {
     let shown = String::from_utf8_lossy(name).into_owned();
     let Some((known_as, setting)) = Setting::find(name) else { return Err(SetError::Unknown(shown)) };
     let reason = match setting.change {
         Change::Start => "can't set immutable config",
         Change::Protected if !may_set_protected => "can't set protected config",
+        _ if is_private && !setting.own => "a private instance cannot change a setting of the whole process",
         _ if earlier.iter().any(|(other, ..)| *other == known_as) => "duplicate parameter",
         _ => return Ok((known_as, setting)),
     };
@@ -248,7 +272,7 @@ mod tests {
     fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<Config, String> {
         let pairs: Vec<(&[u8], &[u8])> =
             pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        config.set(&pairs, false).map_err(|error| error.to_string())
+        config.set(&pairs, Requester::default()).map_err(|error| error.to_string())
     }
 
     fn get(config: &Config, patterns: &[&str]) -> Vec<String> {

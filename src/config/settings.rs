@@ -6,7 +6,7 @@
 //!
 //! Invariant: a default is canonical text of its kind, so it is the same in a file and in `CONFIG GET`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::config::directives::Directives;
@@ -54,6 +54,8 @@ pub struct Setting {
     pub since: Option<&'static str>,
     /// Whether its value is a secret, which MONITOR and the slow log do not show.
     pub secret: bool,
+    /// Whether each private instance may have a value of its own; the others are those of the process.
+    pub own: bool,
     /// Its section in the example file and in `--help`.
     pub section: &'static str,
     /// The type of its value.
@@ -105,7 +107,8 @@ impl Setting {
     ) -> Self {
         let (effect, store) = (Effect::Nothing, Store::Inert);
         let (alias, synonym, since, hidden, secret) = (None, None, None, false, false);
-        Setting { name, alias, synonym, since, hidden, secret, section, kind, default, change, effect, doc, store }
+        let own = matches!(change, Change::Runtime); // nothing of the process depends on it
+        Setting { name, alias, synonym, since, hidden, secret, own, section, kind, default, change, effect, doc, store }
     }
 
     /// Sets the alias.
@@ -174,11 +177,12 @@ impl Setting {
 /// Declares the settings that are fields of [`Config`]: the struct, its defaults and the rows of the table. `!hidden`
 /// keeps settings that Redis does not have out of `CONFIG GET *`, because test suites and tools set all that they find
 /// there. `?secret` keeps the value out of MONITOR and the slow log. `~` precedes the name in Valkey, `@` the version
-/// of Redis after 7.0 that introduced the setting.
+/// of Redis after 7.0 that introduced the setting. `%own` lets each private instance have a value of its own.
 macro_rules! supported {
     ($($section:literal { $(
         $(#[doc = $doc:literal])+
-        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
+        $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $(% $own:ident)?
+            $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
     )+ })+) => {
         /// The values of all settings.
         #[derive(Clone, Debug)]
@@ -186,6 +190,8 @@ macro_rules! supported {
             $($( $(#[doc = $doc])+ pub $field: $type, )+)+
             /// Canonical texts of the settings without a field, where they were ever set.
             ignored: BTreeMap<&'static str, Vec<u8>>,
+            /// The settings that a private instance has changed for itself.
+            pub(super) own: BTreeSet<&'static str>,
             /// The values of directives that are not settings.
             pub directives: Directives,
         }
@@ -195,6 +201,7 @@ macro_rules! supported {
                 Config {
                     $($( $field: <$type as Field>::from_text($default.as_bytes()), )+)+
                     ignored: BTreeMap::new(),
+                    own: BTreeSet::new(),
                     directives: Directives::default(),
                 }
             }
@@ -208,6 +215,7 @@ macro_rules! supported {
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
             since: [$(Some($since),)? None][0],
             secret: [$({ let $secret = true; $secret },)? false][0],
+            own: [$({ let $own = true; $own },)? false][0],
             section: $section,
             kind: $kind,
             default: $default,
@@ -250,7 +258,7 @@ supported! {
         /// Sends TCP keepalives after this many idle seconds; 0 disables them.
         "tcp-keepalive" tcp_keepalive_s: u32 = "300", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Disconnects a client that is idle for this many seconds; 0 disables that.
-        "timeout" timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "timeout" %own timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
     "Metrics" {
         /// Serves HTTP on this port: /metrics for Prometheus, and a page with locks, clients in line, rates and memory;
@@ -335,10 +343,10 @@ supported! {
         /// client can use them: never for a server that keeps data.
         "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
         /// The number of received calls that TEST.CALLS shows; older ones are forgotten, as are those beyond 64 MB.
-        "test-calls-max" !hidden test_calls_max: usize = "10000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "test-calls-max" !hidden %own test_calls_max: usize = "10000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The number of writes that TEST.FAILOVER can forget; 0 remembers none. Those before the last 64 MB are not
         /// remembered, either.
-        "test-journal-max" !hidden test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "test-journal-max" !hidden %own test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// How long a private instance stays after its last connection was closed, in milliseconds of real time.
         "namespace-linger" !hidden namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
@@ -359,10 +367,10 @@ supported! {
         /// Alternatively, lines of the form user NAME RULE ... declare users here; both together are an error.
         "aclfile" aclfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Allows a new user all Pub/Sub channels, or none, before any rule is applied.
-        "acl-pubsub-default" acl_pubsub_default: ChannelDefault = "resetchannels", Kind::Choice(ChannelDefault::WORDS),
+        "acl-pubsub-default" %own acl_pubsub_default: ChannelDefault = "resetchannels", Kind::Choice(ChannelDefault::WORDS),
             Runtime, Supported;
         /// The number of entries in ACL LOG, which records denied commands, keys and channels.
-        "acllog-max-len" acllog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "acllog-max-len" %own acllog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Allows `CONFIG SET` of settings that name files: to all clients (`yes`), to clients on this machine
         /// (`local`), or to none (`no`).
         "enable-protected-configs" enable_protected_configs: Allowance = "no", ALLOWANCE, Start, Supported;
@@ -373,90 +381,90 @@ supported! {
     }
     "Monitoring" {
         /// Records commands that take this many microseconds in the slow log; 0 records all and -1 none.
-        "slowlog-log-slower-than" ~ "commandlog-execution-slower-than" slowlog_log_slower_than: i64 = "10000",
+        "slowlog-log-slower-than" ~ "commandlog-execution-slower-than" %own slowlog_log_slower_than: i64 = "10000",
             Kind::Int(-1, i64::MAX), Runtime, Supported;
         /// The number of entries in the slow log.
-        "slowlog-max-len" ~ "commandlog-slow-execution-max-len" slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX),
+        "slowlog-max-len" ~ "commandlog-slow-execution-max-len" %own slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX),
             Runtime, Supported;
         /// Records events that take this many milliseconds, for LATENCY; 0 records none.
-        "latency-monitor-threshold" latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "latency-monitor-threshold" %own latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Keeps a latency histogram of every command.
-        "latency-tracking" latency_tracking: bool = "yes", Kind::Switch, Runtime, Supported;
+        "latency-tracking" %own latency_tracking: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The latency percentiles that INFO shows.
-        "latency-tracking-info-percentiles" latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
+        "latency-tracking-info-percentiles" %own latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
             Kind::Percentiles, Runtime, Supported;
         /// Publishes keyspace notifications to channels named after the key (K), the event (E) or both: for generic
         /// commands (g), strings ($), lists (l), sets (s), hashes (h), sorted sets (z) and streams (t), new keys (n), key
         /// misses (m), expired keys (x) and evicted keys (e); d, o and c are accepted and have no events. A is an alias
         /// of g$lshzxetd.
-        "notify-keyspace-events" notify_keyspace_events: Classes = "", Kind::Events, Runtime, Supported;
+        "notify-keyspace-events" %own notify_keyspace_events: Classes = "", Kind::Events, Runtime, Supported;
     }
     "Data types" {
         /// The maximum size of a HyperLogLog in the sparse encoding, in bytes; a larger one is converted to the dense
         /// encoding of 12304 bytes, which is faster.
-        "hll-sparse-max-bytes" hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        "hll-sparse-max-bytes" %own hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// The maximum number of fields of a hash in the compact encoding.
-        "hash-max-listpack-entries" | "hash-max-ziplist-entries" hash_max_listpack_entries: usize = "512",
+        "hash-max-listpack-entries" | "hash-max-ziplist-entries" %own hash_max_listpack_entries: usize = "512",
             Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum length of a field or value of a hash in the compact encoding, in bytes.
-        "hash-max-listpack-value" | "hash-max-ziplist-value" hash_max_listpack_value: usize = "64",
+        "hash-max-listpack-value" | "hash-max-ziplist-value" %own hash_max_listpack_value: usize = "64",
             Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// The maximum size of a list in the compact encoding, and of each node of a longer one: a number of entries,
         /// or from -1 to -5 a size of 4, 8, 16, 32 or 64 kb.
-        "list-max-listpack-size" | "list-max-ziplist-size" list_max_listpack_size: ListLimit = "-2",
+        "list-max-listpack-size" | "list-max-ziplist-size" %own list_max_listpack_size: ListLimit = "-2",
             Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
         /// The maximum number of members of a set of integers in the encoding for these.
-        "set-max-intset-entries" set_max_intset_entries: usize = "512", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "set-max-intset-entries" %own set_max_intset_entries: usize = "512", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum number of members of a set in the compact encoding.
-        "set-max-listpack-entries" @ "7.2" set_max_listpack_entries: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "set-max-listpack-entries" @ "7.2" %own set_max_listpack_entries: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum length of a member of a set in the compact encoding, in bytes.
-        "set-max-listpack-value" @ "7.2" set_max_listpack_value: usize = "64", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "set-max-listpack-value" @ "7.2" %own set_max_listpack_value: usize = "64", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum number of members of a sorted set in the compact encoding.
-        "zset-max-listpack-entries" | "zset-max-ziplist-entries" zset_max_listpack_entries: usize = "128",
+        "zset-max-listpack-entries" | "zset-max-ziplist-entries" %own zset_max_listpack_entries: usize = "128",
             Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum length of a member of a sorted set in the compact encoding, in bytes.
-        "zset-max-listpack-value" | "zset-max-ziplist-value" zset_max_listpack_value: usize = "64",
+        "zset-max-listpack-value" | "zset-max-ziplist-value" %own zset_max_listpack_value: usize = "64",
             Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// The maximum size of a stream's nodes, in bytes; 0 is no limit.
-        "stream-node-max-bytes" stream_node_max_bytes: usize = "4096", Kind::Memory(0, LONG_MAX), Runtime, Supported;
+        "stream-node-max-bytes" %own stream_node_max_bytes: usize = "4096", Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// The maximum number of entries of a stream's nodes; 0 is no limit.
-        "stream-node-max-entries" stream_node_max_entries: usize = "100", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "stream-node-max-entries" %own stream_node_max_entries: usize = "100", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
     "Memory" {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.
-        "maxmemory" maxmemory: u64 = "0", Kind::Memory(0, u64::MAX), Runtime, Supported;
+        "maxmemory" %own maxmemory: u64 = "0", Kind::Memory(0, u64::MAX), Runtime, Supported;
         /// Selects the keys to evict when memory runs out: among all keys (allkeys) or those with a TTL (volatile) the
         /// least recently used (lru), the least frequently used (lfu), a random one (random) or the one that expires
         /// first (ttl). With noeviction, commands that need memory fail instead.
-        "maxmemory-policy" maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Supported;
+        "maxmemory-policy" %own maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Supported;
         /// The number of keys sampled to choose one to evict; more is more exact and slower.
-        "maxmemory-samples" maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Supported;
+        "maxmemory-samples" %own maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Supported;
         /// How long clients may wait for eviction: from 0, hardly at all, to 100, without limit.
-        "maxmemory-eviction-tenacity" maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Supported;
+        "maxmemory-eviction-tenacity" %own maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Supported;
         /// Makes the counter of a key's uses rise more slowly the higher it is, with an LFU policy.
-        "lfu-log-factor" lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "lfu-log-factor" %own lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Decrements the counter of a key's uses after this many minutes without use, with an LFU policy; 0 disables
         /// that.
-        "lfu-decay-time" lfu_decay_minutes: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "lfu-decay-time" %own lfu_decay_minutes: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The maximum number of keys remembered for clients that cache them (CLIENT TRACKING); above it, other keys
         /// are invalidated. 0 is no limit.
-        "tracking-table-max-keys" tracking_table_max_keys: usize = "1000000", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "tracking-table-max-keys" %own tracking_table_max_keys: usize = "1000000", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
     "Snapshots and append-only file" {
         /// Compresses strings in the replies of DUMP.
-        "rdbcompression" rdbcompression: bool = "yes", Kind::Switch, Runtime, Supported;
+        "rdbcompression" %own rdbcompression: bool = "yes", Kind::Switch, Runtime, Supported;
     }
     "Replication" {
         /// Rejects writes with fewer replicas than this. keylatch has none, so any value but 0 rejects every write,
         /// unless `min-replicas-max-lag` is 0.
-        "min-replicas-to-write" | "min-slaves-to-write" min_replicas_to_write: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "min-replicas-to-write" | "min-slaves-to-write" %own min_replicas_to_write: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Does not count a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
-        "min-replicas-max-lag" | "min-slaves-max-lag" min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
     "Scripts" {
         /// The time in milliseconds after which a running script makes other clients get BUSY errors, and can be
         /// killed; 0 makes them wait.
-        "busy-reply-threshold" | "lua-time-limit" busy_reply_threshold_ms: u64 = "5000", Kind::Int(0, i64::MAX), Runtime, Supported;
+        "busy-reply-threshold" | "lua-time-limit" %own busy_reply_threshold_ms: u64 = "5000", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
     "Clients" {
         /// The maximum number of clients at a time; further ones are rejected.
@@ -468,11 +476,11 @@ supported! {
             Runtime, Supported;
         /// Disconnects a client that does not read its replies. For each client class (normal, slave, pubsub): the hard
         /// limit in bytes, the soft limit in bytes, and how many seconds the soft limit may be exceeded; 0 is no limit.
-        "client-output-buffer-limit" client_output_buffer_limit: [OutputLimit; 3]
+        "client-output-buffer-limit" %own client_output_buffer_limit: [OutputLimit; 3]
             = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", Kind::OutputLimits, Runtime, Supported;
         /// Disconnects the clients that use the most memory when all of them together use this much: bytes, or a
         /// percentage of `maxmemory` such as `5%`; 0 is no limit.
-        "maxmemory-clients" maxmemory_clients: ClientMemory = "0", Kind::MemoryOrPercent(100), Runtime, Supported;
+        "maxmemory-clients" %own maxmemory_clients: ClientMemory = "0", Kind::MemoryOrPercent(100), Runtime, Supported;
     }
 }
 

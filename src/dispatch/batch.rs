@@ -558,7 +558,7 @@ impl<'n> BatchRun<'n> {
         self.closed = closed(self.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
         if self.namespace.store.generation() != self.generation {
-            self.pass_barrier(command, next);
+            self.pass_barrier(next);
         }
         if command.flags & EXCLUSIVE == 0 {
             return;

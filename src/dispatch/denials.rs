@@ -44,7 +44,7 @@ pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, calle
 /// one, that its user name or password are wrong.
 #[cfg(feature = "metrics")]
 pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user: &[u8], command: Option<&str>) {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let (reason, object) = command.map_or((Reason::Auth, "HTTP"), |command| (Reason::Command, command));
     debug!("Refused an HTTP request of a client at {}", caller.info.addr);
     record(namespace, &config, caller, (reason, Context::TopLevel), object.as_bytes(), user);

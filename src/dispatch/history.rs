@@ -20,7 +20,7 @@ use crate::time::clock::Now;
 #[cold]
 pub(super) fn cut(namespace: &Namespace, view: &mut View<'_>) {
     let Some(test_mode) = namespace.test_mode.as_deref() else { return };
-    let most = namespace.instance.settings.current().test_journal_max;
+    let most = namespace.settings.current().test_journal_max;
     let past = namespace.journal.cut();
     test_mode.history.lock().cut(past, libraries(namespace), most, (&namespace.store, view));
 }

@@ -47,7 +47,7 @@ fn make_call<T>(
     args: &[&[u8]],
     ask: impl FnOnce(&mut Call<'_>) -> T,
 ) -> Result<T> {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let now = namespace.clock.now();
     let info = namespace.clients.unlisted(now);
     let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, info.id);

@@ -17,7 +17,7 @@ use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOW
 #[cold]
 pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     // The present settings: the call may have changed them.
-    let config = call.namespace.instance.settings.current();
+    let config = call.namespace.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
     let is_blocked = call.caller.info.is_blocked();
     if is_blocked || call.is_put_off() {
@@ -70,7 +70,7 @@ pub(super) fn count_unblocked(
     client: &ClientInfo,
     ns: u64,
 ) {
-    let tracks = namespace.instance.settings.current().latency_tracking;
+    let tracks = namespace.settings.current().latency_tracking;
     timer.count_unblocked(call.0, ns, tracks);
     note_if_slow(namespace, call, client, ns / 1000);
 }
@@ -82,7 +82,7 @@ fn note_if_slow(
     client: &ClientInfo,
     duration_us: u64,
 ) {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| duration_us >= threshold);
     if !is_slow || command.command.flags & SKIP_SLOWLOG != 0 {
         return;
@@ -103,7 +103,7 @@ fn note_if_slow(
 #[cfg(feature = "lua")]
 pub(crate) fn show_ahead(call: &mut Call<'_>) {
     if !call.namespace.observed.monitors.is_empty() {
-        show(call, &call.namespace.instance.settings.current());
+        show(call, &call.namespace.settings.current());
     }
 }
 

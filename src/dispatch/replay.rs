@@ -76,7 +76,7 @@ pub(super) fn replay_in(
     mut log: BytesMut,
     end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let info = namespace.clients.unlisted(namespace.clock.now());
     let timer = CallTimer::new(stats, &namespace.clock, info.id);
     let (mut caller, renames) = (Caller::new(info, &namespace.acl), Renames::default());

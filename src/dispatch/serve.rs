@@ -99,7 +99,7 @@ pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Hand
     if !namespace.store.has_ready_keys() {
         return;
     }
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
     let means = Means { namespace, handlers, config: &config, timer: &timer };
@@ -116,7 +116,7 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
 
 /// Makes the calls of the clients again that are blocked on some keys.
 pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<Postponed>) {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
     let means = Means { namespace, handlers, config: &config, timer: &timer };
     serve_postponed(&mut namespace.store.hold(1), Cx::new(now, Origin::Expiry), keys, means);

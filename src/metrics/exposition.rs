@@ -68,7 +68,7 @@ impl Format {
 /// Returns the metrics; `None` while a script keeps the store busy.
 pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format: Format) -> Option<String> {
     let figures = Figures::of_metrics(namespace, handlers)?;
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let (log, kept) = (&namespace.observed.slow_log, config.slowlog_max_len);
     let locks = &namespace.observed.locks;
     let scrape = Scrape {

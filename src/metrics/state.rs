@@ -135,7 +135,7 @@ fn shown_durations(durations: &Counts) -> Value {
 
 /// Returns the latest slow calls: the command and its first key, but no other argument, because that may be a value.
 fn slow_calls(namespace: &Namespace) -> Value {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let entries = namespace.observed.slow_log.latest(SLOW_SHOWN, config.slowlog_max_len);
     let shown = |entry: &Entry| {
         let mut words = RequestBuffer::default();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acl::{Access, Acl};
 use crate::client::pause::Pause;
 use crate::client::registry::{ClientInfo, Clients, LockName};
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::instance::{Instance, random_hex};
 use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
@@ -39,6 +39,8 @@ pub(crate) use private::{Admitted, PrivateNamespaces};
 pub struct Namespace {
     /// The state shared with other namespaces of the process.
     pub instance: Arc<Instance>,
+    /// The settings: in the main namespace those of the process, in a private one a copy with its own changes.
+    pub settings: Arc<Settings>,
     /// The name of a private namespace, which is that of its user; `None` for the main one.
     name: Option<Box<[u8]>>,
     /// The private namespaces of the process.
@@ -174,28 +176,30 @@ impl Namespace {
 
     /// Creates the main namespace, empty, whose commands are executed by `threads` threads.
     pub fn new(commands: &'static CommandTable, instance: Arc<Instance>, threads: usize, clock: Clock) -> Self {
-        let acl = instance.acl.clone();
-        Namespace::open(commands, (instance, Arc::default(), None), acl, threads, clock)
+        let (acl, settings) = (instance.acl.clone(), instance.settings.clone());
+        Namespace::open(commands, (instance, Arc::default(), None), (acl, settings), threads, clock)
     }
 
     /// Creates an empty private namespace, with a user of that name who may do everything.
     pub(crate) fn new_private(main: &Namespace, name: &[u8], clock: Clock) -> Self {
         let acl = Acl::new(main.commands, None);
+        let settings = Settings::new(Config::clone(&main.settings.current()));
         let process = (main.instance.clone(), main.private.clone(), Some(name.into()));
-        Namespace::open(main.commands, process, Arc::new(acl), main.store.threads(), clock)
+        let own = (Arc::new(acl), Arc::new(settings));
+        Namespace::open(main.commands, process, own, main.store.threads(), clock)
     }
 
     fn open(
         commands: &'static CommandTable,
         (instance, private, name): (Arc<Instance>, Arc<PrivateNamespaces>, Option<Box<[u8]>>),
-        acl: Arc<Acl>,
+        (acl, settings): (Arc<Acl>, Arc<Settings>),
         threads: usize,
         clock: Clock,
     ) -> Self {
         let (sweep_notify, users_len) = (Arc::new(Notify::new()), acl.memory());
         let wake = sweep_notify.clone();
         let sweep_timer = Arc::new(SweepTimer::new(move || wake.notify_one()));
-        let (memory_account, config) = (Arc::<MemoryAccount>::default(), instance.settings.current());
+        let (memory_account, config) = (Arc::<MemoryAccount>::default(), settings.current());
         let (hub, observed) =
             (Arc::new(Hub::new(&memory_account)), Observed::new(threads, commands.count(), &memory_account));
         let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
@@ -221,6 +225,7 @@ impl Namespace {
             store,
             stop: instance.stop.child_token(),
             instance,
+            settings,
             name,
             private,
             clients,
@@ -256,9 +261,23 @@ impl Namespace {
         namespace
     }
 
-    /// Applies the settings about memory and events to the store; must be called whenever they have changed.
-    pub fn apply_settings(&self) {
-        let config = self.instance.settings.current();
+    /// Applies changed settings. Those of the main namespace are also those of the private ones, but for the settings that
+    /// these have changed for themselves.
+    pub fn follow_settings(&self) {
+        self.apply_settings();
+        if self.name.is_some() {
+            return;
+        }
+        for namespace in self.private.all() {
+            // Nothing of the process follows these settings, so none can be refused.
+            let _ = namespace.settings.update(|own| Ok(own.on_top_of(&self.settings.current())));
+            namespace.apply_settings();
+        }
+    }
+
+    /// Applies the settings about memory and events to the store.
+    pub(crate) fn apply_settings(&self) {
+        let config = self.settings.current();
         let policy = config.maxmemory_policy;
         let rule = match policy.is_lfu() {
             true => UsageRule::frequency(config.lfu_log_factor, config.lfu_decay_minutes),
@@ -408,7 +427,7 @@ impl Namespace {
     /// Evicts some keys if memory usage exceeds the limit. When there is more to do, the sweeper continues.
     pub fn evict_to_fit(&self, hold: &mut GateGuard<'_>, cx: Cx) -> Eviction {
         let now = cx.now;
-        let tenacity = self.instance.settings.current().maxmemory_eviction_tenacity;
+        let tenacity = self.settings.current().maxmemory_eviction_tenacity;
         let begun = self.clock.ticks();
         let _evicting = self.store.memory_account().evicting();
         let (memory_account, before) = (self.store.memory_account(), self.store.memory_account().held());
@@ -439,7 +458,7 @@ impl Namespace {
     /// Broadcasts the keys that have changed without a command: expired and evicted ones.
     fn broadcast(&self, now: Now) {
         if self.tracking.has_invalidations() {
-            self.tracking.broadcast((&self.instance.settings.current(), now));
+            self.tracking.broadcast((&self.settings.current(), now));
         }
     }
 
@@ -524,7 +543,7 @@ impl Namespace {
         if took_ms == 0 {
             return; // saves reading the settings
         }
-        let threshold_ms = self.instance.settings.current().latency_monitor_threshold;
+        let threshold_ms = self.settings.current().latency_monitor_threshold;
         if threshold_ms != 0 && took_ms >= threshold_ms {
             self.observed.latency.note(event, self.clock.wall_us().div_euclid(1_000_000), took_ms);
         }

@@ -89,8 +89,8 @@ enum Exchange {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Creates the connection of an admitted client; its buffers come from `pool`.
     pub fn new(stream: S, namespace: Arc<Namespace>, client: Client, pool: Arc<BufferPool>) -> Self {
-        let config_version = namespace.instance.settings.version();
-        let config = namespace.instance.settings.current();
+        let config_version = namespace.settings.version();
+        let config = namespace.settings.current();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
         Connection {
             stream,

@@ -182,7 +182,7 @@ impl Server {
     /// Returns the address in the form that client libraries accept: `redis://127.0.0.1:6379`, with the password of the
     /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
     pub fn url(&self) -> String {
-        let config = self.namespace().instance.settings.current();
+        let config = self.namespace().settings.current();
         let scheme = if config.tls_port != 0 && config.port == 0 { "rediss" } else { "redis" };
         let user = config.requirepass.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
         format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
@@ -343,7 +343,7 @@ impl Shared {
         let follower = Arc::downgrade(self);
         let follow =
             move |old: &Config, new: &Config| follower.upgrade().map_or(Ok(()), |shared| shared.follow_ports(old, new));
-        self.namespace.instance.settings.on_change(follow);
+        self.namespace.settings.on_change(follow);
     }
 
     /// Applies new settings to the ports.
@@ -409,7 +409,7 @@ impl Shared {
     }
 
     fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
-        let config = self.namespace.instance.settings.current();
+        let config = self.namespace.settings.current();
         // If socket options or the move to the worker fail, the client has already disconnected.
         let _ = stream.set_nodelay(true);
         if config.tcp_keepalive_s > 0 {
@@ -446,7 +446,7 @@ impl Shared {
     }
 
     fn hand_out_unix(&self, stream: UnixStream) {
-        let config = self.namespace.instance.settings.current();
+        let config = self.namespace.settings.current();
         let path = config.unixsocket.as_deref().unwrap_or(Path::new("")).display().to_string();
         let fd = i64::from(stream.as_raw_fd());
         let peer = Peer { addr: format!("{path}:0"), laddr: format!("{path}:0"), fd, is_unix: true };

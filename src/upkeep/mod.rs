@@ -71,7 +71,7 @@ pub(crate) async fn sweep(namespace: Arc<Namespace>, handlers: &'static Handlers
 pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
     let mut rounds = 0;
     loop {
-        let hz = namespace.instance.settings.current().hz.max(1);
+        let hz = namespace.settings.current().hz.max(1);
         tokio::select! {
             () = namespace.instance.stop.cancelled() => return,
             () = tokio::time::sleep(HOUSEKEEPING / hz) => {
@@ -105,7 +105,7 @@ fn keep_house(namespace: &Namespace, is_full: bool) {
 
 /// Disconnects the largest clients while all together exceed `maxmemory-clients`.
 fn relieve_clients(namespace: &Namespace) {
-    if let Some(most) = namespace.instance.settings.current().client_memory_max() {
+    if let Some(most) = namespace.settings.current().client_memory_max() {
         namespace.clients.evict(most);
     }
 }
@@ -113,7 +113,7 @@ fn relieve_clients(namespace: &Namespace) {
 /// Disconnects clients that were idle for `timeout` seconds, exceeded the soft output limit for too long, or use too much
 /// memory.
 fn check_clients(namespace: &Namespace) {
-    let config = namespace.instance.settings.current();
+    let config = namespace.settings.current();
     let timeout_ms = u64::from(config.timeout_s) * 1000;
     relieve_clients(namespace);
     let has_subscribers = namespace.hub.has_subscribers();

@@ -343,22 +343,156 @@ fn locks_and_fences_are_those_of_the_instance() {
 }
 
 #[test]
-fn settings_and_the_process_cannot_be_changed_from_a_private_instance() {
+fn what_is_of_the_process_cannot_be_changed_from_a_private_instance() {
     let server = TestServer::start_on(Clock::system(), &[TEST_MODE, ("enable-debug-command", "local")]);
     let (mut main, mut a) = (server.client(), enter(&server, "ns-a"));
     let refused = "-ERR this command is about the whole process, which a private instance cannot change";
-    for command in ["CONFIG SET maxmemory 1mb", "CONFIG REWRITE", "SHUTDOWN NOSAVE", "ACL LOAD", "ACL SAVE"] {
+    for command in ["CONFIG REWRITE", "SHUTDOWN NOSAVE", "ACL LOAD", "ACL SAVE"] {
         a.expect(&[(command, refused)]);
     }
     for command in ["DEBUG PANIC", "DEBUG SEGFAULT", "DEBUG INJECT-PANIC SWEEP", "DEBUG CONFIG-REWRITE-FORCE-ALL"] {
         a.expect(&[(command, refused)]);
     }
-    a.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("CONFIG SET maxmemory 1mb", refused)]);
+    a.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("CONFIG REWRITE", refused)]);
     a.expect(&[("EXEC", "-EXECABORT Transaction discarded because of previous errors."), ("GET k", "$-1")]);
-    a.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $1 0")]);
-    main.expect(&[("CONFIG SET maxmemory 1mb", "+OK")]);
+    let of_process = |name: &str| {
+        let reason = "a private instance cannot change a setting of the whole process";
+        format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+    };
+    for name in
+        ["port", "maxclients", "requirepass", "loglevel", "protected-mode", "tls-port", "namespace-linger", "hz"]
+    {
+        a.expect(&[(&format!("CONFIG SET timeout 7 {name} 0"), &of_process(name))]);
+    }
+    a.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0"), ("CONFIG SET port x", &of_process("port"))]);
+    main.expect(&[("CONFIG SET maxclients 99", "+OK")]);
+    a.expect(&[("CONFIG GET maxclients", "*2 $10 maxclients $2 99")]);
+}
+
+#[test]
+fn an_instance_follows_the_settings_of_the_process_but_for_those_that_it_has_changed() {
+    let (server, mut main, mut a, mut b) = three();
+    a.expect(&[("CONFIG SET maxmemory 1mb hash-max-listpack-entries 1", "+OK"), ("HSET h a 1 b 2", ":2")]);
+    a.expect(&[("OBJECT ENCODING h", "$9 hashtable"), ("CONFIG GET maxmemory", "*2 $9 maxmemory $7 1048576")]);
+    let mut again = enter(&server, "ns-a");
+    again.expect(&[("HSET g a 1 b 2", ":2"), ("OBJECT ENCODING g", "$9 hashtable")]);
+    for client in [&mut main, &mut b] {
+        client.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $1 0"), ("HSET h a 1 b 2", ":2")]);
+        client.expect(&[("OBJECT ENCODING h", "$8 listpack")]);
+    }
+    main.expect(&[("CONFIG SET maxmemory 2mb hash-max-listpack-value 2", "+OK")]);
     a.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $7 1048576")]);
-    assert_eq!(a.info("maxmemory"), "1048576", "settings are in force everywhere");
+    for client in [&mut a, &mut b] {
+        client.expect(&[("CONFIG GET hash-max-listpack-value", "*2 $23 hash-max-listpack-value $1 2")]);
+    }
+    assert_eq!((a.info("maxmemory"), b.info("maxmemory")), ("1048576".into(), "2097152".into()));
+    let mut c = enter(&server, "ns-c");
+    c.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $7 2097152")]);
+    // A connection that changes its instance takes the settings of the other one.
+    c.expect(&[("CONFIG SET hash-max-listpack-entries 0", "+OK"), ("AUTH ns-b x", "+OK"), ("HSET f a 1", ":1")]);
+    c.expect(&[("OBJECT ENCODING f", "$8 listpack"), ("AUTH ns-c x", "+OK"), ("HSET f a 1", ":1")]);
+    c.expect(&[("OBJECT ENCODING f", "$9 hashtable"), ("AUTH default x", "+OK"), ("HSET f a 1", ":1")]);
+    c.expect(&[("OBJECT ENCODING f", "$8 listpack")]);
+}
+
+#[test]
+fn events_and_logs_are_switched_on_for_an_instance_alone() {
+    let (server, mut main, mut a, mut b) = three();
+    let mut listener = enter(&server, "ns-a");
+    listener.call("PSUBSCRIBE __key*");
+    a.expect(&[("CONFIG SET notify-keyspace-events K$ slowlog-log-slower-than 0", "+OK"), ("SET k v", "+OK")]);
+    assert_eq!(listener.reply(), "*4 $8 pmessage $6 __key* $16 __keyspace@0__:k $3 set");
+    for client in [&mut main, &mut b] {
+        client.call("PSUBSCRIBE __key*");
+        client.expect(&[("PING", "*2 $4 pong $0 ")]);
+    }
+    let (mut other, mut writer) = (enter(&server, "ns-b"), server.client());
+    other.expect(&[("SET k v", "+OK"), ("SLOWLOG LEN", ":0")]);
+    writer.expect(&[("SET k v", "+OK"), ("SLOWLOG LEN", ":0")]);
+    assert!(a.int("SLOWLOG LEN") > 0);
+    for client in [&mut main, &mut b] {
+        client.expect(&[("PING", "*2 $4 pong $0 ")]);
+    }
+    a.expect(&[("CONFIG SET slowlog-max-len 0", "+OK"), ("SLOWLOG LEN", ":0"), ("CONFIG RESETSTAT", "+OK")]);
+}
+
+/// What client libraries and frameworks send when they start.
+#[test]
+fn the_first_calls_of_frameworks_succeed_in_a_private_instance() {
+    let server = start();
+    let starts: &[(&str, &[&str])] = &[
+        (
+            "Spring Session",
+            &[
+                "CONFIG GET notify-keyspace-events",
+                "CONFIG SET notify-keyspace-events Egx",
+                "PSUBSCRIBE __keyevent@0__:del __keyevent@0__:expired spring:session:event:0:created:*",
+            ],
+        ),
+        (
+            "Socket.IO",
+            &["CLIENT SETNAME socket.io", "INFO", "PSUBSCRIBE socket.io#/#*", "SUBSCRIBE socket.io-request#/#"],
+        ),
+        ("Laravel Echo", &["CLIENT SETNAME echo", "INFO", "CONFIG SET notify-keyspace-events Ex", "PSUBSCRIBE *"]),
+        (
+            "Celery",
+            &[
+                "CLIENT SETINFO LIB-NAME redis-py",
+                "CLIENT SETINFO LIB-VER 6.0",
+                "INFO",
+                "SADD _kombu.binding.celery x",
+                "LPUSH celery task",
+                "BRPOP celery unacked 1",
+                "SUBSCRIBE /0.celery.pidbox",
+            ],
+        ),
+        (
+            "BullMQ",
+            &[
+                "INFO",
+                "CLIENT SETNAME bull:cXVldWU=",
+                "CONFIG GET maxmemory-policy",
+                "CONFIG SET maxmemory-policy noeviction",
+            ],
+        ),
+        (
+            "Sidekiq",
+            &[
+                "CLIENT SETNAME Sidekiq",
+                "INFO",
+                "CONFIG GET maxmemory-policy",
+                "CONFIG GET maxmemory",
+                "SMEMBERS queues",
+            ],
+        ),
+        (
+            "Lettuce",
+            &[
+                "CLIENT SETINFO lib-name Lettuce",
+                "COMMAND",
+                "CLIENT TRACKING ON",
+                "CONFIG SET lazyfree-lazy-eviction yes",
+            ],
+        ),
+        (
+            "test containers",
+            &["CONFIG SET save \"\" appendonly no", "CONFIG SET timeout 0 slowlog-log-slower-than -1", "FLUSHALL"],
+        ),
+    ];
+    for (at, (framework, commands)) in starts.iter().enumerate() {
+        let mut client = enter3(&server, &format!("ns-{at}"));
+        for command in *commands {
+            let reply = client.call(command);
+            assert!(!reply.starts_with('-'), "{framework}: {command}: {reply}");
+        }
+    }
+    #[cfg(feature = "lua")]
+    {
+        let mut client = enter(&server, "ns-scripts");
+        let sha = client.call_args(&["SCRIPT", "LOAD", "return 1"]);
+        let sha = sha.rsplit(' ').next().expect("the digest");
+        client.expect(&[(&format!("EVALSHA {sha} 0"), ":1")]);
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn encoding(call: &mut Call<'_>) -> Result<()> {
 /// Redis shares small integers among keys, unless the eviction policy needs the usage of each key.
 fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let config = call.namespace.instance.settings.current();
+    let config = call.namespace.settings.current();
     let policy = config.maxmemory_policy;
     let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
     match call.view.lookup(key, Lookup::INSPECT).map(Entry::contents) {

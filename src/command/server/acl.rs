@@ -193,7 +193,7 @@ fn who_am_i(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
-    let config = call.namespace.instance.settings.current();
+    let config = call.namespace.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
     let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
     call.namespace.count_users();
@@ -205,7 +205,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn save(call: &mut Call<'_>) -> Result<()> {
-    let file = call.namespace.instance.settings.current().user_file().ok_or(Error::NoAclFile)?;
+    let file = call.namespace.settings.current().user_file().ok_or(Error::NoAclFile)?;
     call.namespace.acl.save(&file).map_err(|error| {
         warn!(cause = %error, "failed to write the ACL file");
         Error::other("There was an error trying to save the ACLs. Please check the server logs for more information")

@@ -15,7 +15,7 @@ pub(crate) mod slowlog;
 use tracing::{Level, debug, enabled, warn};
 
 use crate::command::server::shutdown::shut_down;
-use crate::config::{Setting, ShutdownOptions, rewrite_file};
+use crate::config::{Requester, Setting, ShutdownOptions, rewrite_file};
 use crate::dispatch::args::is_word;
 use crate::dispatch::gate::busy;
 use crate::dispatch::{Call, Command, post_call};
@@ -56,7 +56,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "O(1)",
                 "Resets the statistics of INFO.",
             ),
-            Command::new("SET", config_set, ADMINISTRATION | OF_PROCESS, Group::Server)
+            Command::new("SET", config_set, ADMINISTRATION, Group::Server)
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
                 .redact(redact_settings)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -197,7 +197,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Result<()> {
 
 fn config_get(call: &mut Call<'_>) -> Result<()> {
     let patterns: Vec<_> = call.args.request().args().skip(2).collect();
-    let found = call.namespace.instance.settings.current().get(&patterns);
+    let found = call.namespace.settings.current().get(&patterns);
     call.reply.map(found.len());
     for (name, value) in found {
         call.reply.bulk(name.as_bytes());
@@ -214,7 +214,7 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
     let missing = || Error::other("The server is running without a config file");
     let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
-    let config = call.namespace.instance.settings.current();
+    let config = call.namespace.settings.current();
     // Users in an ACL file are not written to the config file as well.
     let users = if config.aclfile.is_some() { Vec::new() } else { call.namespace.acl.users() };
     match rewrite_file(&config, users.iter().map(|user| user.line()).collect(), path, all) {
@@ -246,16 +246,28 @@ fn config_set(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::Syntax);
     }
     let pairs: Vec<_> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let is_local = call.caller.info.is_local();
-    let changed = call.namespace.instance.settings.update(|config| config.set(&pairs, is_local));
+    let is_private = call.namespace.name().is_some();
+    let by = Requester { is_local: call.caller.info.is_local(), is_private };
+    let changed = call.namespace.settings.update(|config| config.set(&pairs, by));
     changed.map_err(|error| Error::Config(error.to_string()))?;
     log_change(call);
-    call.namespace.acl.follow_requirepass(call.namespace.instance.settings.current().requirepass.as_deref());
-    call.namespace.each(Namespace::apply_settings);
+    if !is_private {
+        call.namespace.acl.follow_requirepass(call.namespace.settings.current().requirepass.as_deref());
+    }
+    call.namespace.follow_settings();
+    warn_of_small_memory(call.namespace, &words);
     call.caller.follow_users(&call.namespace.acl);
     call.update_recording();
     call.reply.ok();
     Ok(())
+}
+
+/// Warns of a limit of memory below what is used.
+fn warn_of_small_memory(namespace: &Namespace, changed: &[&[u8]]) {
+    let (limit, used) = (namespace.settings.current().maxmemory, namespace.store.memory_account().used());
+    if limit != 0 && limit < used as u64 && changed.iter().step_by(2).any(|name| is_word(name, "maxmemory")) {
+        warn!("maxmemory is now {limit} bytes, less than the {used} that are used: keys are evicted, or writes fail");
+    }
 }
 
 /// Redacts the values of settings that are secrets.

@@ -3,7 +3,7 @@
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
 use crate::resp::Request;
-use crate::spec::{CommandSpec, EXCLUSIVE, OF_PROCESS};
+use crate::spec::CommandSpec;
 use crate::store::{GateGuard, Store};
 
 /// How long a batch keeps the gate while others wait for it, in nanoseconds; a call is not interrupted.
@@ -64,13 +64,13 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Waits until all calls elsewhere are over that were admitted before this call has published something: its reply
-    /// is not written before. A change of the settings concerns all namespaces.
+    /// is not written before. A change of the settings of the process concerns all namespaces.
     #[cold]
-    pub(super) fn pass_barrier(&mut self, command: &CommandSpec, next: &mut Next) {
+    pub(super) fn pass_barrier(&mut self, next: &mut Next) {
         self.guard = None; // the gate is not reentrant
-        match command.flags & (OF_PROCESS | EXCLUSIVE) != 0 {
-            true => self.namespace.each(|namespace| namespace.store.pass_barrier()),
-            false => self.namespace.store.pass_barrier(),
+        match self.namespace.name() {
+            None => self.namespace.each(|namespace| namespace.store.pass_barrier()),
+            Some(_) => self.namespace.store.pass_barrier(),
         }
         if let Next::Done = next {
             *next = Next::EndBatch;

@@ -14,10 +14,8 @@ impl<S> Connection<S> {
 
     /// Applies changed settings.
     fn follow_settings(&mut self) {
-        let version = self.namespace.instance.settings.version();
-        if version != self.config_version {
-            self.config_version = version;
-            self.config = self.namespace.instance.settings.current();
+        if self.namespace.settings.version() != self.config_version {
+            self.read_settings();
         }
     }
 }

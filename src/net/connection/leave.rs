@@ -45,6 +45,7 @@ impl<S> Connection<S> {
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
         self.namespace = namespace;
+        self.read_settings();
         (self.counted, self.reported, self.is_throttled) = (0, 0, false);
         self.client.session.barred = 0;
         self.client.caller.enter(info, access);
@@ -52,6 +53,12 @@ impl<S> Connection<S> {
             self.client.caller.select(0);
         }
         self.catch_up();
+    }
+
+    /// Reads the settings of the namespace.
+    pub(super) fn read_settings(&mut self) {
+        self.config_version = self.namespace.settings.version();
+        self.config = self.namespace.settings.current();
     }
 
     fn unsubscribe(&mut self) {

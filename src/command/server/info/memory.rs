@@ -89,7 +89,7 @@ fn system_memory() -> usize {
 
 pub(crate) fn memory(text: &mut String, call: &mut Call<'_>) {
     let report = MemoryReport::new(call);
-    let (system, config) = (system_memory(), call.namespace.instance.settings.current());
+    let (system, config) = (system_memory(), call.namespace.settings.current());
     with_human(text, "used_memory", report.used);
     with_human(text, "used_memory_rss", report.rss);
     with_human(text, "used_memory_peak", report.peak);

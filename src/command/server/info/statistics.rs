@@ -172,7 +172,7 @@ pub(crate) fn error_stats(text: &mut String, call: &mut Call<'_>) {
 }
 
 pub(crate) fn latency_stats(text: &mut String, call: &mut Call<'_>) {
-    let config = call.namespace.instance.settings.current();
+    let config = call.namespace.settings.current();
     if config.latency_tracking {
         for command in call.namespace.commands.every() {
             percentiles(text, call, command, &config.latency_tracking_info_percentiles);
