@@ -2,8 +2,9 @@
 //!
 //! It makes the binary behave as redis-server does when it is started and stopped; an embedded server needs none of it.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::process::{self, ExitCode};
 use std::sync::mpsc;
 use std::thread;
@@ -117,7 +118,8 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
     })?;
     let log = Log::start(&config).map_err(|cause| {
         let version = env!("CARGO_PKG_VERSION");
-        let reason = format!("Can't open the log file: {}", system_text(&cause));
+        let path = config.logfile.as_deref().unwrap_or(Path::new(""));
+        let reason = format!("Can't open the log file '{}': {}", path.display(), system_text(&cause));
         io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
     })?;
     let is_known = config.logfile.is_none();
@@ -150,14 +152,7 @@ fn serve_with_log(
     info!("Data is kept in memory only: it is lost when the server stops, regardless of persistence settings");
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);
-    let pidfile = config.pidfile.clone();
-    write_pidfile(pidfile.as_deref());
     let served = serve(config, config_file, log, ready);
-    if let Some(path) = pidfile {
-        info!("Removing the pid file.");
-        // If another process has removed it already, nothing remains to do.
-        let _ = std::fs::remove_file(path);
-    }
     if served.is_ok() {
         info!("keylatch is now ready to exit, bye bye...");
     }
@@ -235,7 +230,8 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     let (is_free_port, supervisor) = (takes_free_port(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
     let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
-    let (port_file, has_parent) = (config.port_file.clone(), config.exit_on_stdin_close);
+    let (port_file, pid_file, has_parent) =
+        (config.port_file.clone(), config.pidfile.clone(), config.exit_on_stdin_close);
     let input = Input::watched(has_parent)?;
     Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut signals = Signals::new()?;
@@ -250,7 +246,9 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
         follow_settings(&server.namespace().settings, log.clone(), oom);
         info!("Server initialized");
         let (addr, pid) = (server.addr(), process::id());
-        let _port_file = port_file.map(|path| PortFile::write(path, addr.port())).transpose()?;
+        // Once the ports are this server's: of a start that fails, no file of the server that runs is touched.
+        let _pid_file = pid_file.and_then(write_pid_file);
+        let _port_file = port_file.map(|path| write_port_file(path, addr.port())).transpose()?;
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
             info!("Ready to accept connections {kind}");
@@ -275,32 +273,49 @@ fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnO
     })
 }
 
-/// The file that names the port of the running server; removed when this is dropped, unless it names another by then.
-struct PortFile {
+/// A file with a line about the running server; removed when this is dropped, unless it has another content by then,
+/// because it is another server's.
+struct OwnFile {
     path: PathBuf,
     text: String,
 }
 
-impl PortFile {
-    fn write(path: PathBuf, port: u16) -> io::Result<Self> {
-        let (mut part, text) = (path.clone().into_os_string(), format!("{port}\n"));
-        part.push(format!(".{}", process::id()));
-        let written = std::fs::write(&part, &text).and_then(|()| std::fs::rename(&part, &path));
-        written.map_err(|cause| {
-            let _ = std::fs::remove_file(&part); // if it is there
-            let reason = format!("Can't write the port file {}: {}", path.display(), system_text(&cause));
-            io::Error::new(cause.kind(), reason)
-        })?;
-        Ok(PortFile { path, text })
+impl OwnFile {
+    /// Describes a file with this line. Its path stays the same when the working directory changes.
+    fn new(path: &Path, line: impl Display) -> io::Result<Self> {
+        Ok(OwnFile { path: absolute(path)?, text: format!("{line}\n") })
     }
 }
 
-impl Drop for PortFile {
+impl Drop for OwnFile {
     fn drop(&mut self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
             let _ = std::fs::remove_file(&self.path); // somebody may have removed it just now
         }
     }
+}
+
+/// Writes the port file, atomically.
+fn write_port_file(path: PathBuf, port: u16) -> io::Result<OwnFile> {
+    let written = OwnFile::new(&path, port).and_then(|file| {
+        let mut part = file.path.clone().into_os_string();
+        part.push(format!(".{}", process::id()));
+        let written = std::fs::write(&part, &file.text).and_then(|()| std::fs::rename(&part, &file.path));
+        written.map(|()| file).inspect_err(|_| {
+            let _ = std::fs::remove_file(&part); // if it is there
+        })
+    });
+    written.map_err(|cause| {
+        let reason = format!("Can't write the port file {}: {}", path.display(), system_text(&cause));
+        io::Error::new(cause.kind(), reason)
+    })
+}
+
+/// Writes the pid file; a failure does not prevent the start.
+fn write_pid_file(path: PathBuf) -> Option<OwnFile> {
+    let written =
+        OwnFile::new(&path, process::id()).and_then(|file| std::fs::write(&file.path, &file.text).map(|()| file));
+    written.inspect_err(|cause| warn!(path = %path.display(), %cause, "failed to write the pid file")).ok()
 }
 
 /// Standard input, if its end ends the server.
@@ -406,10 +421,15 @@ impl Signals {
 /// Handles SIGHUP: keeps running when a terminal closes, and reloads renewed certificates, for which administrators
 /// send it.
 fn reload(server: &Server) {
-    info!("Received SIGHUP, TLS certificate files were reloaded for new connections");
+    let settings = &server.namespace().settings;
+    if settings.current().tls_port == 0 {
+        return info!("Received SIGHUP");
+    }
     // Stores the same settings as a new version, so that everything built from files is rebuilt.
-    let renewed = server.namespace().instance.settings.update(|config| Ok(config.clone()));
-    renewed.unwrap_or_else(|cause| warn!(%cause, "failed to reload"));
+    match settings.update(|config| Ok(config.clone())) {
+        Ok(()) => info!("Received SIGHUP, TLS certificate files were reloaded for new connections"),
+        Err(cause) => warn!(%cause, "failed to reload the TLS certificate files"),
+    }
 }
 
 /// Logs and ends the process as a fatal signal does.
@@ -500,14 +520,5 @@ fn report_jemalloc() -> String {
     match stats_print::stats_print(&mut report, stats_print::Options::default()) {
         Ok(()) => String::from_utf8_lossy(&report).into_owned(),
         Err(error) => format!("no allocator statistics: {error}"),
-    }
-}
-
-/// Writes the pid file; a failure does not prevent the start.
-fn write_pidfile(path: Option<&Path>) {
-    if let Some(path) = path
-        && let Err(error) = std::fs::write(path, format!("{}\n", process::id()))
-    {
-        warn!(path = %path.display(), cause = %error, "failed to write the pid file");
     }
 }

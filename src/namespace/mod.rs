@@ -29,7 +29,7 @@ use crate::push::tracking::Tracking;
 use crate::spec::{CommandTable, Names};
 use crate::store::resident::Resident;
 use crate::store::usage::UsageRule;
-use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, View};
+use crate::store::{Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, SweepTimer, Totals, View};
 use crate::test_mode::TestMode;
 use crate::time::clock::{Clock, Now};
 
@@ -460,6 +460,25 @@ impl Namespace {
         if self.tracking.has_invalidations() {
             self.tracking.broadcast((&self.settings.current(), now));
         }
+    }
+
+    /// Returns the number of keys and locks; `None` while a script keeps them locked.
+    pub(crate) fn held_locks(&self) -> Option<Totals> {
+        let mut guard = self.store.hold(1);
+        let mut view = guard.view(0, &[], Cx::new(self.clock.now(), Origin::HOST));
+        let mut totals = Totals::default();
+        if view.is_closed() {
+            return None;
+        }
+        view.used_databases().into_iter().for_each(|db| totals += view.in_db(db, |view| view.totals()));
+        Some(totals)
+    }
+
+    /// Returns whether somebody may believe to hold a lock after the server has stopped: one of `LOCK.*`, or a key with a
+    /// TTL, as `SET` with `NX` makes it; or somebody from before the last crash.
+    pub(crate) fn may_leave_holders(&self) -> bool {
+        let is_in_grace = self.grace_left_ms(self.clock.now()).is_some();
+        is_in_grace || self.held_locks().is_none_or(|totals| totals.locks + totals.with_ttl > 0)
     }
 
     /// Returns a fencing token: larger than all before, also than those before a restart, because it is not below the

@@ -6,10 +6,11 @@ use std::error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -245,16 +246,56 @@ fn refused(name: &str, reason: &str, cause: &io::Error) -> SetError {
 ///
 /// # Errors
 /// When its directory is missing or not writable.
-pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<UnixListener> {
-    // A socket left behind by an earlier run would refuse the bind; Redis removes it too.
-    let _ = std::fs::remove_file(path);
-    let listener =
-        UnixListener::bind(path).map_err(|error| ListenError::wrap(path.display().to_string(), None, &error))?;
+pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
+    let failed = |error| ListenError::wrap(path.display().to_string(), None, &error);
+    if is_stale_socket(path) {
+        // It would refuse the bind; Redis removes it too.
+        let _ = std::fs::remove_file(path);
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let file = SocketFile::at(path)?;
     if let Some(mode) = permissions {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }
-    Ok(listener)
+    Ok((listener, file))
+}
+
+/// Returns whether a path is a socket on which no server listens: one that an earlier run has left behind.
+fn is_stale_socket(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let connect = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+        socket.connect(&SockAddr::unix(path)?)
+    };
+    is_socket && connect().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// The file of a Unix socket; removed when this is dropped, unless another server has replaced it.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> io::Result<Self> {
+        // The working directory may change.
+        let path = std::path::absolute(path)?;
+        Ok(SocketFile { identity: identity(&path)?, path })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|identity| identity == self.identity) {
+            let _ = std::fs::remove_file(&self.path); // somebody may have removed it just now
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 /// Binds every address of `bind`.

@@ -1,13 +1,15 @@
-//! The mark of a running server: a file in `dir` that a clean shutdown removes, so that a start that finds it follows
-//! a crash.
+//! The mark of a running server: a file in `dir` that a shutdown removes unless locks are held, so that a start that
+//! finds it follows a crash or such a shutdown.
 //!
-//! After a crash the locks are gone while their holders still believe in them. With `restart-grace-ms` the server then
-//! serves no keys for as long as such a belief may last.
+//! The locks are gone then while their holders still believe in them. With `restart-grace-ms` the server serves no keys
+//! for as long as such a belief may last.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tracing::warn;
 
 use crate::config::Config;
@@ -16,8 +18,12 @@ use crate::namespace::Namespace;
 /// The mark of this server; removed when it is dropped.
 pub(super) struct RestartMark {
     path: PathBuf,
-    /// Whether it was there before: the server before this one has crashed.
+    /// Locked while the server runs, so that no other one takes the mark for its own.
+    _file: File,
+    /// Whether it was there before: the server before this one has crashed, or stopped while locks were held.
     is_left: bool,
+    /// Whether it stays for the next start.
+    stays: bool,
     grace_ms: u64,
 }
 
@@ -39,33 +45,44 @@ impl RestartMark {
         };
         let is_left = path.try_exists().map_err(failed)?;
         let write = || {
-            let mut file = File::create(&path)?;
+            let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            // A file system without locks is no reason not to start.
+            if let Err(Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another running server has it"));
+            }
+            file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
             file.sync_all()?;
             // It must be there after a power failure, too.
-            path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+            path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
+            Ok(file)
         };
-        write().map_err(failed)?;
-        Ok(Some(RestartMark { path, is_left, grace_ms }))
+        let file = write().map_err(failed)?;
+        Ok(Some(RestartMark { path, _file: file, is_left, stays: false, grace_ms }))
     }
 
-    /// Lets a server that follows a crash serve no keys for the time that the settings say.
+    /// Lets a server that finds the mark serve no keys for the time that the settings say.
     pub(super) fn begin_grace(&self, namespace: &Namespace) {
         if self.is_left {
-            warn!("The server has not been shut down cleanly: no keys are served for {} ms", self.grace_ms);
+            warn!(
+                "The last server has crashed, or stopped while locks were held: no keys are served for {} ms",
+                self.grace_ms
+            );
             namespace.begin_grace(self.grace_ms);
         }
     }
 
     /// Leaves the mark for the next start.
-    pub(super) fn leave(self) {
-        std::mem::forget(self);
+    pub(super) fn leave(mut self) {
+        self.stays = true;
     }
 }
 
 impl Drop for RestartMark {
     fn drop(&mut self) {
         // One that stays behind only delays the next start.
-        let _ = fs::remove_file(&self.path);
+        if !self.stays {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }

@@ -33,7 +33,7 @@ use crate::net::buffers::BufferPool;
 use crate::net::builder::Builder;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
-use crate::net::listener::{Opened, Ports, bind_unix, changed_tls, has_plain_port};
+use crate::net::listener::{Opened, Ports, SocketFile, bind_unix, changed_tls, has_plain_port};
 #[cfg(feature = "metrics")]
 use crate::net::metrics_port::MetricsPort;
 #[cfg(not(feature = "metrics"))]
@@ -99,9 +99,9 @@ impl Builder {
             false => Opened::default(),
         };
         let tls = Opened::tls(&self.config, self.config.tls_port)?;
-        let unix =
-            self.config.unixsocket.clone().map(|path| bind_unix(&path, self.config.unixsocketperm)).transpose()?;
         let metrics_port = MetricsPort::open(&self.config)?;
+        let unix = self.config.unixsocket.as_deref().map(|path| bind_unix(path, self.config.unixsocketperm));
+        let (unix, socket_file) = unix.transpose()?.unzip();
         // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
         let mark = RestartMark::of(&self.config)?;
         let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -142,7 +142,7 @@ impl Builder {
             shared.start_upkeep();
         }
         drop(_inside);
-        Ok(Server { shared, addr, mark, _runtime: runtime })
+        Ok(Server { shared, addr, mark, _socket_file: socket_file, _runtime: runtime })
     }
 }
 
@@ -152,6 +152,8 @@ pub struct Server {
     addr: SocketAddr,
     /// Tells the next start whether this server has crashed.
     mark: Option<RestartMark>,
+    /// The file of the Unix socket, which is removed with the server.
+    _socket_file: Option<SocketFile>,
     // Dropped after the server was told to stop.
     _runtime: OwnRuntime,
 }
@@ -240,9 +242,9 @@ impl Server {
         self.namespace().begin_shutdown();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-        if let Some(path) = &self.namespace().instance.settings.current().unixsocket {
-            // A socket that is gone already, or not ours to remove, does not prevent the shutdown.
-            let _ = std::fs::remove_file(path);
+        let held = self.namespace().held_locks().unwrap_or_default();
+        if held.locks > 0 {
+            warn!("{} locks are held, and free when the server starts again", held.locks);
         }
     }
 
@@ -255,9 +257,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.namespace().stop();
-        // A holder from before the crash may outlive this server, too.
-        let is_in_grace = self.namespace().grace_left_ms(self.namespace().clock.now()).is_some();
-        if is_in_grace && let Some(mark) = self.mark.take() {
+        if let Some(mark) = self.mark.take_if(|_| self.shared.namespace.may_leave_holders()) {
             mark.leave();
         }
     }

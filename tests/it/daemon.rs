@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::{Client, wait_until};
+use crate::harness::{Client, ReservedPort, wait_until};
 use crate::process::{Process, binary, text};
 
 /// A server in the background with a directory of its own, killed when the test ends.
@@ -133,7 +134,57 @@ fn a_start_that_fails_in_the_background_is_reported_to_the_parent_process() {
     let nowhere = dir.path().join("nowhere");
     let output = run(daemonized().args(places(dir.path())).arg("--logfile").arg(nowhere.join("log")), "");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("Can't open the log file: No such file or directory"), "{output:?}");
+    let expected = format!("Can't open the log file '{}': No such file or directory", nowhere.join("log").display());
+    assert!(text(&output.stderr).contains(&expected), "{output:?}");
+}
+
+#[test]
+fn a_second_start_that_fails_leaves_the_files_of_the_running_server_alone() {
+    let (dir, reserved) = (tempfile::tempdir().expect("a directory"), ReservedPort::new());
+    let (file, port) = (|name: &str| dir.path().join(name), reserved.port().to_string());
+    let mark = format!("keylatch-{port}.running");
+    let start = |more: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(places(dir.path())).args(["--port-file", "port"]).args(more);
+        command
+    };
+    let here = ["--bind", "127.0.0.1", "--port", &port];
+    let all = [&here[..], &["--unixsocket", "socket", "--restart-grace-ms", "1000"]].concat();
+    let mut process = Process::run(&mut start(&all));
+    wait_until(|| file("port").exists());
+    let state = || {
+        assert!(UnixStream::connect(file("socket")).is_ok(), "it listens");
+        ["pid", "port", &mark].map(|name| fs::read_to_string(file(name)).expect(name))
+    };
+    let before = state();
+    for background in [&["--daemonize", "yes"][..], &["--exit-on-stdin-close", "yes"]] {
+        // The port is taken; then the Unix socket, and the mark.
+        for taken in [
+            &here[..],
+            &["--port", "0", "--unixsocket", "socket"],
+            &["--bind", "127.0.0.2", "--port", &port, "--restart-grace-ms", "1"],
+        ] {
+            let output = run(start(taken).args(background), "");
+            assert_eq!(output.status.code(), Some(1), "{taken:?}: {output:?}");
+            assert_eq!(state(), before, "{taken:?}");
+        }
+    }
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert!(["pid", "port", "socket", &mark].iter().all(|name| !file(name).exists()));
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_is_replaced_and_another_file_is_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (socket, notes) = (dir.path().join("socket"), dir.path().join("notes"));
+    drop(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
+    let _process = Process::start(&["--unixsocket", socket.to_str().expect("text")]);
+    wait_until(|| UnixStream::connect(&socket).is_ok());
+    fs::write(&notes, "precious").expect("writable");
+    let mut command = Command::new(binary());
+    let output = run(command.args(["--port", "0", "--exit-on-stdin-close", "yes", "--unixsocket"]).arg(&notes), "");
+    assert_eq!((output.status.code(), fs::read_to_string(&notes).expect("there")), (Some(1), "precious".into()));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `restart-grace-ms`: a start after a crash serves no keys for a while; one after a clean shutdown does at once.
+//! `restart-grace-ms`: a start after a crash, or after a shutdown while locks were held, serves no keys for a while; one
+//! after another shutdown does at once.
 
 use std::path::Path;
 
@@ -83,6 +84,57 @@ fn a_server_that_ends_in_its_grace_leaves_the_mark_for_the_next_one() {
     std::fs::write(dir.path().join(MARK), "").expect("a file");
     drop(start_in(dir.path()));
     assert_eq!(start_in(dir.path()).client().call("GET k"), LOADING);
+}
+
+#[test]
+fn a_start_after_a_stop_with_held_locks_serves_no_keys_until_the_grace_is_over() {
+    for (taken, is_held) in [("LOCK.ACQUIRE l t PX 60000", true), ("SET l t NX PX 60000", true), ("SET l t", false)] {
+        let dir = dir();
+        let server = start_in(dir.path());
+        server.client().call(taken);
+        drop(server);
+        assert_eq!(dir.path().join(MARK).exists(), is_held, "{taken}");
+        let server = start_in(dir.path());
+        assert_eq!(server.client().call("GET l"), if is_held { LOADING } else { "$-1" }, "{taken}");
+        server.advance_ms(1500);
+        assert_eq!(server.client().call("GET l"), "$-1");
+        drop(server);
+        assert!(!dir.path().join(MARK).exists(), "nothing is held any more");
+    }
+}
+
+#[test]
+fn locks_that_are_released_or_over_leave_no_mark() {
+    let dir = dir();
+    let server = start_in(dir.path());
+    let mut client = server.client();
+    client.call("LOCK.ACQUIRE a t PX 1000");
+    client.expect(&[("LOCK.RELEASE a t", ":1"), ("SET b t NX PX 100", "+OK")]);
+    server.advance_ms(100);
+    drop(server);
+    assert!(!dir.path().join(MARK).exists());
+}
+
+#[test]
+fn two_servers_do_not_share_a_mark() {
+    let dir = dir();
+    let first = start_in(dir.path());
+    let settings = format!("dir {}\nrestart-grace-ms 5", dir.path().display());
+    let error = Server::builder().settings(&settings).start_blocking().err().expect("no start").to_string();
+    assert!(error.contains(MARK) && error.contains("another running server"), "{error}");
+    assert!(dir.path().join(MARK).exists());
+    drop(first);
+    assert!(!dir.path().join(MARK).exists());
+}
+
+#[cfg(feature = "binary")]
+#[test]
+fn a_stop_with_held_locks_is_logged() {
+    let mut process = Process::start(&[]);
+    assert!(process.client().call("LOCK.ACQUIRE l t PX 60000").starts_with(':'));
+    process.signal("TERM");
+    assert!(process.wait().success());
+    assert!(process.rest().contains("1 locks are held"));
 }
 
 #[test]
