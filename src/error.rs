@@ -94,6 +94,8 @@ pub enum Error {
     NotInMulti,
     /// A command about the process, called in a private instance.
     NotInPrivate,
+    /// A call that asks for a file or a replica.
+    MemoryOnly,
     /// The client is subscribed in RESP2, where few commands are allowed; holds the command's full name.
     NotWhileListening(String),
     /// UNSUBSCRIBE without a subscription, which Valkey rejects; holds the command's name.
@@ -190,6 +192,9 @@ pub enum Denial {
     /// The channel at this position of the request.
     Channel(usize),
 }
+
+/// Why there is neither a file to save to nor a replica.
+pub(crate) const MEMORY_ONLY: &str = "this server keeps data in memory only: it writes no files and has no replicas";
 
 const PROTECTED_MODE: &str = "DENIED keylatch is running in protected mode because it accepts connections from other \
 hosts and no password is set. Only connections from the loopback interface are served. Either set a password \
@@ -325,6 +330,7 @@ impl fmt::Display for Error {
             Error::NotInPrivate => {
                 "ERR this command is about the whole process, which a private instance cannot change"
             }
+            Error::MemoryOnly => return write!(f, "ERR {MEMORY_ONLY}"),
             Error::NotSubscribed(name) => return write!(f, "NOSUB '{name}' command executed not in subscribed mode"),
             Error::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Error::Internal => "ERR internal error: the command has failed by a bug of the server, see its log",

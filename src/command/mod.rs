@@ -76,6 +76,7 @@ pub const FAMILIES: &[&[Command]] = &[
     server::acl::COMMANDS,
     keys::wait::COMMANDS,
     server::modules::COMMANDS,
+    server::persistence::COMMANDS,
     server::slowlog::COMMANDS,
     server::latency::COMMANDS,
     server::monitor::COMMANDS,

@@ -181,6 +181,13 @@ choice_fields! {
         /// It waits, until its timeout.
         Wait = "wait",
     }
+    /// What happens at startup to settings that have no effect.
+    Unsupported {
+        /// They are named in the log.
+        Warn = "warn",
+        /// They prevent the start.
+        Refuse = "refuse",
+    }
     /// Which clients may use a protected feature.
     Allowance {
         /// None.
@@ -433,6 +440,7 @@ mod tests {
         round::<Option<PathBuf>>("../x y");
         round::<PathBuf>("/");
         round::<Vec<String>>("* -::*");
+        Unsupported::WORDS.iter().for_each(|word| round::<Unsupported>(word));
         OomScore::WORDS.iter().for_each(|word| round::<OomScore>(word));
         round::<[i32; 3]>("0 -200 2000");
         round::<[OutputLimit; 3]>("normal 1 2 3 slave 18446744073709551615 5 6 pubsub 7 8 4294967295");

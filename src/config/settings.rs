@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use crate::config::directives::Directives;
 use crate::config::field::{
     Allowance, ChannelDefault, ClientMemory, Field, LogLevel, OnDeadlock, OomScore, OutputLimit, ShutdownOptions,
-    Supervisor, TlsAuthClients,
+    Supervisor, TlsAuthClients, Unsupported,
 };
 use crate::config::ignored::INERT;
 use crate::config::kind::Kind;
@@ -163,6 +163,11 @@ impl Setting {
         }
     }
 
+    /// Returns the canonical text of a setting without a field, if it was ever set.
+    pub(super) fn explicit<'a>(&self, config: &'a Config) -> Option<&'a [u8]> {
+        config.ignored.get(self.name).map(Vec::as_slice)
+    }
+
     /// Stores canonical text, as returned by [`Kind::canonical`], in `config`.
     pub(super) fn store(&self, config: &mut Config, canonical: Vec<u8>) {
         match self.store {
@@ -278,9 +283,9 @@ supported! {
         "logfile" logfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// The working directory, which relative paths start from.
         "dir" dir: PathBuf = ".", Kind::Directory, Protected, Supported;
-        /// After a crash, answers -LOADING to commands on keys for this many milliseconds, so that no client can believe any
-        /// more that it holds a lock that the crash has freed: the longest TTL of a lock. A file in `dir` tells a crash
-        /// from a clean shutdown. 0 disables that.
+        /// After a crash, or a shutdown while locks were held or keys had a TTL, answers -LOADING to commands on keys for
+        /// this many milliseconds, so that no client can believe any more that it holds a lock that is gone: the longest
+        /// TTL of a lock. A file in `dir`, named by the port, tells the next start. 0 disables that.
         "restart-grace-ms" !hidden restart_grace_ms: u64 = "0", Kind::Int(0, i64::MAX), Start, Supported;
         /// What LOCK.ACQUIRE with BLOCK does where clients would wait for each other in a cycle: `error` replies -DEADLOCK at
         /// once, `wait` waits as long as BLOCK says, and LOCK.INFO shows the cycle.
@@ -310,7 +315,11 @@ supported! {
         "daemonize" daemonize: bool = "no", Kind::Switch, Start, Supported;
         /// Replies exactly as Redis. With `no`, replies as Valkey where that has other names and error messages, as in
         /// HELLO and INFO. Valkey's own default is `no`.
-        "extended-redis-compatibility" !hidden extended_redis_compatibility: bool = "yes", Kind::Switch, Runtime, Supported;
+        "extended-redis-compatibility" !hidden %own extended_redis_compatibility: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Warns at startup about settings that ask for what keylatch does not have, such as files (`warn`), or does not
+        /// start with them (`refuse`).
+        "unsupported-settings" !hidden unsupported_settings: Unsupported = "warn", Kind::Choice(Unsupported::WORDS),
+            Start, Supported;
         /// Checks the total memory of clients this many times per second. keylatch expires keys exactly and needs no
         /// timer for that.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Supported;

@@ -24,7 +24,7 @@ use crate::acl::Acl;
 use crate::client::registry::{ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::command;
-use crate::config::{Config, SetError};
+use crate::config::{Config, SetError, refusal};
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::error::Error;
 use crate::instance::Instance;
@@ -76,7 +76,7 @@ impl Builder {
     /// # Panics
     /// If workers were given and it is called outside a tokio runtime.
     pub fn start_blocking(mut self) -> io::Result<Server> {
-        if let Some(reason) = self.invalid.take() {
+        if let Some(reason) = self.invalid.take().or_else(|| refusal(&self.config)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let runtime = match self.workers.is_empty() {

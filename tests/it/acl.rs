@@ -396,20 +396,20 @@ fn passwords_are_generated_with_the_requested_length() {
 #[test]
 fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let rules = "-@all +get +hget -bgsave +xgroup|create +zadd|x";
+    let rules = "-@all +get +hget -vadd +xgroup|create +zadd|x";
     let server = server_with_file(
         &dir,
-        &format!("user app on nopass ~* {rules} (+LPUSH +@hash)\nuser default on nopass ~* &* +@all -save -Save\n"),
+        &format!("user app on nopass ~* {rules} (+LPUSH +@hash)\nuser default on nopass ~* &* +@all -vsim -Vsim\n"),
     );
     let mut client = server.client();
     let listed = client.call("ACL LIST");
     for expected in
-        [rules, "(resetchannels -@all +lpush +@hash)", "user default on nopass sanitize-payload ~* &* +@all -save"]
+        [rules, "(resetchannels -@all +lpush +@hash)", "user default on nopass sanitize-payload ~* &* +@all -vsim"]
     {
         assert!(listed.contains(expected), "no {expected} in {listed}");
     }
     client.expect(&[
-        ("ACL SETUSER app +bgsave -xgroup|create", "+OK"),
+        ("ACL SETUSER app +vadd -xgroup|create", "+OK"),
         (
             "ACL SETUSER app -nosuch",
             "-ERR Error in ACL SETUSER modifier '-nosuch': Unknown command or category name in ACL",
@@ -426,7 +426,7 @@ fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
         ("ACL LOAD", "+OK"),
     ]);
     let listed = client.call("ACL LIST");
-    assert!(listed.contains("-@all +get +hget +zadd|x +bgsave -xgroup|create"), "{listed}");
+    assert!(listed.contains("-@all +get +hget +zadd|x +vadd -xgroup|create"), "{listed}");
     client.expect(&[("ACL SETUSER app +@all", "+OK"), ("AUTH app x", "+OK"), ("SET k v", "+OK")]);
     assert!(client.call("ACL LIST").contains("user app on nopass sanitize-payload ~* resetchannels +@all ("));
 }

@@ -1,6 +1,7 @@
 //! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
 
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
+use keylatch::Server;
 use keylatch::internals::config::{Limits, Setting};
 use keylatch::internals::{Names, table};
 
@@ -26,7 +27,7 @@ fn config_get_finds_settings_by_name_and_by_pattern() {
         ("CONFIG GET max[b-d]lients", "*2 $10 maxclients $5 10000"),
         ("CONFIG GET timeout maxclients timeout", "*4 $7 timeout $1 0 $10 maxclients $5 10000"),
         ("CONFIG GET nosuch", "*0"),
-        ("CONFIG GET save", "*2 $4 save $23 3600 1 300 100 60 10000"),
+        ("CONFIG GET save", "*2 $4 save $0 "),
         ("CONFIG GET key-load-dela*", "*0"),
         ("CONFIG GET key-load-delay", "*2 $14 key-load-delay $1 0"),
         ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
@@ -84,6 +85,62 @@ fn config_set_refuses_values_outside_their_type() {
     ]);
 }
 
+const MEMORY_ONLY: &str = "this server keeps data in memory only: it writes no files and has no replicas";
+
+#[test]
+fn what_asks_for_a_file_or_a_replica_gets_an_error_that_says_so() {
+    let server = TestServer::start_with(&[("unsupported-settings", "warn")]);
+    let (mut client, refused) = (server.client(), format!("-ERR {MEMORY_ONLY}"));
+    client.expect(&[("SET k v", "+OK"), ("BGSAVE x", "-ERR syntax error"), ("CONFIG GET save", "*2 $4 save $0 ")]);
+    for (field, status) in [("rdb_last_bgsave_status", "ok"), ("aof_last_bgrewrite_status", "ok"), ("aof_enabled", "0")]
+    {
+        assert_eq!(client.info(field), status, "{field}");
+    }
+    for call in
+        ["SAVE", "BGSAVE", "BGSAVE SCHEDULE", "BGREWRITEAOF", "SYNC", "PSYNC ? -1", "REPLICAOF h 1", "SLAVEOF h 1"]
+    {
+        assert_eq!(client.call(call), refused, "{call}");
+    }
+    for (field, status) in
+        [("rdb_last_bgsave_status", "err"), ("aof_last_bgrewrite_status", "err"), ("aof_last_write_status", "ok")]
+    {
+        assert_eq!(client.info(field), status, "{field}");
+    }
+    for (request, name) in [("CONFIG SET appendonly yes", "appendonly"), ("CONFIG SET timeout 5 save 1", "save")] {
+        let reason = if name == "save" { "Invalid save parameters" } else { MEMORY_ONLY };
+        client.expect(&[(request, &failed(name, reason))]);
+    }
+    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "900 1"]), failed("save", MEMORY_ONLY));
+    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "", "appendonly", "no"]), "+OK");
+    client.expect(&[("REPLICAOF NO ONE", "+OK"), ("FAILOVER", "-ERR FAILOVER requires connected replicas.")]);
+    client.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0"), ("GET k", "$1 v")]);
+}
+
+#[test]
+fn settings_that_ask_for_files_are_shown_as_what_is_done() {
+    let server = TestServer::start_with(&[("save", "900 1"), ("appendonly", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("CONFIG GET save", "*2 $4 save $0 "), ("CONFIG GET appendonly", "*2 $10 appendonly $2 no")]);
+    for (field, status) in [("rdb_last_bgsave_status", "err"), ("aof_last_write_status", "err"), ("aof_enabled", "0")] {
+        assert_eq!(client.info(field), status, "{field}");
+    }
+}
+
+#[test]
+fn a_start_with_settings_that_would_make_it_another_server_is_refused() {
+    let refusal = |settings: &str| {
+        let started = Server::builder().settings(settings).start_blocking();
+        started.err().map_or_else(String::new, |error| error.to_string())
+    };
+    assert!(refusal("replicaof 127.0.0.1 6379").contains("'replicaof'"));
+    assert!(refusal("cluster-enabled yes").contains("'cluster-enabled'"));
+    let strict = refusal("unsupported-settings refuse\nsave 900 1\nappendonly yes\nactiverehashing no");
+    assert!(["'save'", "'appendonly'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
+    for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''", "save 900 1"] {
+        assert_eq!(refusal(settings), "", "{settings}");
+    }
+}
+
 #[test]
 fn values_are_printed_in_their_canonical_form() {
     let server = TestServer::start();
@@ -91,7 +148,7 @@ fn values_are_printed_in_their_canonical_form() {
     for (name, given, printed) in [
         ("proto-max-bulk-len", "2MB", "2097152"),
         ("maxmemory", "1g", "1000000000"),
-        ("appendonly", "YES", "yes"),
+        ("appendonly", "NO", "no"),
         ("appendfsync", "ALWAYS", "always"),
         ("maxmemory-policy", "ALLKEYS-LRU", "allkeys-lru"),
         ("hz", "1000", "500"),
@@ -106,9 +163,6 @@ fn values_are_printed_in_their_canonical_form() {
             .call("CONFIG GET client-output-buffer-limit")
             .ends_with(" normal 1048576 524288 5 slave 268435456 67108864 60 pubsub 0 0 0")
     );
-    assert_eq!(client.call_args(&["CONFIG", "SET", "save", "3600 1 300 100"]), "+OK");
-    client.expect(&[("CONFIG GET save", "*2 $4 save $14 3600 1 300 100"), ("CONFIG SET save ", "+OK")]);
-    client.expect(&[("CONFIG GET save", "*2 $4 save $0 ")]);
 }
 
 #[test]
@@ -120,6 +174,7 @@ fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_
         let expected = match setting.change {
             keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
             keylatch::internals::config::Change::Protected => failed(setting.name, "can't set protected config"),
+            keylatch::internals::config::Change::Runtime if setting.name == "save" => failed("save", MEMORY_ONLY),
             keylatch::internals::config::Change::Runtime => "+OK".to_owned(),
         };
         assert_eq!(client.call_args(&["CONFIG", "SET", setting.name, setting.default]), expected, "{}", setting.name);
@@ -367,11 +422,11 @@ fn commands_that_only_redis_has_can_be_hidden_and_their_names_be_given_to_others
     let load = |text: &str| {
         keylatch::internals::config::load(None, Some(text.as_bytes()), b"").map_err(|error| error.to_string())
     };
-    let config = load("rename-command BGSAVE \"\"\nrename-command replicaof other\nrename-command GET save\n");
+    let config = load("rename-command VADD \"\"\nrename-command vsim other\nrename-command GET vdim\n");
     let renames = config.expect("it is understood").directives.renames;
     let names = Names::new(table(), &renames);
     assert!(names.find(b"get").is_none() && names.find(b"other").is_none());
-    assert_eq!(names.find(b"SAVE").map(|command| command.name.as_str()), Some("get"));
+    assert_eq!(names.find(b"VDIM").map(|command| command.name.as_str()), Some("get"));
     for line in ["rename-command nosuch \"\"", "rename-command xgroup|create x"] {
         let refusal = load(line).expect_err("it names no command");
         assert!(refusal.ends_with("No such command in rename-command"), "{refusal}");

@@ -24,7 +24,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("push", &["client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
     ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "memory", "persist", "resp", "spec", "store", "test_mode", "time"]),
-    ("config", &["acl", "glob", "spec", "store", "text"]),
+    ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "resp", "spec", "store"]),
     ("persist", &["rdb", "resp", "store", "time"]),

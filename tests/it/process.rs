@@ -183,7 +183,8 @@ fn the_closing_of_its_terminal_does_not_end_it() {
     let mut client = process.client();
     client.expect(&[("SET k v", "+OK")]);
     process.signal("HUP");
-    process.read_until("Received SIGHUP");
+    let log = process.read_until("Received SIGHUP");
+    assert!(!log.contains("certificate"), "{log}");
     client.expect(&[("GET k", "$1 v")]);
 }
 
@@ -488,6 +489,19 @@ fn a_shutdown_that_is_to_save_fails_and_keeps_the_data() {
     assert_eq!(client.call_args(&["CONFIG", "SET", "shutdown-on-sigterm", "save force"]), "+OK");
     process.signal("TERM");
     assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
+fn a_shutdown_that_loses_what_was_to_be_saved_says_so() {
+    let mut process = Process::start(&["--save", "900", "1"]);
+    process.client().expect(&[("SET k v", "+OK"), ("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let log = process.rest();
+    assert!(log.contains("The settings ask for files, but this server keeps data in memory only"), "{log}");
+    let mut process = Process::start(&["--save", ""]);
+    let log = process.read_until("Ready to accept");
+    assert!(!log.contains("'save'") && !log.contains("save points"), "{log}");
 }
 
 #[test]

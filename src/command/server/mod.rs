@@ -9,6 +9,7 @@ pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod monitor;
+pub(crate) mod persistence;
 pub(crate) mod shutdown;
 pub(crate) mod slowlog;
 

@@ -47,7 +47,7 @@ const CHANGES: &[&[&str]] = &[
     &["CONFIG", "SET", "maxmemory-clients", "5%", "min-slaves-max-lag", "3", "hz", "1000"],
     &["ACL", "SETUSER", "writer", "on", ">pw", "~a*", "%R~b", "&c", "+@string", "-get"],
     &["CONFIG", "REWRITE"],
-    &["CONFIG", "SET", "save", "60 1 30 2", "maxmemory-clients", "0", "timeout", "9"],
+    &["CONFIG", "SET", "maxmemory-clients", "0", "timeout", "9"],
     &["CONFIG", "REWRITE"],
     &["CONFIG", "REWRITE"],
 ];

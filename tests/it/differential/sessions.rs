@@ -319,8 +319,6 @@ const SETTINGS: &str = r#"
     CONFIG GET loglevel
     CONFIG SET appendonly maybe
     CONFIG SET save x
-    CONFIG SET save "900 1"
-    CONFIG GET save
     CONFIG SET save ""
     CONFIG GET save
     CONFIG SET proto-max-bulk-len 1mb

@@ -31,12 +31,12 @@ const VALUES: &[&str] = &[
     "panic", "panic-on-replicas", "ignore", "optional", "dump.rdb", "no one", "localhost 7000", "localhost x",
 ];
 
-/// Settings that would make the real server unusable for the test (addresses, files, clients), and those that it was
-/// started with.
+/// Settings that would make the real server unusable for the test (addresses, files, clients), those that it was
+/// started with, and those that only it can follow (save points).
 #[rustfmt::skip] // a table
 const LEFT_OUT: &[&str] = &[
     "port", "bind", "tls-port", "tls-cluster", "tls-replication", "appendonly", "watchdog-period", "maxclients", "timeout",
-    "oom-score-adj", "oom-score-adj-values", "dir", "unixsocket", "enable-debug-command",
+    "oom-score-adj", "oom-score-adj-values", "dir", "save", "unixsocket", "enable-debug-command",
     // Redis 8.4 accepts other values than 7.0.15: `tests/it/config.rs` tests them.
     "loglevel", "maxmemory-samples",
 ];

@@ -118,7 +118,7 @@ fn namespace(text: &mut String, call: &mut Call<'_>) {
     field(text, "executable", path(std::env::current_exe().ok().as_deref()));
     field(text, "config_file", path(namespace.instance.config_file.as_deref()));
     field(text, "io_threads_active", 0);
-    listeners(text, &namespace.instance.settings.current(), tcp_port);
+    listeners(text, &namespace.settings.current(), tcp_port);
 }
 
 /// Lists the listeners, numbered by kind.
@@ -179,6 +179,7 @@ fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
 
 fn persistence(text: &mut String, call: &mut Call<'_>) {
     let grace_left_ms = call.namespace.grace_left_ms(call.now());
+    let (config, stats) = (call.namespace.settings.current(), &call.namespace.stats);
     field(text, "loading", u8::from(grace_left_ms.is_some()));
     field(text, "async_loading", 0);
     field(text, "current_cow_peak", 0);
@@ -190,7 +191,7 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "rdb_changes_since_last_save", all_totals(call).changes);
     field(text, "rdb_bgsave_in_progress", 0);
     field(text, "rdb_last_save_time", call.namespace.started.wall_ms().div_euclid(1000));
-    field(text, "rdb_last_bgsave_status", "ok");
+    field(text, "rdb_last_bgsave_status", status(config.asks_for_snapshots() || stats.save_failed.load(Relaxed)));
     field(text, "rdb_last_bgsave_time_sec", -1);
     field(text, "rdb_current_bgsave_time_sec", -1);
     field(text, "rdb_saves", 0);
@@ -202,10 +203,10 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
     field(text, "aof_rewrite_scheduled", 0);
     field(text, "aof_last_rewrite_time_sec", -1);
     field(text, "aof_current_rewrite_time_sec", -1);
-    field(text, "aof_last_bgrewrite_status", "ok");
+    field(text, "aof_last_bgrewrite_status", status(stats.rewrite_failed.load(Relaxed)));
     field(text, "aof_rewrites", 0);
     field(text, "aof_rewrites_consecutive_failures", 0);
-    field(text, "aof_last_write_status", "ok");
+    field(text, "aof_last_write_status", status(config.asks_for_log()));
     field(text, "aof_last_cow_size", 0);
     field(text, "module_fork_in_progress", 0);
     field(text, "module_fork_last_cow_size", 0);
@@ -214,6 +215,11 @@ fn persistence(text: &mut String, call: &mut Call<'_>) {
         field(text, "loading_start_time", call.namespace.started.wall_ms().div_euclid(1000));
         field(text, "loading_eta_seconds", left_ms.div_ceil(1000));
     }
+}
+
+/// Returns the state of what Redis would have written: it has failed if somebody asked for it.
+fn status(has_failed: bool) -> &'static str {
+    if has_failed { "err" } else { "ok" }
 }
 
 fn replication(text: &mut String, call: &mut Call<'_>) {
@@ -225,8 +231,7 @@ fn replication(text: &mut String, call: &mut Call<'_>) {
     field(text, "master_repl_offset", 0);
     field(text, "second_repl_offset", -1);
     field(text, "repl_backlog_active", 0);
-    let size =
-        Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(&call.namespace.instance.settings.current()));
+    let size = Setting::find(b"repl-backlog-size").map(|(_, size)| size.get(&call.namespace.settings.current()));
     field(text, "repl_backlog_size", String::from_utf8_lossy(&size.unwrap_or_default()));
     field(text, "repl_backlog_first_byte_offset", 0);
     field(text, "repl_backlog_histlen", 0);

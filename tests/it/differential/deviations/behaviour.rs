@@ -1,6 +1,6 @@
 //! Differences that a single reply cannot show: the command, setting or field of INFO, the case, and the reason.
 
-use super::page::Area::{Clients, Configuration, Expiry, Memory, Process, Scripting, Wire};
+use super::page::Area::{Clients, Configuration, DataTypes, Expiry, Memory, Process, Scripting, Wire};
 use super::page::Of::{self, Commands, General, Info, Setting};
 
 /// A row: its subject, the case, what Redis 7.0.15 does, what keylatch does, and why.
@@ -108,8 +108,14 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["acl|setuser"]), "a parenthesis inside an open one", "drops the first", "a syntax error; of several open ones the first is reported", "as Redis 7.2"),
     (Commands(&["acl|setuser"]), "a blank in a first argument, as `+get|a b`", "accepted; two rules when the file is loaded again", "a syntax error", "what is saved can be loaded"),
 
+    // Data types
+    (General(DataTypes), "vector sets: `VADD`, `VSIM` and their kin", "do not exist; 8.4 has them", "unknown commands", "not implemented yet"),
+
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions", "exporters find every field"),
+    (Info("rdb_last_bgsave_status"), "also `aof_last_write_status`, `aof_last_bgrewrite_status`", "`err` after a failure", "`err` once a call or the settings have asked for a file", "nothing is written"),
+    (Commands(&["save", "bgsave", "bgrewriteaof"]), "", "write files", "an error: data is kept in memory only", "no persistence yet"),
+    (Commands(&["replicaof", "slaveof", "sync", "psync"]), "", "replicate", "an error, but `REPLICAOF NO ONE`", "no replication yet"),
     (Info("errorstats"), "error codes made up by scripts", "unbounded; since 7.4 all are dropped at 128", "128 of them; the rest is counted as `ERRORSTATS_OVERFLOW`", "as Valkey"),
     (Info("commandstats"), "a call that blocks its client", "counted when it blocks", "counted when it ends: served, timed out or unblocked", "as Redis 7.2"),
     (Info("commandstats"), "order, `usec`", "order of a hash table; sum of whole microseconds", "by name; sum of nanoseconds", "deterministic, exact"),
@@ -135,10 +141,14 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Configuration
     (General(Configuration), "names and values", "those of 7.0", "those of 8.4; names and values of Valkey or later Redis are accepted and shown by `CONFIG GET` of the exact name", "configuration files of either load"),
     (Setting("notify-keyspace-events"), "the classes `o` and `c`", "unknown", "publish `overwritten` and `type_changed`", "as Redis 8.2"),
-    (Setting("extended-redis-compatibility"), "a setting of Valkey", "does not exist", "`yes`; with `no`, names and errors of Valkey 8.1: `server valkey`, `version 8.1.0` in `HELLO`; `server_name`, `valkey_version`, `server_mode` in `INFO`; `NOSUB`; `BITCOUNT` with a start alone; `MULTI` and `WATCH` discard the transaction they are in; `server.` in errors of scripts; `Valkey is busy`; `Invalid primary port`; `redis_version` stays 8.4.0", "a drop-in for Valkey's clients"),
+    (Setting("extended-redis-compatibility"), "a setting of Valkey", "does not exist", "`yes`; with `no`, names and errors of Valkey 8.1: `server valkey`, `version 8.1.0` in `HELLO`; `server_name`, `valkey_version`, `server_mode` in `INFO`; `NOSUB`; `BITCOUNT` with a start alone; `ZSCAN NOSCORES`; `MULTI` and `WATCH` discard the transaction they are in; `server.` in errors of scripts; `Valkey is busy`; `Invalid primary port`; `redis_version` stays 8.4.0", "a drop-in for Valkey's clients"),
     (Setting("fence-memory-ms"), "a setting of keylatch", "does not exist", "300000: how long a fence is remembered after its key is gone", "a late write must not create the key again"),
-    (Setting("restart-grace-ms"), "a setting of keylatch", "does not exist", "0; otherwise a start after a crash answers `-LOADING` for that many milliseconds", "no lock of before the crash is believed to be held any more"),
     (Setting("lock-deadlock"), "a setting of keylatch", "does not exist", "`error`: `LOCK.ACQUIRE` replies `-DEADLOCK` where clients would wait for each other for ever; `wait`: they wait", "a mistake is told at once, not after a timeout"),
+    (Setting("restart-grace-ms"), "a setting of keylatch", "does not exist", "0; otherwise a start after a crash, or after a stop while locks were held or keys had a TTL, answers `-LOADING` for that many milliseconds", "no lock of before is believed to be held any more"),
+    (Setting("unsupported-settings"), "a setting of keylatch", "does not exist", "`warn`: settings without effect are named in the log; with `refuse` the server does not start with them", "a strict mode"),
+    (Setting("save"), "`save`, `appendonly`", "write files; `CONFIG GET` shows what was set", "no effect in a file, with a warning; `CONFIG GET` shows none; `CONFIG SET` that asks for a file is an error", "no persistence yet"),
+    (Setting("replicaof"), "`replicaof` with a host, `cluster-enabled yes`", "a replica, a node of a cluster", "the server does not start", "it would be an empty primary"),
+    (Setting("unixsocket"), "a socket on which another server listens, or another file", "is removed", "the server does not start", "no other server loses its clients, no file is lost"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),
     (Setting("maxmemory-eviction-tenacity"), "", "bounds a step of eviction by time", "bounds it by the number of keys that takes about that time", "does not depend on the clock"),
     (Setting("tracking-table-max-keys"), "a key beyond it", "dropped before the next command", "dropped at once", "the limit is exact"),
