@@ -649,7 +649,6 @@ fn a_skipped_reply_is_that_of_the_next_request_also_of_an_empty_one() {
         "*0\r\nRESET\r\nPING\r\n",
         "CLIENT REPLY OFF\r\nRESET\r\nPING\r\n",
         "*0\r\n*x\r\n",
-        "*x\r\n",
     ] {
         let mut pair = arena.pair();
         pair.speak(2);
