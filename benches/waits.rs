@@ -11,6 +11,7 @@
 //! Rows above the limit, 5 ms, or 20 with ten million elements, are marked.
 
 #![allow(
+    clippy::print_stderr,
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,

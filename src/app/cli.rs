@@ -325,6 +325,7 @@ fn read_all(input: &mut dyn Read) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Setting;
 
     fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
         let args = ["keylatch"].iter().chain(words).map(OsString::from);
@@ -361,8 +362,9 @@ mod tests {
             (&["redis-server", "--timeout", "4"], "timeout", "4"),
         ];
         for (words, name, expected) in cases {
-            let found = config(words, "timeout 9\n").get(&[name.as_bytes()]);
-            assert_eq!(found, [((*name).to_owned(), expected.as_bytes().to_vec())], "{words:?}");
+            let (_, setting) = Setting::find(name.as_bytes()).expect("a setting");
+            let found = setting.get(&config(words, "timeout 9\n"));
+            assert_eq!(found, expected.as_bytes(), "{words:?}");
         }
     }
 

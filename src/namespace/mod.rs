@@ -255,9 +255,7 @@ impl Namespace {
             users_len: AtomicUsize::new(users_len),
         };
         namespace.apply_settings();
-        if namespace.test_mode.is_some() {
-            namespace.store.set_logged(true);
-        }
+        namespace.store.set_logged(namespace.test_mode.is_some());
         namespace
     }
 

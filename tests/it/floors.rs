@@ -11,7 +11,7 @@ use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
-    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
+    ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "push", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "upkeep"]),
     ("app", &["command", "config", "memory", "net", "resp", "runtime", "text", "time"]),
     ("net", &["acl", "client", "command", "config", "dispatch", "error", "instance", "memory", "metrics", "namespace", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),

@@ -22,7 +22,7 @@ fn members(client: &mut Client, words: &str) -> Vec<String> {
 fn a_difference_is_the_same_whichever_set_is_asked() {
     let server = TestServer::start();
     let (mut client, mut dice) = (server.client(), Dice::new(7));
-    let name = |number: u64| if number % 3 == 0 { format!("{number}") } else { format!("member:{number}") };
+    let name = |number: u64| if number.is_multiple_of(3) { format!("{number}") } else { format!("member:{number}") };
     let add = |client: &mut Client, key: &str, numbers: &[u64]| {
         let members: Vec<String> = numbers.iter().map(|number| name(*number)).collect();
         let scored: Vec<String> = members.iter().map(|member| format!("1 {member}")).collect();
