@@ -34,6 +34,10 @@ use crate::text::system_text;
 /// after which Docker and systemd kill a process.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// What is logged in test mode; no warning, because who asks for warnings only reads the line of JSON first.
+const TEST_MODE: &str = "test mode is on: every client can steer time, inject faults and, as a user ns-* with any \
+password, enter a private instance; never for a server that keeps data";
+
 /// How many file descriptors are reserved for other uses than clients, as in Redis.
 const RESERVED_FILES: u64 = 32;
 
@@ -149,6 +153,9 @@ fn serve_with_log(
         show_logo(&config);
     }
     start_warnings(&config).iter().for_each(|line| warn!("{line}"));
+    if config.test_mode {
+        info!("{TEST_MODE}");
+    }
     info!("Data is kept in memory only: it is lost when the server stops, regardless of persistence settings");
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);

@@ -4,23 +4,20 @@ use std::path::Path;
 
 use crate::config::{Config, Setting, Unsupported, ignored_changes};
 
-const TEST_MODE: &str = "test mode is on: every client can steer time, inject faults and, as a user ns-* with any \
-password, enter a private instance; never for a server that keeps data";
-
 /// A smaller limit of memory, in bytes, is probably a mistake.
 const MEMORY_MIN: u64 = 1 << 20;
 
-/// Returns the warnings to log when a server starts with these settings, one line each.
+/// Returns the warnings to log when a server starts with these settings, one line each; none where it does not start.
 pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
+    if refusal(config).is_some() {
+        return Vec::new();
+    }
     let unknown = config.directives.unknown_variables.iter();
     let mut lines: Vec<String> =
         unknown.map(|name| format!("the environment variable {name} names no setting and has no effect")).collect();
     lines.extend(
         ignored_changes(config).iter().map(|name| format!("the setting '{name}' is accepted and has no effect")),
     );
-    if config.test_mode {
-        lines.push(TEST_MODE.into());
-    }
     if (1..MEMORY_MIN).contains(&config.maxmemory) {
         let bytes = config.maxmemory;
         lines.push(format!("maxmemory is {bytes} bytes, less than 1 MB: is this what you want?"));
@@ -108,7 +105,6 @@ mod tests {
         assert_eq!(warnings("dir /\nsave ''\nmaxmemory 1mb\nreplicaof no one"), Vec::<String>::new());
         for (text, said) in [
             ("maxmemory 1kb", "maxmemory is 1024 bytes"),
-            ("test-mode yes", "as a user ns-* with any password"),
             ("save 3600 1 300 100 60 10000", "save points are set, but nothing is written"),
         ] {
             assert!(warnings(text).iter().any(|line| line.contains(said)), "{text}: {:?}", warnings(text));

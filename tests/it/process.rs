@@ -371,7 +371,9 @@ fn the_log_goes_to_the_file_that_logfile_names() {
 }
 
 #[test]
-fn settings_without_effect_are_named_in_the_log() {
+fn settings_without_effect_are_named_in_the_log_unless_they_prevent_the_start() {
+    let refused = run(&["--appendonly", "yes", "--unsupported-settings", "refuse", "--port", "0"]);
+    assert!(!refused.status.success() && !text(&refused.stdout).contains("is accepted"), "{refused:?}");
     let mut process = Process::start(&["--appendonly", "yes", "--activerehashing", "no"]);
     let log = process.read_until("Ready to accept");
     assert!(log.contains("'appendonly'") && log.contains("'activerehashing'"), "{log}");
@@ -380,7 +382,7 @@ fn settings_without_effect_are_named_in_the_log() {
 
 #[test]
 fn a_loglevel_of_warning_keeps_the_log_silent() {
-    let mut process = Process::start(&["--loglevel", "warning"]);
+    let mut process = Process::start(&["--loglevel", "warning", "--test-mode"]);
     let seen = process.read_until(r#"{"ready":true,"#);
     assert_eq!(seen.lines().count(), 1, "{seen}");
 }
@@ -684,7 +686,9 @@ fn a_server_that_watches_standard_input_ends_when_that_is_closed() {
 }
 
 #[test]
-fn test_mode_is_a_switch_of_the_command_line() {
+fn test_mode_is_a_switch_of_the_command_line_and_in_the_log() {
     let mut process = Process::start(&["--test-mode"]);
     assert!(process.client().int("TEST.TIME GET") > 0);
+    let mut process = Process::start(&["--test-mode"]);
+    assert!(process.read_until("Ready to accept").contains("as a user ns-* with any password"));
 }

@@ -297,9 +297,12 @@ class TestIsolation:
             instance.command("SET", "key", "1")
             assert redis.Redis.from_url(instance.url).get("key") == b"1"
 
-    def test_settings_are_those_of_the_process(self, keylatch):
+    def test_a_setting_changes_for_one_instance_and_not_for_the_process(self, keylatch, keylatch_server):
+        keylatch.command("CONFIG", "SET", "maxmemory", "1mb")
+        with keylatch_server.instance() as other:
+            assert other.command("CONFIG", "GET", "maxmemory") != keylatch.command("CONFIG", "GET", "maxmemory")
         with pytest.raises(ReplyError, match="the whole process"):
-            keylatch.command("CONFIG", "SET", "maxmemory", "1mb")
+            keylatch.command("CONFIG", "SET", "maxclients", "5")
 
     def test_faults_and_journals_are_apart(self, keylatch, keylatch_server, client):
         with keylatch_server.instance() as other:
