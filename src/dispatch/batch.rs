@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Batch, Output, Reply, Request};
-use crate::spec::{ALLOW_BUSY, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
+use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
 use crate::test_mode::{FaultKind, ReceivedCall};
 use crate::time::clock::Now;
@@ -515,11 +515,13 @@ impl<'n> BatchRun<'n> {
         if let Some(postponed) = postponed {
             self.serve_postponed(*postponed);
         }
-        if let Next::Exclusively = next {
-            return self.call_exclusively(client, command, request, hashes, out);
-        }
-        if command.flags & CONTROL != 0 {
-            self.after_control_call(client, command, &mut next);
+        if command.flags & (CONTROL | BLOCKING) != 0 {
+            if let Next::Exclusively = next {
+                return self.call_exclusively(client, command, request, hashes, out);
+            }
+            if command.flags & CONTROL != 0 {
+                self.after_control_call(client, command, &mut next);
+            }
         }
         next
     }

@@ -11,6 +11,7 @@ mod limits;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem::{ManuallyDrop, forget};
 use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -127,16 +128,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.namespace.stats.reads.fetch_add(1, Relaxed);
             loop {
                 let left = self.execute_input();
-                if !left.is_unfinished() && self.outruns_reclaimer {
-                    if !Box::pin(self.wait_for_reclaimer()).await? {
-                        return Ok(());
+                let is_here = if left.is_unfinished() {
+                    Box::pin(self.finish(left)).await?
+                } else {
+                    forget(left); // as in `execute_decoded`
+                    if !self.outruns_reclaimer {
+                        break;
                     }
-                    continue;
-                }
-                if !left.is_unfinished() {
-                    break;
-                }
-                if !Box::pin(self.finish(left)).await? {
+                    Box::pin(self.wait_for_reclaimer()).await?
+                };
+                if !is_here {
                     return Ok(());
                 }
             }
@@ -310,22 +311,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// finish before calling again.
     fn execute_input(&mut self) -> Next {
         let Some(mut buffers) = self.buffers.take() else { return Next::Done };
-        let mut left = Next::Done;
-        while !left.is_unfinished() && !self.client.caller.closing && !self.outruns_reclaimer {
+        let left = self.execute_decoded(&mut buffers);
+        self.buffers = Some(buffers);
+        left
+    }
+
+    #[inline(always)] // its only caller
+    fn execute_decoded(&mut self, buffers: &mut ConnBuffers) -> Next {
+        while !self.client.caller.closing && !self.outruns_reclaimer {
             if buffers.next < buffers.batch.len() {
                 if !self.may_continue(buffers.output.len()) {
                     break;
                 }
-                left = self.execute_batch(&mut buffers);
-                if matches!(left, Next::EndBatch | Next::Again) && !self.catch_up() {
+                let left = self.execute_batch(buffers);
+                if left.is_unfinished() {
+                    return left;
+                }
+                let is_over = matches!(left, Next::EndBatch | Next::Again);
+                forget(left); // it owns nothing, and its drop glue would be called
+                if is_over && !self.catch_up() {
                     break;
                 }
-            } else if !self.decode_batch(&mut buffers) {
+            } else if !self.decode_batch(buffers) {
                 break;
             }
         }
-        self.buffers = Some(buffers);
-        left
+        Next::Done
     }
 
     /// Decodes the next batch; returns whether there was one; after a protocol error the client is closed.
@@ -340,14 +351,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let requests = &mut buffers.codec.requests;
         requests.set_limits(limits(&self.config, &self.client.caller));
-        let decoded = buffers.codec.decode(&mut buffers.input);
-        if !matches!(decoded, Ok(Some(_))) && buffers.codec.requests.take_empties() {
-            self.client.session.replies.pass_empty_request();
-        }
-        match decoded {
+        match buffers.codec.decode(&mut buffers.input) {
             Ok(Some(batch)) => (buffers.batch, buffers.next) = (batch, 0),
-            Ok(None) => return false,
+            Ok(None) => {
+                self.pass_empty_requests(buffers);
+                return false;
+            }
             Err(error) => {
+                self.pass_empty_requests(buffers);
                 if let (DecodeError::Protocol(error), Replies::On) = (&error, self.client.session.replies) {
                     let line = error.wire_text();
                     self.namespace.observed.errors.count(&line);
@@ -358,6 +369,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         true
+    }
+
+    /// Lets empty requests after the last one, if there were any, use up CLIENT REPLY SKIP.
+    fn pass_empty_requests(&mut self, buffers: &mut ConnBuffers) {
+        if buffers.codec.requests.take_empties() {
+            self.client.session.replies.pass_empty_request();
+        }
     }
 
     /// Executes the batch in one run until its end or until a command ends the run.
@@ -373,10 +391,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
-        let (mut executed, mut left) = (0, Next::Done);
+        // Not dropped in the loop, which goes on only with what owns nothing: the drop glue would be called each time.
+        let (mut executed, mut left) = (0, ManuallyDrop::new(Next::Done));
         let (clients, reclaimer) = (&self.namespace.clients, self.namespace.store.reclaimer());
         let queued = reclaimer.queued();
-        while executed < plan.len() && matches!(left, Next::Done) && !self.client.caller.closing {
+        while executed < plan.len() && matches!(*left, Next::Done) && !self.client.caller.closing {
             let waiting = output.len();
             if waiting >= SHARE_MIN {
                 // Other threads fill their outputs at the same time; they need this one's size before the batch ends.
@@ -388,13 +407,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     break;
                 }
             }
-            left = run.execute(&mut self.client, batch.get(*next + executed), plan, executed, output);
+            let request = batch.get(*next + executed);
+            left = ManuallyDrop::new(run.execute(&mut self.client, request, plan, executed, output));
             executed += 1;
             if reclaimer.is_behind() && reclaimer.queued() != queued {
                 self.outruns_reclaimer = true;
                 break;
             }
         }
+        let left = ManuallyDrop::into_inner(left);
         if let Next::Retry | Next::Again = left {
             executed -= 1;
         }
@@ -428,7 +449,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Finishes a command step by step; other clients are served between the steps. What it has left in the store is
     /// undone also after a panic, which then goes on.
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
-        match caught(self.run_rest(&mut *rest)).await {
+        let outcome = caught(pin!(self.run_rest(&mut *rest))).await;
+        match outcome {
             Ok(outcome) => outcome,
             Err(panic) => {
                 self.abandon_soon(&mut *rest).await;

@@ -436,13 +436,14 @@ impl RequestDecoder {
 
     /// Splits off where there were empty requests; those behind the last request are before the first one of the next
     /// batch.
-    fn cut_empties(&mut self) -> Vec<usize> {
+    #[allow(clippy::box_collection, reason = "rare, and part of every batch")]
+    fn cut_empties(&mut self) -> Option<Box<Vec<usize>>> {
         if self.empties.is_empty() {
-            return Vec::new();
+            return None;
         }
         let is_last = self.empties.pop_if(|before| *before == self.ends.len()).is_some();
         let left = if is_last { vec![0] } else { Vec::new() };
-        std::mem::replace(&mut self.empties, left)
+        Some(Box::new(std::mem::replace(&mut self.empties, left)))
     }
 
     fn rebase(&mut self, cut: usize) {

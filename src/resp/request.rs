@@ -29,7 +29,9 @@ pub struct Batch {
     pub(super) bytes: BytesMut,
     pub(super) spans: Vec<Span>,
     pub(super) ends: Vec<usize>,
-    pub(super) empties: Vec<usize>,
+    /// Before which of them there were empty requests, by number.
+    #[allow(clippy::box_collection, reason = "rare, and part of every batch")]
+    pub(super) empties: Option<Box<Vec<usize>>>,
 }
 
 impl Batch {
@@ -45,7 +47,7 @@ impl Batch {
 
     /// Returns whether an empty request, which is none of the batch, was sent before request `index`.
     pub fn follows_empty(&self, index: usize) -> bool {
-        self.empties.binary_search(&index).is_ok()
+        self.empties.as_ref().is_some_and(|empties| empties.binary_search(&index).is_ok())
     }
 
     /// Returns the bytes of all requests as they were sent.

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -275,7 +275,7 @@ where
     F: Future<Output = ()>,
 {
     loop {
-        match caught(work()).await {
+        match caught(pin!(work())).await {
             Ok(()) => return,
             Err(panic) => panics.report(name, &*panic),
         }

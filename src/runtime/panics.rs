@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::task::Poll;
@@ -28,12 +28,12 @@ pub enum Site {
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Runs a future to completion, or up to its first panic, which is returned.
+/// Runs a future to completion, or up to its first panic, which is returned. Pinned by the caller: an async function
+/// has room for an argument and for what it makes of it, and a connection lives as long as its future.
 ///
 /// # Errors
 /// The panic.
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Payload> {
-    let mut work = pin!(work);
+pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Payload> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),

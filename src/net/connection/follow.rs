@@ -4,6 +4,7 @@ use crate::net::connection::Connection;
 
 impl<S> Connection<S> {
     /// Looks at what the client's next requests are admitted by. Returns false if the client was told to close.
+    #[inline]
     pub(super) fn catch_up(&mut self) -> bool {
         // First: what is published later is noticed by the batch, when it acquires the gate.
         self.generation = self.namespace.store.generation();
@@ -13,6 +14,7 @@ impl<S> Connection<S> {
     }
 
     /// Applies changed settings.
+    #[inline]
     fn follow_settings(&mut self) {
         if self.namespace.settings.version() != self.config_version {
             self.read_settings();

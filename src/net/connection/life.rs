@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Serves the client until it disconnects, or until a panic in one of its calls. Its registrations are removed when
     /// the connection is dropped.
     pub async fn run(&mut self) {
-        if let Err(panic) = caught(self.serve_and_close()).await {
+        let outcome = caught(pin!(self.serve_and_close())).await;
+        if let Err(panic) = outcome {
             self.namespace.instance.panics.report("connection", &*panic);
             self.recover();
         }

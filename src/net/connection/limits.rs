@@ -63,10 +63,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reports the client's memory where `maxmemory-clients` limits it; returns whether this client is evicted.
+    #[inline]
     pub(super) fn is_evicted(&mut self) -> bool {
-        if self.config.maxmemory_clients == ClientMemory::Bytes(0) {
-            return false;
-        }
+        self.config.maxmemory_clients != ClientMemory::Bytes(0) && self.is_evicted_for_memory()
+    }
+
+    #[cold]
+    fn is_evicted_for_memory(&mut self) -> bool {
         let info = &self.client.caller.info;
         if let Some(buffers) = &self.buffers {
             info.set_pending(buffers.pending());
