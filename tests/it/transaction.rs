@@ -530,3 +530,19 @@ fn commands_are_counted_when_they_are_carried_out() {
     // MULTI, SET, GET, EXEC, and the INFO that returned the previous number.
     assert_eq!(count(&mut client) - before, 5);
 }
+
+#[test]
+fn an_exec_that_is_refused_leaves_neither_a_queue_nor_watches() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("SET a 1", QUEUED)]);
+    other.expect(&[("CONFIG SET min-replicas-to-write 1", OK)]);
+    client.expect(&[(
+        "EXEC",
+        "-EXECABORT Transaction discarded because of: NOREPLICAS Not enough good replicas to write.",
+    )]);
+    let line = client.call("CLIENT INFO");
+    assert!(line.contains(" flags=N ") && line.contains(" multi=-1 watch=0 "), "{line}");
+    other.expect(&[("CONFIG SET min-replicas-to-write 0", OK), ("SET k v", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
+}
