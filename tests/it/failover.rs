@@ -556,3 +556,16 @@ fn a_key_that_had_expired_before_a_restore_brought_it_back_stays() {
     fail_over(&server, 1);
     server.client().expect(&[("MGET k a b", "*3 $1 v $1 1 $-1")]);
 }
+
+#[test]
+fn a_key_that_a_lost_flush_gives_back_goes_with_the_write_that_made_it() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET old v", "+OK")]);
+    assert_eq!(remembered(&mut client), 1);
+    client.expect(&[("SET new v", "+OK"), ("FLUSHALL", "+OK")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("EXISTS old new", ":2")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("EXISTS old", ":1"), ("EXISTS new", ":0")]);
+}
