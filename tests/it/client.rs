@@ -177,3 +177,16 @@ fn the_arguments_of_a_request_are_shown_until_it_is_complete() {
     assert_eq!(client.reply(), "+OK");
     wait_until(|| other.call(&shown).contains(" argv-mem=0 "));
 }
+
+#[test]
+fn a_client_that_a_pause_holds_back_is_not_unblocked() {
+    let server = TestServer::start();
+    let mut other = server.client();
+    other.expect(&[("CLIENT PAUSE 1000 WRITE", "+OK")]);
+    let mut client = server.client();
+    let id = client.int("CLIENT ID");
+    let mut held = server.block_as(client, "SET k v");
+    other.expect(&[(&format!("CLIENT UNBLOCK {id}"), ":0"), (&format!("CLIENT UNBLOCK {id} ERROR"), ":0")]);
+    other.expect(&[("EXISTS k", ":0"), ("CLIENT UNPAUSE", "+OK")]);
+    assert_eq!(held.reply(), "+OK");
+}
