@@ -236,3 +236,56 @@ fn a_stream_whose_last_id_is_before_one_of_its_entries_is_bad_data() {
         assert_eq!(restore(&mut client, "copy", "0", &payload, "REPLACE"), reply, "{ms}");
     }
 }
+
+/// Returns the version of the format that a payload names.
+fn version(payload: &[u8]) -> u8 {
+    payload[payload.len() - 10]
+}
+
+#[test]
+fn a_payload_names_the_first_version_that_has_its_form() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let large = "x".repeat(100);
+    for key in ["packed", "large"] {
+        let value = if key == "packed" { "v" } else { &large };
+        client.call(&format!("HSET {key} f {value}"));
+        let before = version(&dump(&mut client, key));
+        client.expect(&[(&format!("HPEXPIRE {key} 5000 FIELDS 1 f"), "*1 :1")]);
+        assert_eq!((before, version(&dump(&mut client, key))), (10, 12), "{key}");
+    }
+    client.expect(&[("XADD s 1-1 f v", "$3 1-1"), ("XGROUP CREATE s g 0", "+OK")]);
+    client.expect(&[("XREADGROUP GROUP g c STREAMS s >", "*1 *2 $1 s *1 *2 $3 1-1 *2 $1 f $1 v")]);
+    assert_eq!(version(&dump(&mut client, "s")), 10);
+    server.advance_ms(1);
+    client.expect(&[("XREADGROUP GROUP g c STREAMS s >", "*-1")]);
+    assert_eq!(version(&dump(&mut client, "s")), 11);
+}
+
+#[test]
+fn a_set_that_has_a_member_twice_is_bad_data() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK"), ("SADD s aa ab", ":2")]);
+    let mut payload = dump(&mut client, "s");
+    assert_eq!(restore(&mut client, "copy", "0", &payload, ""), "+OK");
+    let second = payload.windows(2).position(|text| text == b"ab").expect("the member");
+    payload[second + 1] = b'a';
+    assert_eq!(restore(&mut client, "other", "0", &payload, ""), "-ERR Bad data format");
+}
+
+#[test]
+fn a_stream_whose_nodes_are_not_in_order_is_bad_data() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes"), ("rdbcompression", "no")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK"), ("CONFIG SET stream-node-max-entries 1", "+OK")]);
+    client.expect(&[("XADD s 1-1 f v", "$3 1-1"), ("XADD s 2-1 f v", "$3 2-1")]);
+    let mut payload = dump(&mut client, "s");
+    assert_eq!(restore(&mut client, "copy", "0", &payload, ""), "+OK");
+    // Behind the type and the number of nodes, each begins with its ID as a string of 16 bytes.
+    let second_id = [&[16][..], &2_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
+    let second = payload.windows(17).position(|bytes| *bytes == second_id).expect("the second node");
+    let len = second - 2;
+    payload[2..2 + 2 * len].rotate_left(len);
+    assert_eq!(restore(&mut client, "other", "0", &payload, ""), "-ERR Bad data format");
+}
