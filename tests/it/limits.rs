@@ -446,3 +446,26 @@ fn messages_that_wait_for_a_subscriber_count_as_its_memory() {
     assert!(reached < 250, "all of them wait");
     assert_eq!(publisher.info("evicted_clients"), "1");
 }
+
+#[test]
+fn a_call_that_has_blocked_takes_no_memory_once_it_has_ended() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let id = client.int("CLIENT ID");
+    let own = |other: &mut Client| {
+        let line = other.call(&format!("CLIENT LIST ID {id}"));
+        let memory = line.split(' ').find_map(|field| field.strip_prefix("tot-mem="));
+        memory.and_then(|memory| memory.parse::<usize>().ok()).unwrap_or_else(|| panic!("no memory in {line}"))
+    };
+    let used = |other: &mut Client| other.info("used_memory").parse::<usize>().expect("bytes");
+    let before = (own(&mut other), used(&mut other));
+    let request = format!("BLPOP {} 0", "k".repeat(60_000));
+    for _ in 0..60 {
+        client = server.block_as(client, &request);
+        assert!(own(&mut other) > before.0 + 60_000);
+        other.expect(&[(&format!("CLIENT UNBLOCK {id}"), ":1")]);
+        assert_eq!(client.reply(), "*-1");
+    }
+    wait_until(|| own(&mut other) == before.0);
+    assert!(used(&mut other) < before.1 + 3_000_000, "{} bytes are left", used(&mut other) - before.1);
+}
