@@ -651,3 +651,15 @@ fn a_lock_that_has_moved_to_another_session_is_no_memory_of_the_former_one() {
     fence(&mut other, &acquire);
     assert_eq!(memory(&mut other), before);
 }
+
+#[test]
+fn a_program_that_finds_a_lock_expired_hands_it_over() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut holder = server.client();
+    holder.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
+    let first = fence(&mut holder, "LOCK.ACQUIRE k mine PX 10");
+    let mut next = wait_for(&server, "next");
+    server.advance_ms(10);
+    assert_eq!(server.server().get("k").expect("a string"), None);
+    assert!(acquired(&mut next) > first);
+}
