@@ -614,3 +614,12 @@ fn a_client_takes_its_database_and_its_modes_into_another_instance() {
     assert!(line.contains(" db=3 ") && line.contains(" flags=T "), "{line}");
     other.expect(&[("EXISTS k", ":0"), ("SELECT 3", "+OK"), ("EXISTS k", ":1")]);
 }
+
+#[test]
+fn a_client_stays_exempt_from_eviction_in_another_instance() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("CLIENT NO-EVICT ON", "+OK"), ("AUTH ns-a any", "+OK")]);
+    let line = client.call("CLIENT INFO");
+    assert!(line.contains(" flags=e "), "{line}");
+}
