@@ -151,3 +151,15 @@ fn what_a_served_call_changes_is_pushed_to_its_client_after_the_reply() {
         assert_eq!(tracker.reply(), ">2 $10 invalidate *1 $2 to", "round {round}");
     }
 }
+
+#[test]
+fn a_call_that_blocks_is_one_call_of_its_client() {
+    let server = start();
+    let mut client = server.client();
+    let mut blocked = server.block("BLPOP l 0");
+    client.expect(&[("RPUSH l v", ":1")]);
+    assert_eq!(blocked.reply(), "*2 $1 l $1 v");
+    // The harness has asked for its id before.
+    let line = blocked.call("CLIENT INFO");
+    assert!(line.contains(" tot-cmds=2 "), "{line}");
+}

@@ -369,3 +369,29 @@ fn many_clients_that_block_and_serve_at_the_same_time_lose_and_double_nothing() 
     values.dedup();
     assert_eq!(values.len(), CLIENTS * ROUNDS, "every value was taken once");
 }
+
+#[test]
+fn what_is_passed_on_from_list_to_list_serves_all_that_wait_for_it() {
+    let server = TestServer::start();
+    let mut waiting: Vec<Client> =
+        (0..5).map(|at| server.block(&format!("BLMOVE l{at} l{} LEFT RIGHT 0", at + 1))).collect();
+    let mut client = server.client();
+    client.expect(&[("RPUSH l0 v", ":1"), ("LRANGE l5 0 -1", "*1 $1 v")]);
+    waiting.iter_mut().for_each(|client| assert_eq!(client.reply(), "$1 v"));
+}
+
+#[test]
+fn clients_that_wait_with_a_timeout_are_counted_until_their_wait_ends() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let _for_ever = server.block("BLPOP l 0");
+    assert_eq!(client.info("clients_in_timeout_table"), "0");
+    let (mut served, mut late) = (server.block("BLPOP k 100"), server.block("BLPOP k 200"));
+    assert_eq!(client.info("clients_in_timeout_table"), "2");
+    client.expect(&[("RPUSH k v", ":1")]);
+    assert_eq!(served.reply(), "*2 $1 k $1 v");
+    wait_until(|| client.info("clients_in_timeout_table") == "1");
+    server.advance_ms(200_000);
+    assert_eq!(late.reply(), "*-1");
+    wait_until(|| client.info("clients_in_timeout_table") == "0");
+}

@@ -164,3 +164,29 @@ fn scripts_are_refused_writes_while_replicas_are_asked_for() {
     assert_eq!(eval("#!lua flags=no-writes\nreturn redis.call('get', 'k')"), "$-1");
     client.expect(&[("EXISTS k", ":0")]);
 }
+
+#[test]
+fn the_arguments_of_a_request_are_shown_until_it_is_complete() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
+    let value = "x".repeat(1000);
+    client.send(format!("*3\r\n$3\r\nSET\r\n$1000\r\n{value}\r\n").as_bytes());
+    wait_until(|| other.call(&shown).contains(" argv-mem=10"));
+    client.send(b"$1\r\nv\r\n");
+    assert_eq!(client.reply(), "+OK");
+    wait_until(|| other.call(&shown).contains(" argv-mem=0 "));
+}
+
+#[test]
+fn a_client_that_a_pause_holds_back_is_not_unblocked() {
+    let server = TestServer::start();
+    let mut other = server.client();
+    other.expect(&[("CLIENT PAUSE 1000 WRITE", "+OK")]);
+    let mut client = server.client();
+    let id = client.int("CLIENT ID");
+    let mut held = server.block_as(client, "SET k v");
+    other.expect(&[(&format!("CLIENT UNBLOCK {id}"), ":0"), (&format!("CLIENT UNBLOCK {id} ERROR"), ":0")]);
+    other.expect(&[("EXISTS k", ":0"), ("CLIENT UNPAUSE", "+OK")]);
+    assert_eq!(held.reply(), "+OK");
+}

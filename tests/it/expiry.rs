@@ -505,3 +505,13 @@ fn a_key_set_with_a_past_deadline_is_counted_nowhere() {
     client.expect(&[("SET k v PXAT 1", "+OK"), ("DBSIZE", ":0"), ("KEYS *", "*0"), ("GET k", "$-1")]);
     watcher.expect(&[("EXEC", "*-1")]);
 }
+
+#[test]
+fn an_expired_key_that_is_set_again_before_it_is_removed_has_expired() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 10", "+OK")]);
+    server.advance_ms(10);
+    client.expect(&[("SET k w", "+OK"), ("PTTL k", ":-1")]);
+    assert_eq!(client.info("expired_keys"), "1");
+}

@@ -521,3 +521,51 @@ fn a_collection_of_too_many_elements_is_too_large_to_be_copied() {
     client.expect(&[("TEST.SNAPSHOT s", "+OK"), ("ZREM many one", ":1"), ("FLUSHALL", "+OK")]);
     client.expect(&[("TEST.RESTORE s", "+OK"), ("ZCARD many", ":200001"), ("ZSCORE many one", "$1 1")]);
 }
+
+#[test]
+fn events_of_keys_are_published_again_after_writes_were_lost() {
+    let server = start_with(&[("notify-keyspace-events", "KEA")]);
+    server.client().expect(&[("SET k v", "+OK")]);
+    fail_over(&server, 1);
+    let (mut listener, mut client) = (server.client(), server.client());
+    listener.call("SUBSCRIBE __keyspace@0__:k");
+    client.expect(&[("SET k w", "+OK")]);
+    assert_eq!(listener.reply(), "*3 $7 message $16 __keyspace@0__:k $3 set");
+}
+
+#[test]
+fn what_was_written_before_writes_are_remembered_is_kept() {
+    let server = start_with(&[("test-journal-max", "0")]);
+    let mut client = server.client();
+    client.expect(&[("TEST.SNAPSHOT s", "+OK"), ("SET a 1", "+OK"), ("CONFIG SET test-journal-max 10", "+OK")]);
+    client.expect(&[("SET b 1", "+OK"), ("SET c 1", "+OK")]);
+    assert_eq!(remembered(&mut client), 2);
+    fail_over(&server, 1);
+    server.client().expect(&[("MGET a b c", "*3 $1 1 $1 1 $-1")]);
+}
+
+#[test]
+fn a_key_that_had_expired_before_a_restore_brought_it_back_stays() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[(&format!("SET k v PXAT {}", log::BEGIN_MS + 1000), "+OK"), ("TEST.SNAPSHOT s", "+OK")]);
+    server.server().set_wall_ms(log::BEGIN_MS + 2000);
+    wait_until(|| client.info("expired_keys") == "1");
+    server.server().set_wall_ms(log::BEGIN_MS);
+    client.expect(&[("TEST.RESTORE s", "+OK"), ("EXISTS k", ":1"), ("SET a 1", "+OK"), ("SET b 1", "+OK")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("MGET k a b", "*3 $1 v $1 1 $-1")]);
+}
+
+#[test]
+fn a_key_that_a_lost_flush_gives_back_goes_with_the_write_that_made_it() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET old v", "+OK")]);
+    assert_eq!(remembered(&mut client), 1);
+    client.expect(&[("SET new v", "+OK"), ("FLUSHALL", "+OK")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("EXISTS old new", ":2")]);
+    fail_over(&server, 1);
+    server.client().expect(&[("EXISTS old", ":1"), ("EXISTS new", ":0")]);
+}

@@ -272,3 +272,34 @@ fn a_call_that_a_pause_held_back_is_listed_once() {
     let calls = control.call("TEST.CALLS MATCH set");
     assert!(calls.starts_with("*1 "), "{calls}");
 }
+
+#[test]
+fn what_is_not_queued_in_a_transaction_is_struck_by_its_own_faults() {
+    let (_server, mut control, mut client) = start();
+    control.expect(&[("TEST.FAULT ADD DISCARD ERROR no COUNT 1", ":1")]);
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("SET k v", "+QUEUED"),
+        ("DISCARD", "-no"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+        ("EXISTS k", ":0"),
+    ]);
+}
+
+#[test]
+fn as_many_calls_of_a_command_are_listed_as_asked_for_whatever_came_after_them() {
+    let (_server, mut control, mut client) = start();
+    client.expect(&[("GET a", "$-1"), ("GET b", "$-1"), ("PING", "+PONG"), ("PING", "+PONG"), ("PING", "+PONG")]);
+    let calls = control.call("TEST.CALLS MATCH get COUNT 1");
+    assert!(calls.starts_with("*1 ") && calls.contains("args *2 $3 GET $1 b"), "{calls}");
+    assert!(control.call("TEST.CALLS MATCH get COUNT 3").starts_with("*2 "));
+}
+
+#[test]
+fn a_command_whose_name_begins_like_anothers_is_another() {
+    let (_server, mut control, mut client) = start();
+    control.expect(&[("TEST.FAULT ADD SET ERROR no", ":1"), ("TEST.FAULT ADD client ERROR no COUNT 1", ":2")]);
+    client.expect(&[("SETEX k 100 v", "+OK"), ("SETNX k v", ":0"), ("SET k v", "-no"), ("CLIENT ID", "-no")]);
+    let calls = control.call("TEST.CALLS MATCH set COUNT 10");
+    assert!(calls.starts_with("*1 ") && calls.contains("args *3 $3 SET $1 k"), "{calls}");
+}

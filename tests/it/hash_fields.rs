@@ -425,3 +425,36 @@ fn a_hash_that_is_overwritten_has_no_fields_with_deadlines_any_more() {
         assert!(client.info("db0").ends_with("subexpiry=0"), "{overwrite}");
     }
 }
+
+#[test]
+fn fields_whose_time_ends_during_a_pause_are_removed_after_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[
+        ("HSET h f 1 g 2", ":2"),
+        ("HPEXPIRE h 10 FIELDS 1 f", "*1 :1"),
+        ("CLIENT PAUSE 1000 WRITE", "+OK"),
+    ]);
+    server.advance_ms(10);
+    client.expect(&[("HGET h g", "$1 2")]);
+    assert_eq!(client.info("expired_subkeys"), "0");
+    client.expect(&[("CLIENT UNPAUSE", "+OK"), ("HGET h f", "$-1")]);
+    wait_until(|| client.info("expired_subkeys") == "1");
+    client.expect(&[("HLEN h", ":1")]);
+}
+
+#[test]
+fn growing_and_shrinking_tables_lose_no_deadline_of_a_field() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let timed: Vec<String> = (0..500)
+        .flat_map(|n| [format!("HSET h:{n} f 1 g 2"), format!("HPEXPIRE h:{n} {} FIELDS 1 f", 1000 + n)])
+        .collect();
+    client.pipeline(&timed);
+    client.pipeline(&(0..30_000).map(|n| format!("SET plain:{n} v")).collect::<Vec<_>>());
+    server.advance_ms(1000 + 249);
+    assert_eq!(client.info("expired_subkeys"), "250");
+    client.pipeline(&(0..30_000).map(|n| format!("DEL plain:{n}")).collect::<Vec<_>>());
+    server.advance_ms(250);
+    assert_eq!(client.info("expired_subkeys"), "500");
+}

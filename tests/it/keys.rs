@@ -424,3 +424,14 @@ fn keys_of_all_lengths_are_found_renamed_and_remember_their_use() {
         assert_eq!(client.call("DBSIZE"), ":0");
     }
 }
+
+#[test]
+fn a_flush_leaves_no_ttls_behind() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for flush in ["FLUSHDB", "FLUSHALL", "FLUSHALL ASYNC"] {
+        client.expect(&[("SET a v PX 1000", "+OK"), ("SET b v PX 1000", "+OK"), (flush, "+OK"), ("SET c v", "+OK")]);
+        let info = client.call("INFO keyspace");
+        assert!(info.contains("db0:keys=1,expires=0,avg_ttl=0"), "{flush}: {info}");
+    }
+}

@@ -413,3 +413,59 @@ fn unread_replies_of_any_size_stay_within_the_limit_of_memory_of_clients() {
     }
     assert!(other.info("connected_clients").parse::<usize>().is_ok_and(|count| count < deaf.len()), "some are closed");
 }
+
+#[test]
+fn watched_keys_given_up_no_longer_count_as_the_memory_of_their_client() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
+    let mut memory = || {
+        let line = other.call(&shown);
+        let memory = line.split(' ').find_map(|field| field.strip_prefix("tot-mem="));
+        memory.and_then(|memory| memory.parse::<usize>().ok()).unwrap_or_else(|| panic!("no memory in {line}"))
+    };
+    client.expect(&[("UNWATCH", "+OK")]);
+    let before = memory();
+    for end in ["UNWATCH", "MULTI\r\nDISCARD", "MULTI\r\nEXEC"] {
+        client.expect(&[(&format!("WATCH {}", "k".repeat(10_000)), "+OK")]);
+        wait_until(|| (before + 10_000..before + 11_000).contains(&memory()));
+        client.send(format!("{end}\r\n").as_bytes());
+        end.lines().for_each(|_| drop(client.reply()));
+        wait_until(|| memory() == before);
+    }
+}
+
+#[test]
+fn messages_that_wait_for_a_subscriber_count_as_its_memory() {
+    let server = TestServer::start_with(&[("maxmemory-clients", "3mb")]);
+    let (mut deaf, mut publisher) = (server.client(), server.client());
+    deaf.call("SUBSCRIBE c");
+    let publish = format!("PUBLISH c {}", "x".repeat(100_000));
+    // More than the sockets' buffers and the limit take, and less than a subscriber's own limit.
+    let reached = (0..250).map(|_| publisher.int(&publish)).sum::<i64>();
+    assert!(reached < 250, "all of them wait");
+    assert_eq!(publisher.info("evicted_clients"), "1");
+}
+
+#[test]
+fn a_call_that_has_blocked_takes_no_memory_once_it_has_ended() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let id = client.int("CLIENT ID");
+    let own = |other: &mut Client| {
+        let line = other.call(&format!("CLIENT LIST ID {id}"));
+        let memory = line.split(' ').find_map(|field| field.strip_prefix("tot-mem="));
+        memory.and_then(|memory| memory.parse::<usize>().ok()).unwrap_or_else(|| panic!("no memory in {line}"))
+    };
+    let used = |other: &mut Client| other.info("used_memory").parse::<usize>().expect("bytes");
+    let before = (own(&mut other), used(&mut other));
+    let request = format!("BLPOP {} 0", "k".repeat(60_000));
+    for _ in 0..60 {
+        client = server.block_as(client, &request);
+        assert!(own(&mut other) > before.0 + 60_000);
+        other.expect(&[(&format!("CLIENT UNBLOCK {id}"), ":1")]);
+        assert_eq!(client.reply(), "*-1");
+    }
+    wait_until(|| own(&mut other) == before.0);
+    assert!(used(&mut other) < before.1 + 3_000_000, "{} bytes are left", used(&mut other) - before.1);
+}

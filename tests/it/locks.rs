@@ -634,3 +634,32 @@ fn what_a_client_remembers_of_its_session_locks_counts_as_its_memory() {
     }
     assert_eq!(memory(), before);
 }
+
+#[test]
+fn a_lock_that_has_moved_to_another_session_is_no_memory_of_the_former_one() {
+    let server = TestServer::start();
+    let (mut one, mut other) = (server.client(), server.client());
+    let shown = format!("CLIENT LIST ID {}", one.int("CLIENT ID"));
+    let memory = |client: &mut Client| {
+        let line = client.call(&shown);
+        let memory = line.split(' ').find_map(|field| field.strip_prefix("tot-mem="));
+        memory.and_then(|memory| memory.parse::<usize>().ok()).unwrap_or_else(|| panic!("no memory in {line}"))
+    };
+    let (before, acquire) = (memory(&mut other), format!("LOCK.ACQUIRE {} token SESSION", "k".repeat(10_000)));
+    fence(&mut one, &acquire);
+    wait_until(|| (before + 10_000..before + 11_000).contains(&memory(&mut other)));
+    fence(&mut other, &acquire);
+    assert_eq!(memory(&mut other), before);
+}
+
+#[test]
+fn a_program_that_finds_a_lock_expired_hands_it_over() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut holder = server.client();
+    holder.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
+    let first = fence(&mut holder, "LOCK.ACQUIRE k mine PX 10");
+    let mut next = wait_for(&server, "next");
+    server.advance_ms(10);
+    assert_eq!(server.server().get("k").expect("a string"), None);
+    assert!(acquired(&mut next) > first);
+}

@@ -656,3 +656,21 @@ fn the_log_of_random_commands_does_so_too_where_keys_are_evicted_and_nothing_loo
     }
     assert_ne!(evicted, 0);
 }
+
+#[test]
+fn an_expired_key_that_a_pause_keeps_is_logged_as_removed_when_it_is_created_again() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 10", "+OK")]);
+    server.advance_ms(10);
+    take(&server);
+    client.expect(&[("MULTI", "+OK"), ("CLIENT PAUSE 1000 WRITE", "+QUEUED"), ("RPUSH k a", "+QUEUED")]);
+    client.expect(&[("EXEC", "*2 +OK :1")]);
+    assert_eq!(take(&server), "DEL k; rpush k a");
+}
+
+#[test]
+fn in_test_mode_the_log_for_a_reader_has_dates_too() {
+    let server = start_with(&[("test-mode", "yes")]);
+    expect(&server, &[("SET k v PX 1000", &format!("SET k v PXAT {}", BEGIN_MS + 1000))]);
+}

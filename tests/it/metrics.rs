@@ -583,3 +583,16 @@ fn the_dashboard_shows_metrics_that_there_are() {
     assert!(named.len() > 15, "{named:?}");
     assert_eq!(named.difference(&there).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
+
+#[test]
+fn a_page_shows_a_lock_of_another_database_that_was_taken_by_set_nx_once_it_is_waited_for() {
+    let observed = Observed::start();
+    let (mut client, mut waiter) = (observed.client(), observed.client());
+    client.expect(&[("SELECT 3", "+OK"), ("SET k mine NX", "+OK")]);
+    waiter.expect(&[("SELECT 3", "+OK")]);
+    waiter.send(b"LOCK.ACQUIRE k other PX 600000 BLOCK 0\r\n");
+    wait_until(|| observed.metrics()["keylatch_locks_waiting"] == 1.0);
+    let shown: serde_json::Value = serde_json::from_str(&observed.follow("").state()).expect("JSON");
+    let locks = shown["locks"].as_array().expect("a list");
+    assert_eq!((locks.len(), &locks[0]["key"], &locks[0]["db"]), (1, &"k".into(), &3.into()));
+}

@@ -313,3 +313,14 @@ fn a_value_in_place_of_an_expired_key_has_replaced_nothing() {
         heard(&mut listener, &mut client);
     }
 }
+
+#[test]
+fn a_key_that_is_set_again_after_it_has_expired_emits_both_events() {
+    let (server, mut listener) = start_with_listener(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 10", "+OK")]);
+    server.advance_ms(10);
+    heard(&mut listener, &mut client);
+    client.expect(&[("SET k w", "+OK")]);
+    assert_eq!(heard(&mut listener, &mut client), ["expired k", "new k", "set k"]);
+}

@@ -339,3 +339,17 @@ fn a_connection_whose_end_panics_leaves_nothing_else_behind() {
     server.advance_ms(61_000);
     other.expect(&[("EXISTS l", ":0")]);
 }
+
+#[test]
+fn a_lock_that_a_panic_has_left_overwritten_is_lost() {
+    let server = start();
+    let (mut holder, mut client, mut other) = (server.client3(), server.client(), server.client());
+    assert!(holder.int("LOCK.ACQUIRE k mine PX 60000 NOTIFY") > 0);
+    other.expect(&[("DEBUG INJECT-PANIC CHANGE k", "+OK")]);
+    client.send(b"SET k other\r\n");
+    assert_eq!(client.read_to_end(), b"");
+    other.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK"), ("GET k", "$5 other"), ("LOCK.LIST 0", "*2 $1 0 *0")]);
+    let told = holder.reply();
+    assert!(told.contains("overwritten"), "{told}");
+    assert!(holder.call("CLIENT INFO").contains(" locks=0 "));
+}

@@ -604,3 +604,22 @@ fn work(server: &TestServer, worker: usize) {
     client.expect(&[("GET count", "$1 5"), ("DBSIZE", ":1")]);
     assert_eq!(client.call("CLIENT LIST").matches("id=").count(), 1);
 }
+
+#[test]
+fn a_client_takes_its_database_and_its_modes_into_another_instance() {
+    let server = start();
+    let (mut client, mut other) = (server.client(), enter(&server, "ns-a"));
+    client.expect(&[("SELECT 3", "+OK"), ("CLIENT NO-TOUCH ON", "+OK"), ("AUTH ns-a any", "+OK"), ("SET k v", "+OK")]);
+    let line = client.call("CLIENT INFO");
+    assert!(line.contains(" db=3 ") && line.contains(" flags=T "), "{line}");
+    other.expect(&[("EXISTS k", ":0"), ("SELECT 3", "+OK"), ("EXISTS k", ":1")]);
+}
+
+#[test]
+fn a_client_stays_exempt_from_eviction_in_another_instance() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("CLIENT NO-EVICT ON", "+OK"), ("AUTH ns-a any", "+OK")]);
+    let line = client.call("CLIENT INFO");
+    assert!(line.contains(" flags=e "), "{line}");
+}

@@ -387,3 +387,50 @@ fn a_snapshot_has_large_values_and_so_has_a_restored_one() {
     client.expect(&[("SWAPDB 0 1", "+OK"), ("SET k v", "+OK"), ("SET k w", "+OK"), ("TEST.RESTORE s", "+OK")]);
     client.expect(&[("STRLEN large", ":20000001"), ("SELECT 1", "+OK"), ("DBSIZE", ":0")]);
 }
+
+#[test]
+fn who_watches_a_missing_key_that_a_restore_brings_back_is_told() {
+    let server = start();
+    let (mut control, mut client) = (server.client(), server.client());
+    control.expect(&[("SET k v", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("DEL k", ":1")]);
+    client.expect(&[("WATCH k", "+OK")]);
+    restore(&mut control, "s");
+    client.expect(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "*-1")]);
+}
+
+#[test]
+fn a_snapshot_has_all_keys_also_when_writes_are_not_remembered_any_more() {
+    let server = start();
+    let mut client = server.client();
+    client.expect(&[("SET k v", "+OK"), ("TEST.SNAPSHOT one", "+OK"), ("CONFIG SET test-journal-max 0", "+OK")]);
+    client.expect(&[("TEST.SNAPSHOT two", "+OK"), ("DEL k", ":1")]);
+    restore(&mut client, "two");
+    client.expect(&[("GET k", "$1 v")]);
+}
+
+#[test]
+fn what_a_panic_has_left_of_a_change_is_undone() {
+    let server = start();
+    let (mut control, mut client) = (server.client(), server.client());
+    control.expect(&[("SET k old", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("DEBUG INJECT-PANIC CHANGE k", "+OK")]);
+    client.send(b"SET k new\r\n");
+    assert_eq!(client.read_to_end(), b"");
+    control.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK"), ("GET k", "$3 new")]);
+    restore(&mut control, "s");
+    control.expect(&[("GET k", "$3 old")]);
+}
+
+#[test]
+fn what_is_known_of_a_lock_is_restored_also_if_its_key_has_not_changed() {
+    let server = start();
+    let (mut holder, mut control) = (server.client(), server.client());
+    holder.int("LOCK.ACQUIRE k mine PX 60000 META one");
+    control.expect(&[("SET plain mine", "+OK"), ("TEST.SNAPSHOT s", "+OK")]);
+    let before = control.call("LOCK.INFO k");
+    holder.int("LOCK.ACQUIRE k mine SESSION META two");
+    holder.int("LOCK.FENCE plain mine");
+    assert_ne!(control.call("LOCK.INFO k"), before);
+    restore(&mut control, "s");
+    assert_eq!(control.call("LOCK.INFO k"), before);
+    assert!(control.call("LOCK.INFO plain").contains("$5 fence $-1"));
+}

@@ -530,3 +530,46 @@ fn commands_are_counted_when_they_are_carried_out() {
     // MULTI, SET, GET, EXEC, and the INFO that returned the previous number.
     assert_eq!(count(&mut client) - before, 5);
 }
+
+#[test]
+fn an_exec_that_is_refused_leaves_neither_a_queue_nor_watches() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.expect(&[("WATCH k", OK), ("MULTI", OK), ("SET a 1", QUEUED)]);
+    other.expect(&[("CONFIG SET min-replicas-to-write 1", OK)]);
+    client.expect(&[(
+        "EXEC",
+        "-EXECABORT Transaction discarded because of: NOREPLICAS Not enough good replicas to write.",
+    )]);
+    let line = client.call("CLIENT INFO");
+    assert!(line.contains(" flags=N ") && line.contains(" multi=-1 watch=0 "), "{line}");
+    other.expect(&[("CONFIG SET min-replicas-to-write 0", OK), ("SET k v", OK)]);
+    client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
+}
+
+#[test]
+fn what_ends_a_transaction_needs_no_memory() {
+    let server = TestServer::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    for (end, reply) in [("DISCARD", OK), ("RESET", "+RESET"), ("QUIT", OK)] {
+        other.expect(&[("CONFIG SET maxmemory 0", OK)]);
+        client.expect(&[("MULTI", OK), ("GET a", QUEUED)]);
+        other.expect(&[("CONFIG SET maxmemory 1", OK)]);
+        assert!(client.call("GET a").starts_with("-OOM "));
+        client.expect(&[(end, reply)]);
+    }
+    assert_eq!(client.read_to_end(), b"");
+}
+
+#[test]
+fn an_expired_key_that_swapdb_brings_is_no_change_for_those_who_watch_its_name() {
+    for swap in ["SWAPDB 0 1", "SWAPDB 1 0"] {
+        let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+        let (mut client, mut other) = (server.client(), server.client());
+        other.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", OK), ("SET k v PX 10", OK)]);
+        client.expect(&[("SELECT 1", OK), ("WATCH k", OK)]);
+        server.advance_ms(10);
+        other.expect(&[(swap, OK), ("SELECT 1", OK), ("GET k", "$-1")]);
+        client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
+    }
+}
