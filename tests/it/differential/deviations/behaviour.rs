@@ -10,7 +10,7 @@ pub(super) type Row = (Of, &'static str, &'static str, &'static str, &'static st
 pub(super) const BEHAVIOUR: &[Row] = &[
     // Strings
     (Commands(&["getrange", "substr"]), "end before the first byte, as `GETRANGE k 0 -100`", "the first byte", "an empty string", "as Redis 8"),
-    (Commands(&["lcs"]), "long strings", "blocks every client", "serves other clients meanwhile; the result is that of the start of the call", "no command blocks the server"),
+    (Commands(&["lcs"]), "long strings", "blocks every client", "serves other clients meanwhile; the result is that of the start of the call", "other clients do not wait"),
     (Commands(&["set"]), "`IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with another condition", "unknown options; 8.4 accepts some pairs", "a syntax error in either order", "as Redis 8.10"),
     (Commands(&["setifgreater", "delifgreater"]), "other types; plain commands on the same key", "unknown commands; Garnet overwrites other types, and leaves the rest undefined", "`WRONGTYPE`; a value that is replaced loses its fence, one that is changed in place keeps it", "a late write is refused and nothing else"),
     (Commands(&["latency|histogram"]), "`lock-wait`, `lock-hold`", "unknown names", "how long clients waited for the locks that they acquired, and how long locks were held", "locks"),
@@ -31,10 +31,11 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is fixed, as in distributions; otherwise some commands accept it", "an error", "the fix"),
     (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte after the string", "changes it as if that byte were zero", "memory safety"),
     (Commands(&["pfadd", "pfmerge"]), "`hll-sparse-max-bytes` above 12304", "stays sparse although dense is shorter; the larger, the slower", "becomes dense when that is shorter; after 2048 changes in one command the runs are rewritten in their shortest form", "bounded time per element"),
-    (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "no command blocks the server"),
+    (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "other clients do not wait"),
 
     // Hashes
     (Commands(&["hlen", "hdel", "hset"]), "a field that has expired and was not removed yet", "8.4: counts it until it is removed", "removes it first, so that it is not counted", "an expired field is as invisible as an expired key"),
+    (Commands(&["hget", "hmget", "hgetall", "hexists"]), "a field whose time ends during `CLIENT PAUSE`", "8.4: is not returned", "is returned until the pause ends", "a field becomes invisible when it is removed, and a pause removes nothing"),
     (Commands(&["hrandfield"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
 
     // Sorted sets
@@ -43,7 +44,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["zscan"]), "fractional scores of a packed sorted set", "have 17 digits", "have as many digits as needed", "since Redis 7.2"),
 
     // Generic
-    (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "no command blocks the server"),
+    (Commands(&["migrate"]), "while it waits for the target", "blocks every client", "serves other clients; a key that is changed meanwhile stays although the target has its old value, with the reply `OK`; a client that disconnects ends its migration", "other clients do not wait"),
     (Commands(&["migrate"]), "the target refuses the login or the database", "has already sent the keys; they may land in another database", "sends no key before both have succeeded", "no key ends up in a wrong database"),
     (Commands(&["migrate"]), "the target does not speak RESP", "takes any line that is not an error as success and deletes the key", "deletes nothing; an error", "loses no data"),
     (Commands(&["migrate"]), "inside `EXEC` and scripts", "blocks every client", "an error if there is a key to move; `NOKEY` and option errors are the same", "transactions and scripts do not wait"),
@@ -53,7 +54,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["sort", "sort_ro"]), "a packed sorted set", "becomes a `skiplist`", "remains a `listpack`", "a command that reads changes no key"),
     (Commands(&["sort", "sort_ro"]), "numbers after another command has read one that is too small or too large for a double", "`One or more scores can't be converted into double`", "sorts them", "a command does not depend on those before it"),
     (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
-    (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "no command blocks the server"),
+    (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "other clients do not wait"),
     (Commands(&["keys", "scan"]), "patterns with a thousand or more `*`", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length", "an iterative matcher"),
     (Commands(&["object|freq"]), "after `BITFIELD`, `SETNX` or `SET` with `NX` or `XX`", "counts each internal lookup", "may count one use fewer or more", "fewer lookups"),
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
