@@ -67,7 +67,7 @@
 //! ```
 //!
 //! In test mode, clients can do the same by the commands `TEST.*`, go back to snapshots, lose the last writes, and have
-//! private instances of the server; the README describes that.
+//! private instances of the server; `docs/TESTING.md` describes that.
 //!
 //! As a dev-dependency, `default-features = false, features = ["double"]` builds what this page shows, and scripts;
 //! `tls` and `metrics` may be added. The feature `internals` is for the project's own tests, and promises nothing.

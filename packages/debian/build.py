@@ -8,6 +8,7 @@ what is used there: assets, conf-files, maintainer-scripts, depends with $auto. 
 """
 
 import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -47,10 +48,12 @@ def configuration():
     return "".join(f"{CHANGES.get(line, line)}\n" for line in lines)
 
 
-def page(text, shipped):
+def page(source, shipped):
     """Returns a page without pictures, and without links to files that are not in the package."""
+    text = (ROOT / source).read_text()
     text = re.sub(r"^(<picture>.*?</picture>|!\[.*?\]\(.*?\))\n\n", "", text, flags=re.MULTILINE | re.DOTALL)
-    is_there = lambda target: re.match(r"#|https?:", target) or target.split("#")[0] in shipped
+    local = lambda target: os.path.normpath(os.path.join(os.path.dirname(source), target))
+    is_there = lambda target: re.match(r"#|https?:", target) or local(target.split("#")[0]) in shipped
     return re.sub(r"\[([^][]+)\]\(([^)]+)\)", lambda link: link[0] if is_there(link[2]) else link[1], text)
 
 
@@ -87,7 +90,7 @@ def build(binary, destination, folder):
     package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
     metadata = package["metadata"]["deb"]
     tree = folder / "tree"
-    shipped = {pathlib.Path(source).name for source, _, _ in metadata["assets"] if source.endswith(".md")}
+    shipped = {source for source, _, _ in metadata["assets"] if source.endswith(".md")}
     for source, target, mode in metadata["assets"]:
         to = tree / target
         to = to / pathlib.Path(source).name if target.endswith("/") else to
@@ -95,7 +98,7 @@ def build(binary, destination, folder):
         if source in GENERATED:
             to.write_bytes(GENERATED[source](binary, package["version"]))
         elif source.endswith(".md"):
-            to.write_text(page((ROOT / source).read_text(), shipped))
+            to.write_text(page(source, shipped))
         else:
             shutil.copyfile(binary if source.startswith("target/") else ROOT / source, to)
         to.chmod(int(mode, 8))

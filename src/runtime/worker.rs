@@ -1,8 +1,8 @@
 //! The threads that serve connections: one runtime with one thread each; no work moves between them.
 //!
-//! ARCHITECTURE.md has the measurement that chose this over one runtime with many threads. The runtimes are of tokio's
-//! multi-thread kind, which can replace a blocked thread: when a script runs for too long, another thread takes over
-//! its connections (see `executor::hand_over`).
+//! docs/decisions/03-one-thread-per-worker.md has the measurement that chose this over one runtime with many threads.
+//! The runtimes are of tokio's multi-thread kind, which can replace a blocked thread: when a script runs for too long,
+//! another thread takes over its connections (see `executor::hand_over`).
 
 use std::io;
 use std::thread;

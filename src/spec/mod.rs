@@ -2,7 +2,7 @@
 //!
 //! A row declares name, handler, flags, argument grammar and docs. Everything else is computed from it, here and in
 //! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS`
-//! and the command table of the README. The type of a handler is not known here: it is a parameter of the [`Row`].
+//! and the table of docs/COMMANDS.md. The type of a handler is not known here: it is a parameter of the [`Row`].
 
 use crate::resp::Request;
 

@@ -1,4 +1,4 @@
-"""Runs the examples of the README as they stand there, but for the address, beside a holder of the lock.
+"""Runs the examples of docs/LOCKS.md as they stand there, but for the address, beside a holder of the lock.
 
     KEYLATCH_SERVERS=host:port readme.py NODE_FOLDER RUST_MANIFEST RUST_TARGET
 
@@ -19,12 +19,13 @@ import redis
 
 KEY = 'lock:report'
 PATIENCE_S = 120
-README = pathlib.Path(__file__).parents[2] / 'README.md'
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / 'docs' / 'LOCKS.md'
 
 
 def between(name):
-    """Returns the part of the README between two marks."""
-    return README.read_text().split(f'<!-- {name} -->')[1].split(f'<!-- /{name} -->')[0]
+    """Returns the part of the page between two marks."""
+    return PAGE.read_text().split(f'<!-- {name} -->')[1].split(f'<!-- /{name} -->')[0]
 
 
 def examples():
@@ -87,7 +88,7 @@ def run(name, command, client):
 
 def transcripts(client, port):
     """Types the commands of a session and compares what is shown; the fences are other numbers each time."""
-    real = {}  # a fence in the README, and what it is in this session
+    real = {}  # a fence in the page, and what it is in this session
     for command, shown in re.findall(r'^\$ redis-cli (.*)\n((?:[^$`].*\n)*)', between('fences'), re.MULTILINE):
         for written, number in real.items():
             command = command.replace(written, number)
@@ -110,15 +111,15 @@ def main():
     programs = Programs(node, manifest, target, port)
     found = examples()
     if len(found) < 6:
-        sys.exit(f'FAILED: only {len(found)} examples in the README')
+        sys.exit(f'FAILED: only {len(found)} examples in the page')
     for name, language, text in found:
         if 'localhost:6379' not in text and language != 'sh':
             sys.exit(f'FAILED: {name} does not name the address')
         run(name, getattr(programs, language)(text.replace('localhost:6379', f'{host}:{port}')), client)
-        print(f'README, {name}: waits, works with a fence, releases', flush=True)
+        print(f'LOCKS.md, {name}: waits, works with a fence, releases', flush=True)
     client.flushall()
     transcripts(client, port)
-    print('README, fences: a late write is refused, as shown', flush=True)
+    print('LOCKS.md, fences: a late write is refused, as shown', flush=True)
 
 
 if __name__ == '__main__':

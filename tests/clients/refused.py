@@ -15,7 +15,7 @@ import sys
 import textwrap
 
 import redis
-from readme import PATIENCE_S, README, Programs, examples, wait
+from readme import PATIENCE_S, ROOT, Programs, examples, wait
 
 LOCKS = re.compile(r'LOCK\.ACQUIRE|\bNX\b|\bnx=|\.lock\(|\bA?s?y?n?c?Lock\(|\bacquire\(')
 TESTS = re.compile(r"def test_|\btest\('|#\[test\]|TestCase")
@@ -33,7 +33,7 @@ class Example:
     """An example: its page and language, its program for an address, and what it prints if it believes in its lock."""
 
     def __init__(self, page, language, text, entered, waits=False):
-        self.name, self.language, self.text = f'{page.relative_to(README.parent)}, {language}', language, text
+        self.name, self.language, self.text = f'{page.relative_to(ROOT)}, {language}', language, text
         self.entered, self.waits = entered, waits  # it gives up a wait in line after ten seconds
 
     def program(self, programs, address):
@@ -61,16 +61,16 @@ def helper_in_node(text):
 def found():
     """Returns the examples of all pages that take a lock, and fails for one that is not known here."""
     whole = [text for _, _, text in examples()]
-    pages = (page for depth in ('', '*/', '*/*/') for page in README.parent.glob(f'{depth}*.md'))
+    pages = (page for depth in ('', '*/', '*/*/') for page in ROOT.glob(f'{depth}*.md'))
     for page in (page for page in pages if 'target' not in page.parts):
         for language, text in re.findall(r'^```(python|js|rust|sh)\n(.*?)^```$', page.read_text(), re.M | re.S):
             if not LOCKS.search(text) or TESTS.search(text):
                 continue
             if text in whole:
                 yield Example(page, language, text, 'one process at a time', waits=True)
-            elif page == README and 'one process at a time' in text:
+            elif page == ROOT / 'README.md' and 'one process at a time' in text:
                 yield Example(page, language, text, 'one process at a time')
-            elif page == README and 'console.log(await client.set(' in text:
+            elif page == ROOT / 'README.md' and 'console.log(await client.set(' in text:
                 yield Example(page, language, text, 'OK')
             elif page.parent.parent.name == 'clients':
                 helper = {'python': helper_in_python, 'js': helper_in_node}[language]

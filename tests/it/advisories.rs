@@ -1,5 +1,5 @@
 //! Every published advisory on scripts in Redis, as a script that must do no harm here. `.ci/run` runs these tests
-//! under AddressSanitizer too, the interpreter's C included; ARCHITECTURE.md lists the advisories.
+//! under AddressSanitizer too, the interpreter's C included; docs/decisions/25-lua-sources.md lists the advisories.
 
 use crate::harness::{Client, TestServer};
 

@@ -58,14 +58,14 @@ mod monitor;
 mod notifications;
 mod observe;
 mod order;
+#[cfg(feature = "lua")]
+mod pages;
 mod panics;
 #[cfg(feature = "binary")]
 mod private_instances;
 mod process;
 mod protocol;
 mod pubsub;
-#[cfg(feature = "lua")]
-mod readme;
 #[cfg(feature = "binary")]
 mod redis_cli;
 mod reference;

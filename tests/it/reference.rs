@@ -11,7 +11,7 @@ use keylatch::{Clock, Server};
 use crate::harness::{Client, TestServer, wait_until};
 
 fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("REFERENCE.md")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/REFERENCE.md")
 }
 
 fn start() -> TestServer {

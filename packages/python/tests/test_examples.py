@@ -1,4 +1,4 @@
-"""The examples for pytest in the READMEs and in MIGRATION.md, as they stand there."""
+"""The examples for pytest in the READMEs, in TESTING.md and in MIGRATION.md, as they stand there."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("name", ["README.md", "MIGRATION.md", "packages/python/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/TESTING.md", "docs/MIGRATION.md", "packages/python/README.md"])
 def test_the_examples_pass(name, pytester):
     found = re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
     examples = [text for text in found if re.search(r"^def test_", text, re.MULTILINE)]

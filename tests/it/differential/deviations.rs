@@ -1,4 +1,4 @@
-//! All intended differences from Redis 7.0.15: the tables, and the page `COMPATIBILITY.md`.
+//! All intended differences from Redis 7.0.15: the tables, and the page `docs/COMPATIBILITY.md`.
 //!
 //! An entry that is no longer true fails a test: [`DECLARED`] in `catalogue.rs`, [`REPLIES`] here. Differences that a
 //! single reply cannot show are in `behaviour.rs`. `page.rs` groups all of them by command family; `KEYLATCH_BLESS=1

@@ -191,7 +191,7 @@ fn the_recipe_of_the_page_copies_all_keys_to_redis_and_back() {
 
 /// Runs the recipe of MIGRATION.md, and returns whether it ends well.
 fn copies(from: &str, to: &str) -> bool {
-    let page = include_str!("../../../MIGRATION.md");
+    let page = include_str!("../../../docs/MIGRATION.md");
     let recipe = page.split("<!-- copy -->\n```sh\n").nth(1).and_then(|rest| rest.split("```").next());
     let mut shell = Command::new("bash");
     shell.args(["-c", recipe.expect("a recipe between its marks")]).env("FROM", from).env("TO", to);

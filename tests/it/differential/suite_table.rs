@@ -1,4 +1,4 @@
-//! The results of the test suites of Redis and Valkey: parses the tables in `tests/suite/` for `COMPATIBILITY.md`.
+//! The results of the test suites of Redis and Valkey: parses the tables in `tests/suite/` for `docs/COMPATIBILITY.md`.
 //!
 //! `tests/suite/run.sh` uses the same tables, so the page lists exactly what is skipped.
 

@@ -1,4 +1,4 @@
-//! `COMPATIBILITY.md`: the deviations by command family, derived from the tables and from the rows of the commands.
+//! `docs/COMPATIBILITY.md`: the deviations by command family, derived from the tables and from the rows of the commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -307,7 +307,7 @@ const SEEN: &str = include_str!("../../../clients/seen.txt");
 
 #[test]
 fn the_page_of_deviations_says_what_the_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COMPATIBILITY.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/COMPATIBILITY.md");
     if std::env::var_os("KEYLATCH_BLESS").is_some() {
         std::fs::write(&path, page()).expect("the page can be written");
     }

@@ -1,0 +1,182 @@
+//! The pages: the generated table of commands, links, lengths, and what the recipes name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use keylatch::internals::{CommandSpec, FAMILIES, table};
+
+use crate::tidy::{root, rust_files};
+
+/// Folders with pages of others, or that are built.
+const FOREIGN: [&str; 4] = ["target", "node_modules", ".git", "corpus"];
+
+/// A page: its path below the root, and its text.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+impl Page {
+    fn read(path: &Path) -> Page {
+        let text = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Page { path: path.to_owned(), text }
+    }
+
+    /// Returns the lines outside blocks of code.
+    fn prose(&self) -> impl Iterator<Item = &str> {
+        let mut is_code = false;
+        self.text.lines().filter(move |line| {
+            let is_fence = line.trim_start().starts_with("```");
+            is_code ^= is_fence;
+            !is_code && !is_fence
+        })
+    }
+
+    /// Returns the anchors of the headings, as GitHub makes them.
+    fn anchors(&self) -> BTreeSet<String> {
+        let headings = self.prose().filter(|line| line.starts_with('#'));
+        let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let anchor = |heading: &str| heading.to_lowercase().chars().filter(is_kept).collect::<String>();
+        headings.map(|line| anchor(line.trim_start_matches('#').trim()).replace(' ', "-")).collect()
+    }
+
+    /// Returns where the links lead that stay in the project.
+    fn links(&self) -> Vec<&str> {
+        let parts = self.prose().flat_map(|line| line.split("](").skip(1));
+        let targets = parts.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+        targets.filter(|target| !target.contains("://")).collect()
+    }
+}
+
+/// Reads every page of the project.
+fn pages() -> Vec<Page> {
+    let (mut pages, mut folders) = (Vec::new(), vec![root().to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !FOREIGN.contains(&name.as_str()) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(Page::read(path.strip_prefix(root()).expect("below the root")));
+            }
+        }
+    }
+    assert!(pages.len() > 50, "only {} pages", pages.len());
+    pages
+}
+
+#[test]
+fn every_link_of_every_page_leads_somewhere() {
+    for page in pages() {
+        for link in page.links() {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let folder = page.path.parent().unwrap_or(Path::new(""));
+            let target = if file.is_empty() { page.path.clone() } else { folder.join(file) };
+            assert!(root().join(&target).exists(), "{} links to {link}, which is not there", page.path.display());
+            let is_there = anchor.is_empty() || Page::read(&target).anchors().contains(anchor);
+            assert!(is_there, "{} links to {link}, which has no such heading", page.path.display());
+        }
+    }
+}
+
+#[test]
+fn the_pages_that_everybody_reads_stay_short() {
+    for (name, lines_max) in [("README.md", 220), ("ARCHITECTURE.md", 300)] {
+        let lines = Page::read(Path::new(name)).text.lines().count();
+        assert!(lines <= lines_max, "{name} has {lines} lines");
+    }
+}
+
+#[test]
+fn every_decision_is_listed_with_its_title() {
+    let list = Page::read(Path::new("ARCHITECTURE.md")).text;
+    let decisions = pages().into_iter().filter(|page| page.path.starts_with("docs/decisions"));
+    for page in decisions {
+        let title = page.text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a title");
+        let entry = format!("[{title}]({})", page.path.display());
+        assert!(list.contains(&entry), "ARCHITECTURE.md does not list {entry}");
+    }
+}
+
+#[test]
+fn the_recipes_name_only_what_is_there() {
+    let page = Page::read(Path::new("ARCHITECTURE.md"));
+    let recipes = page.text.split("\n## Recipes").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let sources = ["src", "tests"].into_iter().flat_map(rust_files).filter(|file| file.path != "tests/it/pages.rs");
+    let sources: String = sources.map(|file| file.text).collect();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let words: BTreeSet<&str> = sources.split(|c| !is_word(c)).collect();
+    let mut checked = 0;
+    for quoted in recipes.expect("the section").split('`').skip(1).step_by(2) {
+        if quoted.contains('/') {
+            let is_there = root().join(quoted).exists() || root().join("src").join(quoted).exists();
+            assert!(is_there, "the recipes name {quoted}, which is not there");
+        } else {
+            let unknown = quoted.split(|c| !is_word(c)).find(|word| !word.is_empty() && !words.contains(word));
+            assert_eq!(unknown, None, "of `{quoted}` in the recipes");
+        }
+        checked += 1;
+    }
+    assert!(checked > 40, "only {checked} names were found");
+}
+
+#[test]
+fn the_table_of_commands_is_the_one_the_declarations_give() {
+    let path = root().join("docs/COMMANDS.md");
+    let page = fs::read_to_string(&path).expect("docs/COMMANDS.md");
+    let (begin, end) = ("<!-- commands -->\n", "<!-- /commands -->");
+    let (head, rest) = page.split_once(begin).expect("a marker where the table begins");
+    let (found, tail) = rest.split_once(end).expect("a marker where the table ends");
+    let expected = command_table();
+    if std::env::var_os("KEYLATCH_BLESS").is_some() {
+        fs::write(&path, [head, begin, &expected, end, tail].concat()).expect("a writable repository");
+    } else {
+        assert_eq!(found, expected, "stale; KEYLATCH_BLESS=1 regenerates it");
+    }
+}
+
+/// Lists the commands by group, in the order in which the families declare them.
+fn command_table() -> String {
+    let mut groups: Vec<&str> = Vec::new();
+    for command in FAMILIES.iter().copied().flatten() {
+        if !groups.contains(&command.declaration.group.name()) {
+            groups.push(command.declaration.group.name());
+        }
+    }
+    let mut text = format!("{} commands:\n\n", table().all().len());
+    for group in groups {
+        let of_group = table().all().iter().filter(|command| command.command.group.name() == group);
+        let names: Vec<String> = of_group.map(shown).collect();
+        let (first, others) = group.split_at(1);
+        text.push_str(&wrapped(&format!("- **{}{others}**: {}", first.to_uppercase(), names.join(", "))));
+    }
+    text
+}
+
+/// Names a command, with its subcommands in parentheses.
+fn shown(command: &CommandSpec) -> String {
+    let name = command.command.name;
+    let subcommands: Vec<&str> = command.subcommands.iter().map(|sub| sub.command.name).collect();
+    if subcommands.is_empty() { name.to_owned() } else { format!("{name} ({})", subcommands.join(", ")) }
+}
+
+/// Wraps a list item to the width of the pages.
+fn wrapped(item: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in item.split(' ') {
+        if width > 0 && width + 1 + word.len() > 118 {
+            text.push_str("\n ");
+            width = 1;
+        }
+        if width > 0 {
+            text.push(' ');
+        }
+        text.push_str(word);
+        width += 1 + word.len();
+    }
+    text.push('\n');
+    text
+}
