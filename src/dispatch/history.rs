@@ -107,14 +107,14 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 
 /// Goes back to a former state.
 fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
-    let (namespace, handlers, config) = (call.namespace, call.handlers, call.config);
+    let namespace = call.namespace;
     let result = set_texts_of_libraries(namespace, &former.libraries);
     for (db, key, image) in former.before.iter() {
         call.view.lend(0, Cx::new(call.now(), Origin::Replay)).restore(db, namespace.store.key(key), image.as_deref());
     }
     let stats = AllCommandStats::new(1, namespace.commands.count()); // what is repeated is not counted
     let timer = CallTimer::new(&stats, &namespace.clock, 0);
-    let env = Env { namespace, handlers, config, timer: &timer };
+    let env = Env { timer: &timer, ..call.env() };
     let forget = |caller: &mut Caller| {
         caller.effects().into_iter().for_each(|effects| *effects = Effects::default());
     };
