@@ -9,15 +9,13 @@ use crate::client::caller::Caller;
 use crate::client::registry::Unblocked;
 use crate::client::session::Client;
 use crate::client::tracking::CACHING;
-use crate::config::Config;
-use crate::dispatch::call::{Call, refuse, run};
+use crate::dispatch::call::{Call, Mode, refuse, run};
 use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy};
 use crate::dispatch::plan::Plan;
-use crate::dispatch::serve::{Means, Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
-use crate::dispatch::{Args, Continuation, Handlers, Next, denials, effects, history, post_call, unknown};
+use crate::dispatch::serve::{Postponed, hand_over_expired, serve, serve_leftover, serve_postponed};
+use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
 use crate::error::Error;
 use crate::namespace::Namespace;
-use crate::observe::CallTimer;
 use crate::resp::{Batch, Output, Reply, Request};
 use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EVERY, EXCLUSIVE, Flags, Group, NO_QUEUE, WRITE};
 use crate::store::{Cx, Eviction, GateGuard, Lookup, Origin, Store};
@@ -36,9 +34,7 @@ const PREFETCH_MIN: usize = 2;
 /// Invariant: no call is made by what was published before the gate was acquired, see
 /// [`Store::generation`](crate::store::Store::generation).
 pub(crate) struct BatchRun<'n> {
-    namespace: &'n Namespace,
-    handlers: &'static Handlers,
-    config: &'n Config,
+    env: Env<'n>,
     guard: Option<GateGuard<'n>>,
     /// The generation of what the client's requests are admitted by.
     generation: u64,
@@ -59,20 +55,14 @@ pub(crate) struct BatchRun<'n> {
     lookup: Lookup,
     /// Whether the client's calls need extra work, such as writing pushed frames between replies.
     has_extra_work: bool,
-    timer: CallTimer<'n>,
 }
 
 impl<'n> BatchRun<'n> {
     /// Starts a batch of a client at the present time. The generation was read before the settings, the client's user and
     /// whether it was told to close.
     #[inline]
-    pub(crate) fn new(
-        namespace: &'n Namespace,
-        handlers: &'static Handlers,
-        (generation, config): (u64, &'n Config),
-        client: &Client,
-    ) -> Self {
-        let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, client.caller.info.id);
+    pub(crate) fn new(env: Env<'n>, generation: u64, client: &Client) -> Self {
+        let Env { namespace, config, timer, .. } = env;
         // Read after the counter: the time since then is overestimated rather than underestimated.
         let (read_at, now) = (timer.begin(), namespace.clock.now());
         namespace.store.memory_account().follow_clock(now);
@@ -85,9 +75,7 @@ impl<'n> BatchRun<'n> {
         let has_extra_work = client.needs_attention();
         // Built in place: the struct is large, and moving it costs as much as a look-up.
         BatchRun {
-            namespace,
-            handlers,
-            config,
+            env,
             guard: None,
             generation,
             now,
@@ -99,7 +87,6 @@ impl<'n> BatchRun<'n> {
             origin: Origin::Client(client.caller.info.id),
             lookup: Lookup::ALL,
             has_extra_work,
-            timer,
         }
     }
 
@@ -108,15 +95,15 @@ impl<'n> BatchRun<'n> {
     #[inline]
     pub(crate) fn set_up_extra_work(&mut self, client: &Client) {
         if self.has_extra_work {
-            self.attend_closely(client);
+            self.set_up_attention(client);
         }
     }
 
     #[cold]
-    fn attend_closely(&mut self, client: &Client) {
+    fn set_up_attention(&mut self, client: &Client) {
         self.lookup = Lookup::allowed(!client.caller.info.is_no_touch());
-        let record_from_ns = post_call::record_from_ns(self.namespace, &client.caller, self.config);
-        self.timer.set_recording(record_from_ns, self.config.latency_tracking);
+        let record_from_ns = post_call::record_from_ns(self.env.namespace, &client.caller, self.env.config);
+        self.env.timer.set_recording(record_from_ns, self.env.config.latency_tracking);
     }
 
     /// Returns the store's context of the calls of this batch.
@@ -128,10 +115,10 @@ impl<'n> BatchRun<'n> {
     /// Reads the time again, after a wait or a slow call.
     #[cold]
     fn read_time(&mut self) {
-        self.read_at = self.namespace.clock.ticks();
-        self.stale_at = self.timer.ticks_after(self.read_at, TIME_KEPT_NS);
-        self.now = self.namespace.clock.now();
-        self.namespace.store.memory_account().follow_clock(self.now);
+        self.read_at = self.env.namespace.clock.ticks();
+        self.stale_at = self.env.timer.ticks_after(self.read_at, TIME_KEPT_NS);
+        self.now = self.env.namespace.clock.now();
+        self.env.namespace.store.memory_account().follow_clock(self.now);
     }
 
     /// Returns the time of this batch.
@@ -142,7 +129,7 @@ impl<'n> BatchRun<'n> {
     /// Looks up the commands of a batch from request `first` on, hashes their keys and prefetches their entries.
     #[inline]
     pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
-        plan.make(batch, first, self.namespace.names(self.config), &self.namespace.store);
+        plan.make(batch, first, self.env.namespace.names(self.env.config), &self.env.namespace.store);
         if plan.hashes().len() >= PREFETCH_MIN {
             self.take_gate(|store| store.hold(plan.len()));
             self.guard.iter_mut().for_each(|guard| guard.prefetch(db, plan.hashes()));
@@ -150,9 +137,9 @@ impl<'n> BatchRun<'n> {
                 self.prefetch_elements(batch, first, db, plan);
             }
         }
-        self.timer.note_requests(plan.len());
+        self.env.timer.note_requests(plan.len());
         if plan.len() > 1 {
-            self.timer.begin_now();
+            self.env.timer.begin_now();
         }
     }
 
@@ -175,7 +162,7 @@ impl<'n> BatchRun<'n> {
         if let Some(command) = plan.command(index)
             && command.flags & self.closed == 0
             && command.accepts(request.len())
-            && !(self.has_limit && self.namespace.store.memory_account().is_over())
+            && !(self.has_limit && self.env.namespace.store.memory_account().is_over())
         {
             if !self.enter(command, request) {
                 return Next::Again;
@@ -197,7 +184,7 @@ impl<'n> BatchRun<'n> {
         index: usize,
         out: &mut Output,
     ) -> Next {
-        if self.namespace.journal.is_cut_due() {
+        if self.env.namespace.journal.is_cut_due() {
             self.cut_history();
         }
         self.make_room(client, out);
@@ -252,8 +239,8 @@ impl<'n> BatchRun<'n> {
     fn cut_history(&mut self) {
         self.guard = None; // the gate is not reentrant
         let cx = self.cx();
-        if let GateGuard::Exclusive(mut exclusive) = self.namespace.store.lock_exclusive() {
-            history::cut(self.namespace, &mut exclusive.view(0, cx));
+        if let GateGuard::Exclusive(mut exclusive) = self.env.namespace.store.lock_exclusive() {
+            history::cut(self.env.namespace, &mut exclusive.view(0, cx));
         }
         self.read_time();
     }
@@ -266,7 +253,7 @@ impl<'n> BatchRun<'n> {
         command: Option<&'static CommandSpec>,
         obstacle: Option<&Obstacle>,
     ) {
-        let Some(test_mode) = self.namespace.test_mode.as_deref() else { return };
+        let Some(test_mode) = self.env.namespace.test_mode.as_deref() else { return };
         let is_control = command.is_some_and(|command| command.command.group == Group::Test);
         if is_control || matches!(obstacle, Some(Obstacle::Paused)) {
             return;
@@ -288,7 +275,7 @@ impl<'n> BatchRun<'n> {
             args: args.into_iter().map(Box::from).collect(),
             fault,
         };
-        test_mode.calls.lock().push(call, self.config.test_calls_max);
+        test_mode.calls.lock().push(call, self.env.config.test_calls_max);
     }
 
     /// Writes frames that the client's own call has pushed to it, which belong directly after the reply: later, if that
@@ -312,7 +299,7 @@ impl<'n> BatchRun<'n> {
     /// Evicts keys if memory usage exceeds the limit, and records whether that failed. The result also applies to
     /// commands called by a script, even if other threads use up the freed memory meanwhile.
     fn make_room(&mut self, client: &mut Client, out: &mut Output) {
-        if self.has_limit && self.namespace.store.memory_account().is_over() {
+        if self.has_limit && self.env.namespace.store.memory_account().is_over() {
             client.caller.is_short_of_memory = self.evict_to_fit() == Eviction::None;
             if self.has_extra_work {
                 client.take_pushes(out); // invalidations of keys evicted before the command
@@ -324,7 +311,7 @@ impl<'n> BatchRun<'n> {
         self.take_gate(|store| store.hold(1));
         let cx = self.cx();
         // Without the gate, the request begins another batch.
-        self.guard.as_mut().map_or(Eviction::Enough, |guard| self.namespace.evict_to_fit(guard, cx))
+        self.guard.as_mut().map_or(Eviction::Enough, |guard| self.env.namespace.evict_to_fit(guard, cx))
     }
 
     /// Passes a request through the gate, or returns and records the obstacle.
@@ -334,9 +321,9 @@ impl<'n> BatchRun<'n> {
         request: Request<'_>,
         command: Option<&'static CommandSpec>,
     ) -> Result<&'static CommandSpec, Obstacle> {
-        let names = self.namespace.names(self.config);
+        let names = self.env.namespace.names(self.env.config);
         let Some(command) = command else {
-            unknown::note(self.namespace, names, request, &client.caller.info.addr);
+            unknown::note(self.env.namespace, names, request, &client.caller.info.addr);
             return Err(unknown::unknown_command(request, names).into());
         };
         let admission = self.admission(client, request, command);
@@ -355,7 +342,7 @@ impl<'n> BatchRun<'n> {
         request: Request<'a>,
         command: &'static CommandSpec,
     ) -> Admission<'a> {
-        let (namespace, config, Client { caller, session }) = (self.namespace, self.config, client);
+        let (namespace, config, Client { caller, session }) = (self.env.namespace, self.env.config, client);
         let (session, now) = (Some(session), self.now);
         Admission { namespace, config, caller, session, command, request, now, script: None }
     }
@@ -379,7 +366,7 @@ impl<'n> BatchRun<'n> {
             *out = Output::new();
             return;
         }
-        let namespace = self.namespace;
+        let namespace = self.env.namespace;
         command.iter().for_each(|command| namespace.observed.command_stats.reject(command));
         session.fail_transaction();
         if command.is_none_or(|command| command.name != "exec") {
@@ -398,7 +385,7 @@ impl<'n> BatchRun<'n> {
             let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
             refuse(namespace, &mut reply, &Error::ExecRefused(reason.to_vec()));
         }
-        self.closed = closed(self.namespace, client, self.has_extra_work);
+        self.closed = closed(self.env.namespace, client, self.has_extra_work);
     }
 
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
@@ -412,8 +399,8 @@ impl<'n> BatchRun<'n> {
         out: &mut Output,
     ) -> bool {
         self.guard = None;
-        let mut guard = self.namespace.store.hold(1);
-        self.now = self.namespace.clock.now();
+        let mut guard = self.env.namespace.store.hold(1);
+        self.now = self.env.namespace.clock.now();
         if matches!(guard, GateGuard::Refused) && !rest.needs_no_keys() {
             return false;
         }
@@ -421,28 +408,26 @@ impl<'n> BatchRun<'n> {
         let mut reply = Reply::new(out, caller.protocol);
         let is_served = matches!(woken, Unblocked::Served(_));
         caller.closing |= matches!(woken, Unblocked::Panicked);
-        let result = rest.step(&mut view, &mut reply, woken);
+        let result = rest.step(self.env, &mut view, &mut reply, woken);
         drop(view);
-        if self.namespace.store.has_ready_keys() {
-            let BatchRun { namespace, handlers, config, ref timer, .. } = *self;
-            serve_leftover(&mut guard, self.cx(), Means { namespace, handlers, config, timer });
+        if self.env.namespace.store.has_ready_keys() {
+            serve_leftover(&mut guard, self.cx(), self.env);
         }
         let command = caller.called;
         let is_finished = result.unwrap_or_else(|error| {
-            command.iter().for_each(|command| self.timer.fail(command));
-            refuse(self.namespace, &mut reply, &error);
+            command.iter().for_each(|command| self.env.timer.fail(command));
+            refuse(self.env.namespace, &mut reply, &error);
             true
         });
         match (command, rest.blocked_call()) {
             (Some(command), Some(call)) if is_finished => {
                 caller.commands += 1;
                 if !is_served {
-                    let (observer, call_ns) = ((self.namespace, &self.timer), call.spent_ns);
-                    post_call::count_unblocked(observer, (command, call.request), &caller.info, call_ns);
+                    post_call::count_unblocked(self.env, (command, call.request), &caller.info, call.spent_ns);
                 }
             }
             (_, Some(_)) => {}
-            (command, None) => command.iter().for_each(|command| self.timer.go_on(command)),
+            (command, None) => command.iter().for_each(|command| self.env.timer.go_on(command)),
         }
         is_finished
     }
@@ -451,7 +436,7 @@ impl<'n> BatchRun<'n> {
     /// while a busy script holds the gate.
     #[inline(never)] // as BatchRun::resume
     pub(crate) fn abandon(&self, rest: &mut dyn Continuation, caller: &Caller) -> bool {
-        let mut guard = self.namespace.store.hold(1);
+        let mut guard = self.env.namespace.store.hold(1);
         let mut view = guard.view(caller.db, &[], self.cx());
         if view.is_closed() {
             return false;
@@ -469,39 +454,30 @@ impl<'n> BatchRun<'n> {
         hashes: &[u64],
         out: &mut Output,
     ) -> Next {
-        let (namespace, config) = (self.namespace, self.config);
+        let namespace = self.env.namespace;
         let (cx, mut next, mut postponed) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = matches!(guard, GateGuard::Shared(_));
         // While a script is busy, few commands are served, and none with keys.
         if matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty()) {
             self.guard = None;
-            self.reject(client, request, Some(command), &busy(self.namespace), out);
+            self.reject(client, request, Some(command), &busy(self.env.namespace), out);
             return next;
         }
         {
-            // Built and dropped in place: a view is large, and moving it costs as much as a look-up.
-            let mut call = Call {
-                args: Args::new(request, command.name_args, hashes),
-                view: guard.view(client.caller.db, hashes, cx),
-                reply: Reply::new(out, client.caller.protocol),
-                caller: &mut client.caller,
-                session: Some(&mut client.session),
-                namespace,
-                handlers: self.handlers,
-                config,
-                command,
-                timer: &self.timer,
-                read_at: self.read_at,
-                // An exclusive call is not nested, and yet must not leave work to do: it blocks other clients.
-                next: (command.flags & EXCLUSIVE == 0).then_some(&mut next),
-                is_blocked: false,
+            let Client { caller, session } = client;
+            let mode = match command.flags & EXCLUSIVE == 0 {
+                true => Mode::Client { session, next: &mut next },
+                false => Mode::Exclusive { session },
             };
+            let view = guard.view(caller.db, hashes, cx);
+            let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);
+            call.set_read_at(self.read_at);
             // A shard lock may have been contended; not where one thread executes everything, or with the exclusive
             // gate.
             if is_shared && namespace.clock.ticks() >= self.stale_at {
                 (self.read_at, self.now) = (namespace.clock.ticks(), namespace.clock.now());
-                call.read_at = self.read_at;
+                call.set_read_at(self.read_at);
                 call.view.set_now(self.now);
             }
             if namespace.store.has_tail_work() {
@@ -551,22 +527,21 @@ impl<'n> BatchRun<'n> {
     fn serve_postponed(&mut self, postponed: Vec<Postponed>) {
         let cx = self.cx();
         let Some(guard) = &mut self.guard else { return };
-        let BatchRun { namespace, handlers, config, ref timer, .. } = *self;
-        serve_postponed(guard, cx, postponed, Means { namespace, handlers, config, timer });
+        serve_postponed(guard, cx, postponed, self.env);
     }
 
     /// Does the work after a call that may have changed the state of the gate, or that held the store exclusively.
     fn after_control_call(&mut self, client: &mut Client, command: &CommandSpec, next: &mut Next) {
-        self.closed = closed(self.namespace, client, self.has_extra_work);
+        self.closed = closed(self.env.namespace, client, self.has_extra_work);
         self.refresh_memory_limit(); // it may have been CONFIG SET
-        if self.namespace.store.generation() != self.generation {
+        if self.env.namespace.store.generation() != self.generation {
             self.pass_barrier(next);
         }
         if command.flags & EXCLUSIVE == 0 {
             return;
         }
         self.read_time();
-        if !self.namespace.store.is_alone() {
+        if !self.env.namespace.store.is_alone() {
             self.guard = None; // others have waited long enough
             self.give_way();
         }
@@ -576,11 +551,11 @@ impl<'n> BatchRun<'n> {
     }
 
     fn refresh_memory_limit(&mut self) {
-        let memory_account = self.namespace.store.memory_account();
+        let memory_account = self.env.namespace.store.memory_account();
         self.has_limit = memory_account.has_limit();
         if let Some(guard) = self.guard.as_mut().filter(|_| memory_account.take_coarse()) {
             guard.report();
-            self.namespace.sweep_notify.notify_one(); // which evicts the excess even without further commands
+            self.env.namespace.sweep_notify.notify_one(); // which evicts the excess even without further commands
         }
     }
 }
@@ -613,10 +588,9 @@ fn closed(namespace: &Namespace, client: &Client, needs_attention: bool) -> Flag
 #[cold]
 #[inline(never)]
 fn begin_call(call: &mut Call<'_>) {
-    let Call { view, caller, namespace, handlers, config, command, timer, args, .. } = call;
-    if namespace.store.has_lines() && command.flags & (WRITE | EXCLUSIVE) != 0 && !view.is_closed() {
-        let means = Means { namespace, handlers, config, timer };
-        hand_over_expired(view, caller.db, (command, args.request()), means);
+    let (env, command) = (call.env(), call.command);
+    if env.namespace.store.has_lines() && command.flags & (WRITE | EXCLUSIVE) != 0 && !call.view.is_closed() {
+        hand_over_expired(&mut call.view, call.caller.db, (command, call.args.request()), env);
     }
 }
 
@@ -630,8 +604,8 @@ fn end_call(call: &mut Call<'_>) -> Option<Box<Vec<Postponed>>> {
     if !call.namespace.store.has_ready_keys() {
         return None;
     }
-    let Call { view, namespace, handlers, config, timer, .. } = call;
-    let postponed = serve(view, Means { namespace, handlers, config, timer });
+    let env = call.env();
+    let postponed = serve(&mut call.view, env);
     (!postponed.is_empty()).then(|| Box::new(postponed))
 }
 

@@ -9,7 +9,7 @@ use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked};
 use crate::client::session::{Replies, Session};
 use crate::config::{Allowance, Config};
 use crate::dispatch::gate::{Admission, EXEC_CHECKS, Obstacle, SCRIPT_CHECKS, ScriptLimits, closed_to_script};
-use crate::dispatch::{Args, Continuation, Halted, Handlers, Next, Wait, denials, effects, post_call};
+use crate::dispatch::{Args, Continuation, Env, Halted, Handlers, Next, Wait, denials, effects, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
@@ -30,8 +30,6 @@ pub struct Call<'a> {
     pub reply: Reply<'a>,
     /// The caller.
     pub caller: &'a mut Caller,
-    /// The state of the caller's connection, see [`Call::session`].
-    pub(super) session: Option<&'a mut Session>,
     /// The namespace whose data is accessed.
     pub namespace: &'a Namespace,
     /// The handlers of nested calls.
@@ -42,25 +40,92 @@ pub struct Call<'a> {
     pub command: &'static CommandSpec,
     /// Measures the calls of this batch.
     pub timer: &'a CallTimer<'a>,
-    /// The value of the counter when the time of this call was read.
-    pub(super) read_at: u64,
-    /// Where a call leaves its remaining work; `None` in a nested call, which leaves none.
-    pub(super) next: Option<&'a mut Next>,
-    /// Whether the call was blocked before and is retried.
-    pub(super) is_blocked: bool,
+    /// The value of the counter when the time of this call was read; 0 if that is that of another call.
+    read_at: u64,
+    mode: Mode<'a>,
+}
+
+/// Who makes a call, and what it may leave for later.
+pub(super) enum Mode<'a> {
+    /// The connection of its client, which does what the call leaves in `next`.
+    Client { session: &'a mut Session, next: &'a mut Next },
+    /// The same with the whole store locked: the call leaves no work, because it blocks all other clients.
+    Exclusive { session: &'a mut Session },
+    /// Another call, such as EXEC or a script, or the server itself: it leaves no work.
+    Nested { session: Option<&'a mut Session> },
+    /// A task that has changed a key of the call of a blocked client, which is made again.
+    Retry { next: &'a mut Next },
+    /// The replay of a log: relative times count from the time of the record.
+    Replay,
+}
+
+impl Mode<'_> {
+    /// Returns where the call leaves its remaining work; `None` if it may leave none.
+    fn next(&mut self) -> Option<&mut Next> {
+        match self {
+            Mode::Client { next, .. } | Mode::Retry { next } => Some(next),
+            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay => None,
+        }
+    }
+
+    /// Returns the state of the caller's connection, if it makes the call or another call in which this is nested.
+    fn session(&mut self) -> Option<&mut Session> {
+        match self {
+            Mode::Client { session, .. } | Mode::Exclusive { session } => Some(session),
+            Mode::Nested { session } => session.as_deref_mut(),
+            Mode::Retry { .. } | Mode::Replay => None,
+        }
+    }
+
+    /// Does what [`Mode::session`] does, to read it.
+    fn seen_session(&self) -> Option<&Session> {
+        match self {
+            Mode::Client { session, .. } | Mode::Exclusive { session } => Some(session),
+            Mode::Nested { session } => session.as_deref(),
+            Mode::Retry { .. } | Mode::Replay => None,
+        }
+    }
 }
 
 fn no_connection() -> Error {
     Error::other("This command is about a connection, and there is none")
 }
 
+impl<'a> Call<'a> {
+    /// Makes a call of a command, whose keys have these hashes. Every call of the program is made here.
+    #[inline(always)] // built in place: a view is large, and moving it costs as much as a look-up
+    pub(super) fn new(
+        env: Env<'a>,
+        caller: &'a mut Caller,
+        view: View<'a>,
+        (command, request, hashes): (&'static CommandSpec, Request<'a>, &'a [u64]),
+        mode: Mode<'a>,
+        out: &'a mut Output,
+    ) -> Self {
+        let Env { namespace, handlers, config, timer } = env;
+        let (args, reply) = (Args::new(request, command.name_args, hashes), Reply::new(out, caller.protocol));
+        Call { args, view, reply, caller, namespace, handlers, config, command, timer, read_at: 0, mode }
+    }
+
+    /// Returns what the call is made with.
+    pub(crate) fn env(&self) -> Env<'a> {
+        let Call { namespace, handlers, config, timer, .. } = *self;
+        Env { namespace, handlers, config, timer }
+    }
+}
+
 impl Call<'_> {
+    /// Sets when, by the counter, the time of the call was read.
+    pub(super) fn set_read_at(&mut self, ticks: u64) {
+        self.read_at = ticks;
+    }
+
     /// Returns the state of the caller's connection.
     ///
     /// # Errors
     /// When the call is not made by a connection.
     pub fn session(&mut self) -> Result<&mut Session> {
-        self.session.as_deref_mut().ok_or_else(no_connection)
+        self.mode.session().ok_or_else(no_connection)
     }
 
     /// Returns the caller and the state of its connection.
@@ -68,7 +133,7 @@ impl Call<'_> {
     /// # Errors
     /// Those of [`Call::session`].
     pub fn connection(&mut self) -> Result<(&mut Caller, &mut Session)> {
-        match &mut self.session {
+        match self.mode.session() {
             Some(session) => Ok((self.caller, session)),
             None => Err(no_connection()),
         }
@@ -82,10 +147,10 @@ impl Call<'_> {
     /// Returns the present time, from which relative TTLs count. The time of the call is up to a tenth of a millisecond
     /// old, and does not advance inside EXEC and scripts. A write that is replayed has only that.
     pub fn present(&self) -> Now {
-        match self.is_nested() || self.is_blocked {
-            true if !self.view.cx().expires_keys() => self.now(),
-            true => self.namespace.clock.now(),
-            false => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
+        match self.mode {
+            Mode::Client { .. } => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
+            Mode::Replay => self.now(),
+            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Retry { .. } => self.namespace.clock.now(),
         }
     }
 
@@ -121,9 +186,9 @@ impl Call<'_> {
     /// # Errors
     /// Those of the continuation.
     pub fn continue_with(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
-        match &mut self.next {
-            Some(next) => **next = Next::Continue(Box::new(rest)),
-            None => while !rest.step(&mut self.view, &mut self.reply, Unblocked::InTime)? {},
+        match self.mode.next() {
+            Some(next) => *next = Next::Continue(Box::new(rest)),
+            None => while !self.step(&mut rest)? {},
         }
         Ok(())
     }
@@ -134,19 +199,24 @@ impl Call<'_> {
     /// # Errors
     /// Those of the command.
     pub fn run_incrementally(&mut self, mut rest: impl Continuation + 'static) -> Result<()> {
-        match rest.step(&mut self.view, &mut self.reply, Unblocked::InTime)? {
+        match self.step(&mut rest)? {
             true => Ok(()),
             false => self.continue_with(rest),
         }
     }
 
+    /// Executes a step of a continuation as part of this call.
+    fn step(&mut self, rest: &mut impl Continuation) -> Result<bool> {
+        rest.step(self.env(), &mut self.view, &mut self.reply, Unblocked::InTime)
+    }
+
     /// Lets the next request begin another batch: this call changes what is checked once per batch, see
     /// [`Client::needs_attention`](crate::client::session::Client::needs_attention).
     pub fn end_batch(&mut self) {
-        match (&mut self.next, &mut self.session) {
-            (Some(next), _) => **next = Next::EndBatch,
-            (None, Some(session)) => session.batch_is_over = true,
-            (None, None) => {}
+        if let Some(next) = self.mode.next() {
+            *next = Next::EndBatch;
+        } else if let Some(session) = self.mode.session() {
+            session.batch_is_over = true;
         }
     }
 
@@ -183,28 +253,28 @@ impl Call<'_> {
     /// Lets the call, which has changed nothing and not replied, be made again with the whole store locked; for calls
     /// that may block.
     pub(crate) fn put_off(&mut self) {
-        if let Some(next) = &mut self.next {
-            **next = Next::Exclusively;
+        if let Some(next) = self.mode.next() {
+            *next = Next::Exclusively;
             self.timer.report_next();
         }
     }
 
     /// Returns whether the call is made again with the whole store locked.
     pub(super) fn is_put_off(&self) -> bool {
-        matches!(self.next, Some(Next::Exclusively))
+        matches!(self.mode, Mode::Client { next: Next::Exclusively, .. })
     }
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
     pub fn is_retry(&self) -> bool {
-        self.is_blocked
+        matches!(self.mode, Mode::Retry { .. })
     }
 
     fn block(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) {
-        let is_blocked = self.is_blocked;
+        let is_retry = self.is_retry();
         let retry_at_ms = repetition.as_ref().map_or(NEVER, |repetition| repetition.retry_at_ms);
-        let Some(next) = &mut self.next else { return on_timeout(&mut self.reply) };
-        if is_blocked {
-            **next = Next::StayBlocked { retry_at_ms };
+        let Some(next) = self.mode.next() else { return on_timeout(&mut self.reply) };
+        if is_retry {
+            *next = Next::StayBlocked { retry_at_ms };
             return;
         }
         let (command, request) = (self.command, self.args.request());
@@ -252,7 +322,7 @@ impl Call<'_> {
         let queues = keys.into_iter().map(|key| (store.hash(&key), key)).collect();
         let (db, is_in_line) = (self.caller.db, matches!(place, Some(Place::Line { .. })));
         let rest = Standstill { blocked, queues, db, client, is_in_line, on_timeout, shown, spent_ns };
-        **next = Next::Continue(Box::new(rest));
+        *next = Next::Continue(Box::new(rest));
     }
 
     /// Removes the watches of the caller.
@@ -260,8 +330,8 @@ impl Call<'_> {
     /// # Errors
     /// Those of [`Call::session`].
     pub fn stop_watching(&mut self) -> Result<()> {
-        let Call { view, caller, session, namespace, .. } = self;
-        if let Some(session) = session {
+        let Call { view, caller, mode, namespace, .. } = self;
+        if let Some(session) = mode.session() {
             session.stop_watching(caller, view, &namespace.store);
         }
         Ok(())
@@ -277,7 +347,7 @@ impl Call<'_> {
     /// Does the same as [`Call::take_pushed`], before the reply of a call with nested calls.
     pub fn take_pushed_first(&mut self) {
         let outbox = &self.caller.info.outbox;
-        let has_replies = self.session.as_ref().is_none_or(|session| session.replies == Replies::On);
+        let has_replies = self.mode.seen_session().is_none_or(|session| session.replies == Replies::On);
         if has_replies && outbox.signals() & PUSHED != 0 {
             outbox.take_into(self.reply.output(), usize::MAX);
         }
@@ -285,7 +355,7 @@ impl Call<'_> {
 
     /// Returns whether the call is one of several with a common reply, as inside EXEC.
     pub fn is_nested(&self) -> bool {
-        self.next.is_none()
+        !matches!(self.mode, Mode::Client { .. } | Mode::Retry { .. })
     }
 
     /// Executes a queued command for EXEC, if its user still has permission, which may have changed since it was
@@ -295,11 +365,12 @@ impl Call<'_> {
             true => None,
             false => self.obstacle(command, request, None),
         };
+        let env = self.env();
         match obstacle {
             None => {
-                let Call { view, reply, caller, session, namespace, handlers, config, timer, .. } = self;
-                let powers = (*namespace, *handlers, *config, *timer);
-                nested(view, (caller, session.as_deref_mut()), powers, command, request, reply.output());
+                let mode = Mode::Nested { session: self.mode.session() };
+                let (view, out) = (&mut self.view, self.reply.output());
+                nested(env, self.caller, view, (command, request), mode, out);
             }
             Some(error) => refuse(self.namespace, &mut self.reply, &error),
         }
@@ -326,8 +397,8 @@ impl Call<'_> {
     /// Executes a command for a script, which has been checked, and writes the reply to `out`.
     #[cfg(feature = "lua")]
     pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
-        let Call { view, caller, session, namespace, handlers, config, timer, .. } = self;
-        nested(view, (caller, session.as_deref_mut()), (namespace, handlers, config, timer), command, request, out);
+        let (env, mode) = (self.env(), Mode::Nested { session: self.mode.session() });
+        nested(env, self.caller, &mut self.view, (command, request), mode, out);
     }
 
     /// Returns why EXEC or a script must not execute a command, and records missing permissions.
@@ -341,8 +412,8 @@ impl Call<'_> {
             None => (&EXEC_CHECKS[..], Context::Multi),
             Some(_) => (&SCRIPT_CHECKS[..], Context::Lua),
         };
-        let Call { namespace, config, caller, session, .. } = self;
-        let session = session.as_deref();
+        let Call { namespace, config, caller, mode, .. } = self;
+        let session = mode.seen_session();
         let now = self.view.now();
         let admission = Admission { namespace, config, caller, session, command, request, now, script };
         match admission.obstacle(checks)? {
@@ -422,7 +493,7 @@ impl Continuation for Standstill {
         Wait::Blocked(&self.blocked)
     }
 
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool> {
         self.leave_queues(view);
         match woken {
             Unblocked::InTime => (self.on_timeout)(reply),
@@ -495,34 +566,20 @@ pub(crate) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error
 
 /// Executes a command that is nested in a call, or in the replay of the log, and collects its effects.
 pub(super) fn nested(
+    env: Env<'_>,
+    caller: &mut Caller,
     view: &mut View<'_>,
-    (caller, session): (&mut Caller, Option<&mut Session>),
-    (namespace, handlers, config, timer): (&Namespace, &'static Handlers, &Config, &CallTimer<'_>),
-    command: &'static CommandSpec,
-    request: Request<'_>,
+    (command, request): (&'static CommandSpec, Request<'_>),
+    mode: Mode<'_>,
     out: &mut Output,
 ) {
-    let (db, protocol) = (caller.db, caller.protocol);
     let mut hashes = Hashes::new();
-    command.hash_keys(request, &namespace.store, &mut hashes);
+    command.hash_keys(request, &env.namespace.store, &mut hashes);
     let cx = Cx { lookup: Lookup::allowed(!caller.info.is_no_touch()), ..view.cx() };
-    let mut call = Call {
-        args: Args::new(request, command.name_args, &hashes),
-        view: view.nested(db, cx),
-        reply: Reply::new(out, protocol),
-        caller,
-        session,
-        namespace,
-        handlers,
-        config,
-        command,
-        timer,
-        read_at: 0, // a nested call reads the clock
-        next: None,
-        is_blocked: false,
-    };
+    let view = view.nested(caller.db, cx);
+    let mut call = Call::new(env, caller, view, (command, request, &hashes), mode, out);
     run(&mut call);
-    if namespace.store.is_logged() {
+    if env.namespace.store.is_logged() {
         effects::collect(&mut call);
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
-use crate::dispatch::Call;
 use crate::dispatch::replay::replay_in;
+use crate::dispatch::{Call, Env};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::observe::AllCommandStats;
+use crate::observe::{AllCommandStats, CallTimer};
 use crate::persist::Effects;
 use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
 use crate::test_mode::{Former, ScriptTexts, TestMode};
@@ -107,19 +107,21 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 
 /// Goes back to a former state.
 fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
-    let (namespace, handlers) = (call.namespace, call.handlers);
+    let namespace = call.namespace;
     let result = set_texts_of_libraries(namespace, &former.libraries);
     for (db, key, image) in former.before.iter() {
         call.view.lend(0, Cx::new(call.now(), Origin::Replay)).restore(db, namespace.store.key(key), image.as_deref());
     }
-    let stats = AllCommandStats::new(1, namespace.commands.count());
+    let stats = AllCommandStats::new(1, namespace.commands.count()); // what is repeated is not counted
+    let timer = CallTimer::new(&stats, &namespace.clock, 0);
+    let env = Env { timer: &timer, ..call.env() };
     let forget = |caller: &mut Caller| {
         caller.effects().into_iter().for_each(|effects| *effects = Effects::default());
     };
     let replayed = former.writes.iter().try_for_each(|write| {
         // No key expires in between, because the writes to repeat have met those that have expired meanwhile.
         let mut view = call.view.lend(0, Cx::new(write.at, Origin::Replay));
-        replay_in(&mut view, (namespace, handlers, &stats), BytesMut::from(&write.effects[..]), forget).map(drop)
+        replay_in(env, &mut view, BytesMut::from(&write.effects[..]), forget).map(drop)
     });
     for (db, key, lock) in former.locks.iter() {
         let key = namespace.store.key(key);

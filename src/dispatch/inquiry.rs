@@ -7,14 +7,14 @@
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
+use crate::dispatch::call::Mode;
 use crate::dispatch::gate::busy;
 use crate::dispatch::plan::find;
-use crate::dispatch::serve::{Means, serve_leftover};
-use crate::dispatch::{Args, Call, Handlers, effects};
+use crate::dispatch::serve::serve_leftover;
+use crate::dispatch::{Call, Env, Handlers, effects};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::observe::CallTimer;
-use crate::resp::{Output, Reply, RequestBuffer};
+use crate::resp::{Output, RequestBuffer};
 use crate::spec::Names;
 use crate::spec::registry::Hashes;
 use crate::store::{Cx, Lookup, Origin};
@@ -47,10 +47,8 @@ fn make_call<T>(
     args: &[&[u8]],
     ask: impl FnOnce(&mut Call<'_>) -> T,
 ) -> Result<T> {
-    let config = namespace.settings.current();
     let now = namespace.clock.now();
     let info = namespace.clients.unlisted(now);
-    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, info.id);
     let mut caller = Caller::new(info, &namespace.acl);
     let mut words = RequestBuffer::default();
     args.iter().for_each(|arg| words.push(arg));
@@ -63,31 +61,20 @@ fn make_call<T>(
     command.hash_keys(request, &namespace.store, &mut hashes);
     let cx = Cx { lookup: Lookup::PEEK, ..Cx::new(now, Origin::HOST) };
     let mut guard = namespace.store.hold(1);
-    let view = guard.view(0, &hashes, cx);
-    if view.is_closed() {
-        return Err(busy(namespace));
-    }
-    let mut call = Call {
-        args: Args::new(request, command.name_args, &hashes),
-        view,
-        reply: Reply::new(&mut out, caller.protocol),
-        caller: &mut caller,
-        session: None,
-        namespace,
-        handlers,
-        config: &config,
-        command,
-        timer: &timer,
-        read_at: 0,
-        next: None,
-        is_blocked: false,
-    };
-    let answer = ask(&mut call);
-    // An expired key that was found is deleted, which may be logged and make another client's call ready.
-    effects::log_outermost(&mut call);
-    drop(call);
-    if namespace.store.has_ready_keys() {
-        serve_leftover(&mut guard, cx, Means { namespace, handlers, config: &config, timer: &timer });
-    }
-    Ok(answer)
+    Env::with_present(namespace, handlers, caller.info.id, |env| {
+        let view = guard.view(0, &hashes, cx);
+        if view.is_closed() {
+            return Err(busy(namespace));
+        }
+        let mode = Mode::Nested { session: None };
+        let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, &mut out);
+        let answer = ask(&mut call);
+        // An expired key that was found is deleted, which may be logged and make another client's call ready.
+        effects::log_outermost(&mut call);
+        drop(call);
+        if namespace.store.has_ready_keys() {
+            serve_leftover(&mut guard, cx, env);
+        }
+        Ok(answer)
+    })
 }

@@ -8,6 +8,7 @@ pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod denials;
 mod effects;
+mod env;
 pub(crate) mod gate;
 mod handlers;
 pub(crate) mod history;
@@ -21,6 +22,7 @@ pub(crate) mod unknown;
 
 pub(crate) use args::Args;
 pub(crate) use call::Call;
+pub(crate) use env::Env;
 pub(crate) use handlers::Handlers;
 pub(crate) use next::Continuation;
 pub(crate) use next::Halted;

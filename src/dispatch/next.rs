@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::acl::Access;
 use crate::client::registry::{Blocked, Unblocked};
 use crate::client::session::DelayedReply;
+use crate::dispatch::Env;
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
 use crate::store::View;
@@ -55,7 +56,7 @@ pub trait Continuation: Send {
     ///
     /// # Errors
     /// Why the command has failed, which also ends it.
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool>;
+    fn step(&mut self, env: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, woken: Unblocked) -> Result<bool>;
 
     /// Returns whether the step looks at no keys, so that it can be made even while a busy script has locked them.
     fn needs_no_keys(&self) -> bool {

@@ -6,10 +6,10 @@
 use crate::client::caller::Caller;
 use crate::client::registry::ClientInfo;
 use crate::config::Config;
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Env};
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
-use crate::observe::{CallTimer, monitor, slow_log};
+use crate::observe::{monitor, slow_log};
 use crate::resp::Request;
 use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
@@ -64,15 +64,10 @@ fn note_read(call: &Call<'_>) {
 }
 
 /// Counts a blocked call when it finishes: it was served, has timed out, or was unblocked.
-pub(super) fn count_unblocked(
-    (namespace, timer): (&Namespace, &CallTimer<'_>),
-    call: (&CommandSpec, Request<'_>),
-    client: &ClientInfo,
-    ns: u64,
-) {
-    let tracks = namespace.settings.current().latency_tracking;
-    timer.count_unblocked(call.0, ns, tracks);
-    note_if_slow(namespace, call, client, ns / 1000);
+pub(super) fn count_unblocked(env: Env<'_>, call: (&CommandSpec, Request<'_>), client: &ClientInfo, ns: u64) {
+    let tracks = env.namespace.settings.current().latency_tracking;
+    env.timer.count_unblocked(call.0, ns, tracks);
+    note_if_slow(env.namespace, call, client, ns / 1000);
 }
 
 /// Adds a call to the slow log, if it took long enough.

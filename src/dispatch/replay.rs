@@ -6,13 +6,13 @@ use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
 use crate::client::caller::Caller;
-use crate::dispatch::Handlers;
-use crate::dispatch::call::nested;
-#[cfg(feature = "internals")]
-use crate::dispatch::effects;
+use crate::dispatch::Env;
+use crate::dispatch::call::{Mode, nested};
 use crate::dispatch::plan::find;
+#[cfg(feature = "internals")]
+use crate::dispatch::{Handlers, effects};
+#[cfg(feature = "internals")]
 use crate::namespace::Namespace;
-use crate::observe::{AllCommandStats, CallTimer};
 use crate::resp::{Codec, Limits, Output, OwnedRequest, Request};
 use crate::spec::{Names, Renames};
 use crate::store::View;
@@ -62,8 +62,7 @@ pub(crate) fn replay(
     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
     let mut guard = namespace.store.exclusive();
     let append = |caller: &mut Caller| effects::append(namespace, caller, cx.now);
-    let stats = &namespace.observed.command_stats;
-    replay_in(&mut guard.view(0, cx), (namespace, handlers, stats), log, append)
+    Env::with_present(namespace, handlers, 0, |env| replay_in(env, &mut guard.view(0, cx), log, append))
 }
 
 /// Executes the commands of a log in a view of the whole store; `end` is called with the caller after each write.
@@ -71,14 +70,13 @@ pub(crate) fn replay(
 /// # Errors
 /// Why it could not be executed to its end.
 pub(super) fn replay_in(
+    env: Env<'_>,
     view: &mut View<'_>,
-    (namespace, handlers, stats): (&Namespace, &'static Handlers, &AllCommandStats),
     mut log: BytesMut,
     end: impl Fn(&mut Caller),
 ) -> Result<Replayed, ReplayError> {
-    let config = namespace.settings.current();
+    let namespace = env.namespace;
     let info = namespace.clients.unlisted(namespace.clock.now());
-    let timer = CallTimer::new(stats, &namespace.clock, info.id);
     let (mut caller, renames) = (Caller::new(info, &namespace.acl), Renames::default());
     let mut codec = Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true });
     let (mut replayed, mut queue) = (Replayed { commands: 0, failed: 0 }, None);
@@ -88,7 +86,7 @@ pub(super) fn replay_in(
             find(request, Names::new(namespace.commands, &renames)).filter(|command| command.accepts(request.len()));
         let command = command.ok_or_else(|| ReplayError::Unknown(request.name().to_vec()))?;
         let mut out = Output::new();
-        nested(view, (caller, None), (namespace, handlers, &config, &timer), command, request, &mut out);
+        nested(env, caller, view, (command, request), Mode::Replay, &mut out);
         replayed.commands += 1;
         replayed.failed += usize::from(out.as_slice().is_some_and(|reply| reply.starts_with(b"-")));
         Ok::<_, ReplayError>(())

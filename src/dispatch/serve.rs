@@ -10,27 +10,16 @@ use std::collections::VecDeque;
 use crate::acl::Context;
 use crate::client::outbox::NUDGE;
 use crate::client::registry::{Blocked, BlockedCall, Blocking, Unblocked, Wait};
-use crate::config::Config;
-use crate::dispatch::call::{Call, refuse, run_again};
+use crate::dispatch::call::{Call, Mode, refuse, run_again};
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
-use crate::dispatch::{Args, Handlers, Next, denials, effects, post_call};
+use crate::dispatch::{Env, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::CommandSpec;
 use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Key, LockWaiter, Lookup, Origin, Policy, View, Waiter};
 use crate::time::clock::Now;
-
-/// What is needed to execute calls.
-#[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
-    pub(super) namespace: &'a Namespace,
-    pub(super) handlers: &'static Handlers,
-    pub(super) config: &'a Config,
-    pub(super) timer: &'a CallTimer<'a>,
-}
 
 /// A key, with its database, whose blocked clients need other keys than those that are locked.
 pub(crate) type Postponed = (usize, Box<[u8]>);
@@ -38,19 +27,19 @@ pub(crate) type Postponed = (usize, Box<[u8]>);
 /// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys whose other
 /// clients remain to be served.
 #[cold]
-pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
+pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<Postponed> {
     let mut postponed = Vec::new();
     // Serving one client may make keys ready for others.
     loop {
         // The call that has changed the keys is over: one of them may have expired while it ran.
-        view.set_now(means.namespace.clock.now());
+        view.set_now(env.namespace.clock.now());
         let ready = view.take_ready();
         if ready.is_empty() {
             return postponed;
         }
         for (db, key) in ready {
-            let is_covered = view.covers(&[means.namespace.store.hash(&key)]);
-            if !is_covered || !serve_key(view, db, &key, means) {
+            let is_covered = view.covers(&[env.namespace.store.hash(&key)]);
+            if !is_covered || !serve_key(view, db, &key, env) {
                 postponed.push((db, key));
             }
         }
@@ -60,16 +49,16 @@ pub(super) fn serve(view: &mut View<'_>, means: Means<'_>) -> Vec<Postponed> {
 /// Serves the clients that are blocked on the postponed keys, one after the other, with the keys locked that each
 /// needs.
 #[cold]
-pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, means: Means<'_>) {
+pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<Postponed>, env: Env<'_>) {
     let mut left = VecDeque::from(postponed);
-    let cx = Cx { now: means.namespace.clock.now(), ..cx };
+    let cx = Cx { now: env.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
-        let key = means.namespace.store.key(&bytes);
+        let key = env.namespace.store.key(&bytes);
         let mut view = guard.view(db, &[key.hash], cx);
         if view.is_closed() {
             return;
         }
-        serve_line(&mut view, db, key, means);
+        serve_line(&mut view, db, key, env);
         let mut next = view.next_waiter(key, 0);
         drop(view);
         while let Some(waiter) = next {
@@ -79,9 +68,9 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
                 return;
             }
             if waiter.wants(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
-                serve_client(&mut view, (db, key), &waiter, means);
+                serve_client(&mut view, (db, key), &waiter, env);
             }
-            left.extend(serve(&mut view, means));
+            left.extend(serve(&mut view, env));
             next = view.next_waiter(key, waiter.number);
         }
     }
@@ -89,9 +78,9 @@ pub(super) fn serve_postponed(guard: &mut GateGuard<'_>, cx: Cx, postponed: Vec<
 
 /// Serves clients blocked on keys that have changed without a call, or in a call that had declared no keys.
 #[cold]
-pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, means: Means<'_>) {
+pub(super) fn serve_leftover(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
     let ready = guard.take_ready();
-    serve_postponed(guard, cx, ready, means);
+    serve_postponed(guard, cx, ready, env);
 }
 
 /// Serves clients blocked on keys that have changed outside of calls: by the sweeper, or because a connection has closed.
@@ -99,11 +88,8 @@ pub(crate) fn serve_leftover_keys(namespace: &Namespace, handlers: &'static Hand
     if !namespace.store.has_ready_keys() {
         return;
     }
-    let config = namespace.settings.current();
-    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
     let cx = Cx::new(namespace.clock.now(), Origin::Expiry);
-    let means = Means { namespace, handlers, config: &config, timer: &timer };
-    serve_leftover(&mut namespace.store.hold(1), cx, means);
+    Env::with_present(namespace, handlers, 0, |env| serve_leftover(&mut namespace.store.hold(1), cx, env));
 }
 
 /// Makes the call of a blocked client again because its time has come, and those of the others that are blocked on its
@@ -116,10 +102,8 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
 
 /// Makes the calls of the clients again that are blocked on some keys.
 pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<Postponed>) {
-    let config = namespace.settings.current();
-    let timer = CallTimer::new(&namespace.observed.command_stats, &namespace.clock, 0);
-    let means = Means { namespace, handlers, config: &config, timer: &timer };
-    serve_postponed(&mut namespace.store.hold(1), Cx::new(now, Origin::Expiry), keys, means);
+    let cx = Cx::new(now, Origin::Expiry);
+    Env::with_present(namespace, handlers, 0, |env| serve_postponed(&mut namespace.store.hold(1), cx, keys, env));
 }
 
 /// Deletes the expired ones of the keys of a call that clients are in line for, and hands these locks over before the call
@@ -129,23 +113,23 @@ pub(super) fn hand_over_expired(
     view: &mut View<'_>,
     db: usize,
     (command, request): (&CommandSpec, Request<'_>),
-    means: Means<'_>,
+    env: Env<'_>,
 ) {
     if command.is_exclusive(request) {
         let now = view.now();
         view.expire_locks_in_line();
-        serve(view, means); // the whole store is locked: nobody remains to be served
+        serve(view, env); // the whole store is locked: nobody remains to be served
         view.set_now(now);
         return;
     }
     for (position, _) in command.keys_of(request) {
-        serve_line(view, db, means.namespace.store.key(request.arg(position)), means);
+        serve_line(view, db, env.namespace.store.key(request.arg(position)), env);
     }
 }
 
 /// Hands a lock over that is free: to the first client in line that still waits, and to others that wait with the same
 /// token. The keys of such a call are locked, for it has only this one.
-fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, means: Means<'_>) {
+fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>) {
     let cx = view.cx();
     loop {
         let mut view = view.lend(db, cx);
@@ -153,43 +137,43 @@ fn serve_line(view: &mut View<'_>, db: usize, key: Key<'_>, means: Means<'_>) {
         if view.exists(key) {
             return;
         }
-        let is_served = serve_in_line(&mut view, first.client, means);
+        let is_served = serve_in_line(&mut view, first.client, env);
         view.dequeue(db, key, first.number);
         if is_served {
-            serve_same_token(&mut view, (db, key), first.token, means);
+            serve_same_token(&mut view, (db, key), first.token, env);
         }
     }
 }
 
 /// Serves those in line whose token is that of the lock's new holder.
-fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, means: Means<'_>) {
+fn serve_same_token(view: &mut View<'_>, (db, key): (usize, Key<'_>), token: u64, env: Env<'_>) {
     let same =
         |line: &VecDeque<LockWaiter>| line.iter().filter(|waiter| waiter.token == token).copied().collect::<Vec<_>>();
     for waiter in view.line(key).map(same).unwrap_or_default() {
-        if serve_in_line(view, waiter.client, means) {
+        if serve_in_line(view, waiter.client, env) {
             view.dequeue(db, key, waiter.number);
         }
     }
 }
 
 /// Executes the call of a client in line; returns whether it was answered.
-fn serve_in_line(view: &mut View<'_>, client: u64, means: Means<'_>) -> bool {
-    means.namespace.clients.answer(client, |blocking| match blocking {
-        Blocking::Keys(call) => execute_caught(view, call, means),
+fn serve_in_line(view: &mut View<'_>, client: u64, env: Env<'_>) -> bool {
+    env.namespace.clients.answer(client, |blocking| match blocking {
+        Blocking::Keys(call) => execute_caught(view, call, env),
         _ => None,
     })
 }
 
 /// Serves the clients that are blocked on a key, in order of arrival, as long as it holds what they wait for. Returns false
 /// at the first one whose call needs keys that are not locked: later ones must not be served before it.
-fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> bool {
-    let (key, cx) = (means.namespace.store.key(bytes), view.cx());
-    serve_line(view, db, key, means);
+fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>) -> bool {
+    let (key, cx) = (env.namespace.store.key(bytes), view.cx());
+    serve_line(view, db, key, env);
     let mut after = 0;
     loop {
         let next = view.lend(db, cx).next_waiter(key, after);
         let Some(waiter) = next else { return true };
-        if !serve_client(view, (db, key), &waiter, means) {
+        if !serve_client(view, (db, key), &waiter, env) {
             return false;
         }
         after = waiter.number;
@@ -197,13 +181,13 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], means: Means<'_>) -> 
 }
 
 /// Executes the call of a client that is blocked on a key, if all its keys are locked; returns whether they are.
-fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waiter, means: Means<'_>) -> bool {
+fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waiter, env: Env<'_>) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
     let Some(wait) = Wait::of(waiter) else { return true };
     let is_served = wait.answer(|blocking| {
         let Blocking::Keys(call) = blocking else { return None };
         is_covered = view.covers(&call.hashes);
-        if is_covered { execute_caught(view, call, means) } else { None }
+        if is_covered { execute_caught(view, call, env) } else { None }
     });
     if is_served {
         view.lend(db, cx).dequeue(db, key, waiter.number);
@@ -216,9 +200,9 @@ fn serve_client(view: &mut View<'_>, (db, key): (usize, Key<'_>), waiter: &Waite
 ///
 /// # Errors
 /// The reason why not.
-fn admit(blocked: &mut BlockedCall, now: Now, means: Means<'_>) -> Result<()> {
+fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     let BlockedCall { command, request, caller, .. } = blocked;
-    let Means { namespace, config, .. } = means;
+    let Env { namespace, config, .. } = env;
     let memory_account = namespace.store.memory_account();
     let evicts = config.maxmemory_policy != Policy::Noeviction;
     caller.is_short_of_memory = !evicts && memory_account.has_limit() && memory_account.is_over();
@@ -236,46 +220,32 @@ fn admit(blocked: &mut BlockedCall, now: Now, means: Means<'_>) -> Result<()> {
 
 /// Executes a blocked call again, as [`execute`] does. A panic is that client's own: whoever serves it, and all others that
 /// are blocked, go on.
-fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
-    let served = means.namespace.instance.panics.catch("blocked call", || execute(view, blocked, means));
+fn execute_caught(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {
+    let served = env.namespace.instance.panics.catch("blocked call", || execute(view, blocked, env));
     served.unwrap_or_else(|| {
-        means.namespace.instance.panics.catch("recovery", || view.recover());
+        env.namespace.instance.panics.catch("recovery", || view.recover());
         Some(Unblocked::Panicked)
     })
 }
 
 /// Executes a blocked call again; returns its reply, or `None` if it remains blocked.
-fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> Option<Unblocked> {
-    blocked.caller.follow_users(&means.namespace.acl);
+fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Option<Unblocked> {
+    blocked.caller.follow_users(&env.namespace.acl);
     if blocked.caller.closing || blocked.caller.info.outbox.is_ending() {
         return None; // its user was deleted, or it was told to close, and its connection is about to be closed
     }
-    if let Err(error) = admit(blocked, view.now(), means) {
+    if let Err(error) = admit(blocked, view.now(), env) {
         let mut out = Output::new();
-        refuse(means.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
+        refuse(env.namespace, &mut Reply::new(&mut out, blocked.caller.protocol), &error);
         return Some(Unblocked::Served(out));
     }
     let BlockedCall { command, request, caller, hashes, shown, spent_ns, .. } = blocked;
-    let Means { namespace, handlers, config, timer } = means;
-    let (db, protocol) = (caller.db, caller.protocol);
     let lookup = Lookup::allowed(!caller.info.is_no_touch());
     let cx = Cx { now: view.now(), origin: Origin::Client(caller.info.id), lookup };
     let (mut out, mut next) = (Output::new(), Next::Done);
-    let mut call = Call {
-        args: Args::new(request.as_request(), command.name_args, hashes),
-        view: view.lend(db, cx),
-        reply: Reply::new(&mut out, protocol),
-        caller,
-        session: None,
-        namespace,
-        handlers,
-        config,
-        command,
-        timer,
-        read_at: 0,
-        next: Some(&mut next),
-        is_blocked: true,
-    };
+    let view = view.lend(caller.db, cx);
+    let (invocation, mode) = ((*command, request.as_request(), &hashes[..]), Mode::Retry { next: &mut next });
+    let mut call = Call::new(env, caller, view, invocation, mode, &mut out);
     *spent_ns += run_again(&mut call);
     effects::log_outermost(&mut call);
     drop(call);
@@ -289,6 +259,6 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, means: Means<'_>) -> 
     if next.is_unfinished() {
         return None;
     }
-    post_call::count_unblocked((namespace, timer), (command, shown.as_request()), &caller.info, *spent_ns);
+    post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
     Some(Unblocked::Served(out))
 }

@@ -18,10 +18,10 @@ use crate::client::pause::Pause;
 use crate::client::registry::{ClientInfo, Clients, LockName};
 use crate::config::{Config, Settings};
 use crate::instance::{Instance, random_hex};
-use crate::observe::Observed;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::sampler::Counted;
 use crate::observe::stats::{ScriptUsage, Stats};
+use crate::observe::{CallTimer, Observed};
 use crate::persist::Journal;
 use crate::push::hub::Hub;
 use crate::push::keyspace::Notifier;
@@ -135,6 +135,12 @@ const EVICTED_KEYS_MIN: usize = 16;
 const FORGOTTEN_KEYS: usize = 1000;
 
 impl Namespace {
+    /// Starts to measure calls of the client with this id.
+    #[inline]
+    pub(crate) fn call_timer(&self, client: u64) -> CallTimer<'_> {
+        CallTimer::new(&self.observed.command_stats, &self.clock, client)
+    }
+
     /// Returns the statistics of scripts and functions; zeros in a build without them.
     pub fn script_usage(&self) -> ScriptUsage {
         #[cfg(feature = "lua")]

@@ -33,7 +33,7 @@ use crate::client::session::{Client, DelayedReply, Replies, Transaction};
 use crate::config::Config;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::serve_due;
-use crate::dispatch::{Continuation, Next, Wait};
+use crate::dispatch::{Continuation, Env, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers, READ_LEN};
 use crate::resp::{DecodeError, Limits, Output, Reply};
@@ -386,8 +386,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.client.session.replies != Replies::On && batch.follows_empty(*next) {
             self.client.session.replies.pass_empty_request();
         }
-        let known = (self.generation, &*self.config);
-        let mut run = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
+        let timer = self.namespace.call_timer(self.client.caller.info.id);
+        let (handlers, config) = (self.pool.handlers, &*self.config);
+        let env = Env { namespace: &self.namespace, handlers, config, timer: &timer };
+        let mut run = BatchRun::new(env, self.generation, &self.client);
         run.set_up_extra_work(&self.client);
         run.plan(batch, *next, self.client.caller.db, plan);
         self.client.caller.info.set_query_buffer(batch.buffer_len() + input.len(), input.capacity() - input.len());
@@ -500,8 +502,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn step(&mut self, rest: &mut dyn Continuation, woken: Unblocked) -> Option<Next> {
         let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
         let before = buffers.output.mark();
-        let known = (self.generation, &*self.config);
-        let mut batch = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
+        let timer = self.namespace.call_timer(self.client.caller.info.id);
+        let (handlers, config) = (self.pool.handlers, &*self.config);
+        let env = Env { namespace: &self.namespace, handlers, config, timer: &timer };
+        let mut batch = BatchRun::new(env, self.generation, &self.client);
         batch.set_up_extra_work(&self.client);
         if !batch.resume(rest, &mut self.client.caller, woken, &mut buffers.output) {
             return None;
@@ -536,8 +540,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.
     fn abandon(&self, rest: &mut dyn Continuation) -> bool {
-        let known = (self.generation, &*self.config);
-        let batch = BatchRun::new(&self.namespace, self.pool.handlers, known, &self.client);
+        let timer = self.namespace.call_timer(self.client.caller.info.id);
+        let (handlers, config) = (self.pool.handlers, &*self.config);
+        let env = Env { namespace: &self.namespace, handlers, config, timer: &timer };
+        let batch = BatchRun::new(env, self.generation, &self.client);
         let is_done = batch.abandon(rest, &self.client.caller);
         if is_done && self.namespace.tracking.has_invalidations() {
             self.namespace.tracking.broadcast((&self.config, batch.now()));

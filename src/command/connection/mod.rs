@@ -11,7 +11,7 @@ use crate::command::keys::databases::read_database;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
-use crate::dispatch::{Call, Command, Continuation, Destination, Entry, Wait};
+use crate::dispatch::{Call, Command, Continuation, Destination, Entry, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::{
@@ -196,7 +196,7 @@ impl<R: FnOnce(&mut Reply<'_>) + Send> Continuation for Arrival<R> {
         Wait::Entry(&mut self.entry)
     }
 
-    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         if let Some(refusal) = self.entry.refusal.take() {
             return Err(refusal);
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Args, Call, Command, Continuation};
+use crate::dispatch::{Args, Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::{Output, Protocol, Reply};
@@ -260,7 +260,7 @@ impl Walk {
 }
 
 impl Continuation for Walk {
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         let mut effort = 0;
         while effort < SLICE_EFFORT {
             effort += self.visit_bucket(view);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::client::registry::Unblocked;
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Continuation};
+use crate::dispatch::{Call, Continuation, Env};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::{Lookup, Str, View};
@@ -124,7 +124,7 @@ struct Comparison {
 }
 
 impl Continuation for Comparison {
-    fn step(&mut self, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         let rows = (SLICE_CELLS / self.row.len()).max(1);
         let slice_end = self.a.len().min(self.rows_filled + rows);
         (self.rows_filled..slice_end).for_each(|i| self.fill_row(i));

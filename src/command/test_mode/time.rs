@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::registry::Unblocked;
 use crate::command::test_mode::CONTROLS;
-use crate::dispatch::{Call, Command, Continuation, TimeTravel, Wait};
+use crate::dispatch::{Call, Command, Continuation, Env, TimeTravel, Wait};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{FAST, Group, integer};
@@ -49,7 +49,7 @@ impl Continuation for Journey {
         Wait::TimeTravel(self.0)
     }
 
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         reply.int(view.now().wall_ms());
         Ok(true)
     }

@@ -18,12 +18,12 @@ impl<'n> BatchRun<'n> {
             return true;
         }
         // Created in place: a guard is large, and moving it costs as much as acquiring it.
-        let has_waited = self.guard.get_or_insert_with(|| take(&self.namespace.store)).has_waited();
+        let has_waited = self.guard.get_or_insert_with(|| take(&self.env.namespace.store)).has_waited();
         if has_waited {
             self.read_time();
             self.held_from = self.read_at;
         }
-        let is_current = self.namespace.store.generation() == self.generation;
+        let is_current = self.env.namespace.store.generation() == self.generation;
         if !is_current {
             self.guard = None;
         }
@@ -33,7 +33,7 @@ impl<'n> BatchRun<'n> {
     /// Acquires the gate as a call of a command needs it; returns what [`BatchRun::take_gate`] does.
     #[inline]
     pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>) -> bool {
-        if self.timer.begin() >= self.stale_at {
+        if self.env.timer.begin() >= self.stale_at {
             self.refresh();
         }
         if command.is_exclusive(request) && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
@@ -48,16 +48,16 @@ impl<'n> BatchRun<'n> {
     fn refresh(&mut self) {
         self.read_time();
         let is_shared = matches!(self.guard, Some(GateGuard::Shared(_)));
-        if is_shared && self.namespace.store.is_awaited() {
+        if is_shared && self.env.namespace.store.is_awaited() {
             self.give_way();
         }
     }
 
     /// Releases the gate and lets another thread pass, if this one has had it for long enough.
     pub(super) fn give_way(&mut self) {
-        if self.timer.ns_since(self.held_from) >= GATE_KEPT_NS {
+        if self.env.timer.ns_since(self.held_from) >= GATE_KEPT_NS {
             self.guard = None;
-            self.namespace.store.let_pass();
+            self.env.namespace.store.let_pass();
             self.read_time();
             self.held_from = self.read_at;
         }
@@ -68,9 +68,9 @@ impl<'n> BatchRun<'n> {
     #[cold]
     pub(super) fn pass_barrier(&mut self, next: &mut Next) {
         self.guard = None; // the gate is not reentrant
-        match self.namespace.name() {
-            None => self.namespace.each(|namespace| namespace.store.pass_barrier()),
-            Some(_) => self.namespace.store.pass_barrier(),
+        match self.env.namespace.name() {
+            None => self.env.namespace.each(|namespace| namespace.store.pass_barrier()),
+            Some(_) => self.env.namespace.store.pass_barrier(),
         }
         if let Next::Done = next {
             *next = Next::EndBatch;

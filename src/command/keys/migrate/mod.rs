@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::client::registry::Unblocked;
 use crate::command::keys::dump;
 use crate::dispatch::args::is_word;
-use crate::dispatch::{Call, Command, Continuation, Wait};
+use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
 use crate::spec::{
@@ -237,7 +237,7 @@ impl Continuation for Migration {
         }
     }
 
-    fn step(&mut self, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
+    fn step(&mut self, _: Env<'_>, view: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         self.abandon(view);
         match self.failure.take() {
             Some(failure) => Err(failure),
