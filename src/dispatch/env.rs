@@ -8,7 +8,7 @@ use crate::observe::CallTimer;
 /// The environment of calls: the same for all calls of a batch, for those nested in them, and for those of blocked
 /// clients that they serve.
 #[derive(Clone, Copy)]
-pub(crate) struct Env<'n> {
+pub struct Env<'n> {
     /// Whose data is accessed.
     pub(crate) namespace: &'n Namespace,
     /// The handlers of all commands.

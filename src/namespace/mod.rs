@@ -136,7 +136,7 @@ const FORGOTTEN_KEYS: usize = 1000;
 
 impl Namespace {
     /// Starts to measure calls of the client with this id.
-    #[inline]
+    #[inline(always)] // built in place, once per batch
     pub(crate) fn call_timer(&self, client: u64) -> CallTimer<'_> {
         CallTimer::new(&self.observed.command_stats, &self.clock, client)
     }

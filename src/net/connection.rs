@@ -412,11 +412,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let request = batch.get(*next + executed);
             left = ManuallyDrop::new(run.execute(&mut self.client, request, plan, executed, output));
             executed += 1;
-            if reclaimer.is_behind() && reclaimer.queued() != queued {
-                self.outruns_reclaimer = true;
-                break;
-            }
         }
+        self.outruns_reclaimer = reclaimer.is_behind() && reclaimer.queued() != queued;
         let left = ManuallyDrop::into_inner(left);
         if let Next::Retry | Next::Again = left {
             executed -= 1;

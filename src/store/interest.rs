@@ -33,7 +33,7 @@ impl WatchFlag {
     }
 }
 
-/// The work for the tail of a call: blocked clients to serve, or the log to write.
+/// The work for the tail of a call: blocked clients to serve, the log to write, or to wait until values are freed.
 #[derive(Default)]
 pub(crate) struct TailWork {
     /// In one word, so that a call pays one load for the check. Almost always zero.
@@ -42,8 +42,10 @@ pub(crate) struct TailWork {
     ready_keys: AtomicU64,
 }
 
-/// Set while changes are logged. The bits below count two things.
+/// Set while changes are logged.
 const LOGGED: usize = 1 << (usize::BITS - 1);
+/// Set while so much is queued to be freed that those who add more should wait. The bits below count two things.
+const BEHIND: usize = LOGGED >> 1;
 /// One client in line for a lock.
 const IN_LINE: usize = 1 << 32;
 /// The bits that count the changed keys on which clients are blocked, until those clients are served.
@@ -65,7 +67,7 @@ impl TailWork {
     /// Returns whether clients are in line for locks.
     #[inline]
     pub(crate) fn has_lines(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) & !(LOGGED | READY) != 0
+        self.pending.load(Ordering::Relaxed) & !(LOGGED | BEHIND | READY) != 0
     }
 
     /// Returns whether changes are logged.
@@ -76,9 +78,18 @@ impl TailWork {
 
     /// Sets whether changes are logged.
     pub(crate) fn set_logged(&self, is_logged: bool) {
-        match is_logged {
-            true => self.pending.fetch_or(LOGGED, Ordering::Relaxed),
-            false => self.pending.fetch_and(!LOGGED, Ordering::Relaxed),
+        self.set(LOGGED, is_logged);
+    }
+
+    /// Sets whether so much is queued to be freed that those who add more should wait.
+    pub(super) fn set_behind(&self, is_behind: bool) {
+        self.set(BEHIND, is_behind);
+    }
+
+    fn set(&self, bit: usize, is_set: bool) {
+        match is_set {
+            true => self.pending.fetch_or(bit, Ordering::Relaxed),
+            false => self.pending.fetch_and(!bit, Ordering::Relaxed),
         };
     }
 }

@@ -136,14 +136,15 @@ impl Store {
         memory_account: Arc<MemoryAccount>,
         events: EventSink,
     ) -> Self {
-        let reclaimer = Arc::new(Reclaimer::new(memory_account.clone()));
+        let tail_work = Arc::<TailWork>::default();
+        let reclaimer = Arc::new(Reclaimer::new(memory_account.clone(), tail_work.clone()));
         let services = Services {
             hasher: Hasher::new(),
             sweep_timer,
             memory_account,
             events: Arc::new(events),
             reclaimer,
-            tail_work: Arc::default(),
+            tail_work,
         };
         let evictor = Mutex::new(Evictor::new(services.hasher.clone()));
         let far_count = Arc::<AtomicUsize>::default();
@@ -185,7 +186,8 @@ impl Store {
         self.services.tail_work.has_lines()
     }
 
-    /// Returns whether a call has work at its end: [`Store::has_ready_keys`], [`Store::is_logged`] or [`Store::has_lines`].
+    /// Returns whether a call has work at its end: [`Store::has_ready_keys`], [`Store::is_logged`], [`Store::has_lines`] or
+    /// [`Reclaimer::is_behind`].
     #[inline]
     pub fn has_tail_work(&self) -> bool {
         self.services.tail_work.is_any()

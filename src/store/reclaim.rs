@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::store::entry::Entry;
 use crate::store::expire::DeadlineTree;
 use crate::store::fences::Fences;
+use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
 
@@ -106,6 +107,8 @@ pub struct Reclaimer {
     spent: AtomicUsize,
     start: Start,
     memory_account: Arc<MemoryAccount>,
+    /// Which calls ask for work at their end: while the thread is behind, that is whether to wait.
+    tail_work: Arc<TailWork>,
 }
 
 #[derive(Default)]
@@ -117,11 +120,12 @@ struct Queue {
 
 impl Reclaimer {
     /// Creates a reclaimer that reports what is queued as used memory.
-    pub(super) fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        Self::starting(|work| std::thread::Builder::new().name("free".into()).spawn(work).map(drop), memory_account)
+    pub(super) fn new(memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
+        let start: Start = |work| std::thread::Builder::new().name("free".into()).spawn(work).map(drop);
+        Self::starting(start, memory_account, tail_work)
     }
 
-    fn starting(start: Start, memory_account: Arc<MemoryAccount>) -> Self {
+    fn starting(start: Start, memory_account: Arc<MemoryAccount>, tail_work: Arc<TailWork>) -> Self {
         Reclaimer {
             queue: Mutex::default(),
             pending: AtomicUsize::new(0),
@@ -131,6 +135,7 @@ impl Reclaimer {
             spent: AtomicUsize::new(0),
             start,
             memory_account,
+            tail_work,
         }
     }
 
@@ -197,6 +202,7 @@ impl Reclaimer {
         self.queued.fetch_add(1, Relaxed);
         self.memory_account.report_garbage(0, garbage.bytes());
         let mut queue = self.queue.lock();
+        self.tail_work.set_behind(self.is_behind());
         queue.garbage.push_back(garbage);
         if std::mem::replace(&mut queue.is_running, true) {
             return;
@@ -222,6 +228,7 @@ impl Reclaimer {
 
     fn next(&self) -> Option<Garbage> {
         let mut queue = self.queue.lock();
+        self.tail_work.set_behind(self.is_behind());
         let next = queue.garbage.pop_front();
         queue.is_running = next.is_some();
         if next.is_none() {
@@ -243,7 +250,7 @@ mod tests {
 
     /// Returns a reclaimer whose thread is never scheduled: the test gets its closure.
     fn reclaimer_without_time() -> Arc<Reclaimer> {
-        Arc::new(Reclaimer::starting(|_| Ok(()), Arc::default()))
+        Arc::new(Reclaimer::starting(|_| Ok(()), Arc::default(), Arc::default()))
     }
 
     /// Returns the contents of an empty shard whose entries take this many bytes.
@@ -321,7 +328,8 @@ mod tests {
 
     #[test]
     fn where_no_thread_can_be_started_it_is_freed_in_place() {
-        let reclaimer = Arc::new(Reclaimer::starting(|_| Err(io::ErrorKind::OutOfMemory.into()), Arc::default()));
+        let fails: Start = |_| Err(io::ErrorKind::OutOfMemory.into());
+        let reclaimer = Arc::new(Reclaimer::starting(fails, Arc::default(), Arc::default()));
         reclaimer.free(long_text());
         assert_eq!((reclaimer.pending(), reclaimer.freed()), (0, 1));
         assert!(!reclaimer.queue.lock().is_running);

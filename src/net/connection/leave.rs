@@ -14,7 +14,8 @@ impl<S> Connection<S> {
     pub(super) async fn leave(&mut self) {
         self.unsubscribe();
         while self.client.session.is_known_to_shards() && self.namespace.store.busy_flag().is_occupied() {
-            tokio::time::sleep(BUSY_PAUSE).await;
+            // Boxed, because otherwise every connection would have room for the timer all its life.
+            Box::pin(tokio::time::sleep(BUSY_PAUSE)).await;
         }
         self.unwatch();
         self.end_session();
