@@ -206,6 +206,20 @@ fn the_codec_does_no_io() {
 }
 
 #[test]
+fn every_call_is_made_in_one_place() {
+    let is_literal = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("Call {") || ["= Call {", "(Call {", "&mut Call {"].iter().any(|made| line.contains(made))
+    };
+    let places = rust_files("src").into_iter().flat_map(|file| {
+        let made = file.code().filter(|(_, line)| is_literal(line)).map(|(number, _)| number).collect::<Vec<_>>();
+        made.into_iter().map(move |number| (file.path.clone(), number))
+    });
+    let places: Vec<(String, usize)> = places.collect();
+    assert!(places.len() == 1 && places[0].0 == "src/dispatch/call.rs", "{places:?}");
+}
+
+#[test]
 fn no_test_is_ignored_and_none_sleeps() {
     let (ignored, sleeping) = (["#[", "ignore"].concat(), ["::", "sleep("].concat());
     for file in rust_files("src").into_iter().chain(rust_files("tests")) {
