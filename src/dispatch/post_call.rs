@@ -1,7 +1,8 @@
 //! Records a call after it has returned: in the slow log, as a latency event, for MONITOR, for clients that track its
 //! keys.
 //!
-//! It is called only when the [`CallTimer`] asks for it; a fast call that is not observed costs one comparison.
+//! It is called only when the [`CallTimer`](crate::observe::CallTimer) asks for it; a fast call that is not observed
+//! costs one comparison.
 
 use crate::client::caller::Caller;
 use crate::client::registry::ClientInfo;
