@@ -1,4 +1,4 @@
-//! What every call is made with, whoever makes it.
+//! The environment that every call is made with.
 
 use crate::config::Config;
 use crate::dispatch::Handlers;

@@ -104,7 +104,7 @@ impl Steps {
     fn next(&mut self, namespace: &Namespace, handlers: &'static Handlers) -> bool {
         let now = namespace.clock.now();
         let swept_ms = sweep_once(namespace, handlers, now);
-        namespace.store.pass_barrier(); // whoever has taken a key that became ready has served it, and set new deadlines
+        namespace.store.pass_barrier(); // other tasks have served the ready keys that they took, and set new deadlines
         if swept_ms <= now.mono_ms() || namespace.store.busy_flag().is_occupied() {
             return true; // there is more
         }
