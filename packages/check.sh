@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds all packages, installs each into an environment of its own, runs its tests: check.sh KEYLATCH [RUNS]
+# Builds the packages that have the binary, installs each into an environment of its own, runs its tests: check.sh KEYLATCH [RUNS]
 #
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
@@ -29,7 +29,7 @@ binary=$work/keylatch-dynamic
 build_wheel() {
     [ -x "$work/tools/bin/python" ] || python3 -m venv "$work/tools"
     pip tools install maturin==1.16.0
-    cd "$here/python"
+    cd "$here/python/double"
     "$work/tools/bin/maturin" build --quiet --release --locked --out "$work/out" -- -C target-feature=+crt-static
     cp "${CARGO_TARGET_DIR:-$root/target}/release/keylatch" "$work/keylatch-static"
 }
@@ -58,19 +58,20 @@ build_musl() {
 }
 test_python() {
     rm -rf "$work/python" && python3 -m venv "$work/python"
-    pip python install -r "$here/python/requirements-test.txt" "$work"/out/*.whl
+    pip python install -r "$here/python/double/requirements-test.txt" "$work"/out/*.whl
     run_pytest
 }
 run_pytest() {
-    "$work/python/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$here/python" "$here/python/tests" "$@"
+    local double=$here/python/double
+    "$work/python/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$double" "$double/tests" "$@"
 }
 again_python() {
-    local tests=$here/python/tests
+    local tests=$here/python/double/tests
     run_pytest -n 3 --ignore "$tests/test_plugin.py" --ignore "$tests/test_django.py"
 }
 test_node() {
-    "$here/node/pack.sh" "$work/keylatch-static" "$work/out" >/dev/null
-    rm -rf "$work/node" && cp -r "$here/node/test" "$work/node"
+    "$here/node/double/pack.sh" "$work/keylatch-static" "$work/out" >/dev/null
+    rm -rf "$work/node" && cp -r "$here/node/double/test" "$work/node"
     (
         cd "$work/node"
         npm install --silent --no-audit --no-fund --no-package-lock

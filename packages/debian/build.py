@@ -49,8 +49,8 @@ def configuration():
 
 
 def page(source, shipped):
-    """Returns a page without pictures, and without links to files that are not in the package."""
-    text = (ROOT / source).read_text()
+    """Returns a page without pictures, without comments, and without links to files that are not in the package."""
+    text = re.sub(r"^<!-- .*? -->\n|<!-- .*? -->", "", (ROOT / source).read_text(), flags=re.MULTILINE)
     text = re.sub(r"^(<picture>.*?</picture>|!\[.*?\]\(.*?\))\n\n", "", text, flags=re.MULTILINE | re.DOTALL)
     local = lambda target: os.path.normpath(os.path.join(os.path.dirname(source), target))
     is_there = lambda target: re.match(r"#|https?:", target) or local(target.split("#")[0]) in shipped

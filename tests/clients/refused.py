@@ -44,14 +44,14 @@ class Example:
 
 
 def helper_in_python(text):
-    """Makes a program of an example of clients/python, whose body stands in a coroutine where it has to."""
+    """Makes a program of an example of packages/python/lock, whose body stands in a coroutine where it has to."""
     if 'async with' in text:
         text = f'import asyncio\nasync def main():\n{textwrap.indent(text, "    ")}\nasyncio.run(main())'
     return PYTHON + text
 
 
 def helper_in_node(text):
-    """Does the same for clients/node. Node 20 has no `await using`; without the release the example does the same."""
+    """Makes a program of an example of packages/node/lock. Node 20 has no `await using`, so it releases nothing."""
     imports = "import { createClient } from 'redis';\nimport { acquire } from 'keylatch-lock';\n"
     connected = 'const client = await createClient().connect();\n'
     text = text if 'import' in text else imports + connected + text
@@ -61,7 +61,7 @@ def helper_in_node(text):
 def found():
     """Returns the examples of all pages that take a lock, and fails for one that is not known here."""
     whole = [text for _, _, text in examples()]
-    pages = (page for depth in ('', '*/', '*/*/') for page in ROOT.glob(f'{depth}*.md'))
+    pages = (page for depth in ('', '*/', '*/*/', '*/*/*/') for page in ROOT.glob(f'{depth}*.md'))
     for page in (page for page in pages if 'target' not in page.parts):
         for language, text in re.findall(r'^```(python|js|rust|sh)\n(.*?)^```$', page.read_text(), re.M | re.S):
             if not LOCKS.search(text) or TESTS.search(text):
@@ -72,7 +72,7 @@ def found():
                 yield Example(page, language, text, 'one process at a time')
             elif page == ROOT / 'README.md' and 'console.log(await client.set(' in text:
                 yield Example(page, language, text, 'OK')
-            elif page.parent.parent.name == 'clients':
+            elif page.parent.name == 'lock':
                 helper = {'python': helper_in_python, 'js': helper_in_node}[language]
                 yield Example(page, language, helper(text), 'entered')
             else:

@@ -8,7 +8,7 @@ set -euo pipefail
 binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
-lock=$(realpath "$here/../../clients/python")
+lock=$(realpath "$here/../../packages/python/lock")
 mkdir -p "$work"/{node,node5}
 
 packages=(libhiredis-dev libredis-perl php-cli php-nrk-predis php-redis prometheus prometheus-redis-exporter)
@@ -43,7 +43,7 @@ install_node() {
     echo '{ "private": true, "dependencies": { "ioredis": "5.0.0", "redis": "5.0.0" } }' >"$work/node5/package.json"
     local folder
     for folder in "$work"/{node,node5}; do
-        rm -rf "$folder/lock" && cp -r "$here/../../clients/node" "$folder/lock"
+        rm -rf "$folder/lock" && cp -r "$here/../../packages/node/lock" "$folder/lock"
         npm install --prefix "$folder" --silent --no-audit --no-fund --no-package-lock
     done
 }
@@ -67,7 +67,7 @@ js() { beside "$1" node "$work/node/$2" "${@:3}"; }
 free_port() { python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
-# The helpers in clients/, by their own tests: over the newest and the oldest client libraries that they promise.
+# The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
     for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5; do

@@ -221,7 +221,7 @@ fn the_unit_starts_the_server_with_the_config_file_of_debian_as_it_is() {
     let Ok(settings) = std::fs::read_to_string("/etc/redis/redis.conf") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("keylatch.conf"), settings).expect("writable");
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/keylatch.service");
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/keylatch.service");
     let unit = std::fs::read_to_string(unit).expect("the unit").replace("\\\n", " ");
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let path = dir.path().to_str().expect("a plain path");

@@ -6,7 +6,7 @@ import path from 'node:path';
 const root = process.argv[2];
 mkdirSync('node/examples', { recursive: true });
 let count = 0;
-for (const name of ['docs/TESTING.md', 'docs/MIGRATION.md', 'packages/node/README.md']) {
+for (const name of ['docs/TESTING.md', 'docs/MIGRATION.md', 'packages/node/double/README.md']) {
   const text = readFileSync(path.join(root, name), 'utf8');
   for (const [, example] of text.matchAll(/^```js\n(.*?)^```$/gms)) {
     if (!/from 'keylatch'/.test(example)) continue;

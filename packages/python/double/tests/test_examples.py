@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
+PAGES = ["README.md", "docs/TESTING.md", "docs/MIGRATION.md", "packages/python/double/README.md"]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/TESTING.md", "docs/MIGRATION.md", "packages/python/README.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_the_examples_pass(name, pytester):
     found = re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
     examples = [text for text in found if re.search(r"^def test_", text, re.MULTILINE)]

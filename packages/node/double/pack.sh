@@ -11,7 +11,7 @@ trap 'rm -r "$staged"' EXIT
 
 cp -r "$here/keylatch" "$here/linux-x64" "$staged"
 cp "$here/README.md" "$staged/keylatch/"
-for package in keylatch linux-x64; do cp "$here"/../../LICENSE-* "$staged/$package/"; done
+for package in keylatch linux-x64; do cp "$here"/../../../LICENSE-* "$staged/$package/"; done
 install -D -m 755 "$binary" "$staged/linux-x64/bin/keylatch"
 for package in keylatch linux-x64; do
     npm pack --silent --pack-destination "$folder" "$staged/$package"
