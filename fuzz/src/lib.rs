@@ -1,5 +1,5 @@
 //! The fuzz targets. `tests/it/corpus.rs` includes this file too and replays the corpus, so that earlier findings are
-//! tested without a fuzzer.
+//! tested without a fuzzer. `fuzz/corpus.sh` unpacks the corpus for the fuzzer, and packs what it keeps.
 //!
 //! A target panics when a claim does not hold; the fuzzer itself detects crashes, hangs and unbounded memory.
 

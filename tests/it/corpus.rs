@@ -1,36 +1,51 @@
-//! Replays the fuzzing corpus: every input of `fuzz/corpus` runs through its target once.
+//! Replays the fuzzing corpus: every input of `fuzz/corpus` runs through its target once. `fuzz/corpus.sh` packs and
+//! unpacks it.
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::harness::Dice;
+
+/// An input that was kept, and its name.
+struct Input {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+/// Reads the inputs of a target, in the order of their names.
+fn inputs(target: &str) -> Vec<Input> {
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(format!("{target}.tar.gz"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let status = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(folder.path()).status().expect("tar");
+    assert!(status.success(), "{} cannot be unpacked", archive.display());
+    let files = fs::read_dir(folder.path()).expect("a corpus").map(|entry| entry.expect("an entry"));
+    let input = |file: fs::DirEntry| Input {
+        name: file.file_name().to_string_lossy().into_owned(),
+        bytes: fs::read(file.path()).expect("a file"),
+    };
+    let mut inputs: Vec<Input> = files.map(input).collect();
+    inputs.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(!inputs.is_empty(), "no inputs in {}", archive.display());
+    inputs
+}
 
 /// Runs all inputs of one target, and names the one that fails.
 fn replay(name: &str) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut inputs: Vec<_> =
-        fs::read_dir(&folder).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
-    inputs.sort();
-    assert!(!inputs.is_empty(), "no inputs in fuzz/corpus/{name}");
-    for path in inputs {
-        let input = fs::read(&path).expect("a file");
-        let outcome = std::panic::catch_unwind(|| target(&input));
-        assert!(outcome.is_ok(), "replay of {name}/{} failed", path.file_name().unwrap_or_default().display());
+    for input in inputs(name) {
+        let outcome = std::panic::catch_unwind(|| target(&input.bytes));
+        assert!(outcome.is_ok(), "replay of {name}/{} failed", input.name);
     }
 }
 
 /// Runs a target with inputs that differ a little from the kept ones; `KEYLATCH_INPUTS` says how many.
 fn vary(name: &str, count: u64) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut paths: Vec<_> =
-        fs::read_dir(&folder).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    let kept: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a file")).collect();
+    let kept: Vec<Vec<u8>> = inputs(name).into_iter().map(|input| input.bytes).collect();
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let mut dice = Dice::new(number("KEYLATCH_SEED", 5));
     for _ in 0..number("KEYLATCH_INPUTS", count) {
